@@ -1,0 +1,1 @@
+//! The attribute macros of the evenkeel runtime.

@@ -1,0 +1,1 @@
+//! An async runtime for network services.

@@ -1,0 +1,2 @@
+//! The lab: evenkeel's experiments, run beside its peers.
+fn main() {}

@@ -1,0 +1,2 @@
+//! What the project checks of itself.
+fn main() {}
