@@ -1,1 +1,3 @@
 //! An async runtime for network services.
+
+mod sync;
