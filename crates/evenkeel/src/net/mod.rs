@@ -39,7 +39,7 @@ mod accept;
 mod addr;
 mod halves;
 mod methods;
-mod read;
+pub(crate) mod read;
 pub(crate) mod stream;
 
 pub mod tcp;

@@ -37,6 +37,25 @@ pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result
     fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
 }
 
+/// Reads from a stream into the buffer of the HTTP library.
+#[cfg(feature = "hyper")]
+pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
+    source: &crate::io::source::Source<S>,
+    cx: &mut std::task::Context<'_>,
+    mut cursor: hyper::rt::ReadBufCursor<'_>,
+) -> std::task::Poll<io::Result<()>> {
+    // SAFETY: `as_mut` asks that no initialised byte be made uninitialised: a `ReadBuf` does not
+    // let that happen. `advance` asks that `len` bytes be initialised: `len` is the number of bytes
+    // at the start of that memory that the `ReadBuf`, which began with none, calls filled.
+    unsafe {
+        let mut buf = ReadBuf::uninit(cursor.as_mut());
+        let done = std::task::ready!(super::stream::poll_read(source, cx, &mut buf));
+        let len = buf.filled().len();
+        cursor.advance(len);
+        std::task::Poll::Ready(done)
+    }
+}
+
 /// Lets `receive`, a receiving method of [`SockRef`], write to the unfilled part of `buf`.
 fn fill<T>(
     buf: &mut ReadBuf<'_>,

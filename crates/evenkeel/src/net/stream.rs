@@ -2,14 +2,14 @@
 //!
 //! Readiness is edge-triggered, so a stream normally learns that its socket is empty from a call
 //! that fails with `WouldBlock`. A read that returns fewer bytes than it had room for has emptied
-//! the socket already, and a write that took fewer bytes than it was given has filled it; reporting
-//! that to the [`Source`] saves the call that would fail. Each transfer below therefore ends in
-//! [`after_read`] or [`after_write`].
+//! the socket already, and a write that took fewer bytes than it was given has filled it; telling
+//! that to the [`Source`] saves the call that would fail. Waiting transfers below therefore tell it the
+//! length that would not be short; a length of 0 stands for "nothing follows from a short one".
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
-use std::task::{Context, Poll, ready};
+use std::os::fd::{AsFd, AsRawFd};
+use std::task::{Context, Poll};
 
 use socket2::SockRef;
 use tokio::io::ReadBuf;
@@ -29,7 +29,7 @@ const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
 const SEND_FLAGS: libc::c_int = 0;
 
 /// A connected stream socket of `mio`.
-pub(super) trait Stream: mio::event::Source + AsFd {
+pub(crate) trait Stream: AsFd + AsRawFd {
     /// Whether a short read shows that the socket is empty.
     const SHORT_READ_DRAINS: bool;
 
@@ -75,7 +75,7 @@ impl Stream for mio::net::UnixStream {
     }
 }
 
-pub(super) fn poll_read<S: Stream>(
+pub(crate) fn poll_read<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     buf: &mut ReadBuf<'_>,
@@ -84,11 +84,12 @@ pub(super) fn poll_read<S: Stream>(
     if room == 0 {
         return Poll::Ready(Ok(()));
     }
-    let len = ready!(source.poll_io(cx, Direction::Read, |stream| read::recv(stream, buf)))?;
-    after_read(source, len, room);
-    Poll::Ready(Ok(()))
+    let full = if S::SHORT_READ_DRAINS { room } else { 0 };
+    let received = source.poll_transfer(cx, Direction::Read, full, |io| read::recv(io, buf));
+    received.map_ok(drop)
 }
 
+/// As [`poll_read`], into memory that is initialised.
 #[cfg(feature = "futures-io")]
 pub(crate) fn poll_read_slice<S: Stream>(
     source: &Source<S>,
@@ -96,8 +97,7 @@ pub(crate) fn poll_read_slice<S: Stream>(
     buf: &mut [u8],
 ) -> Poll<io::Result<usize>> {
     let mut buf = ReadBuf::new(buf);
-    ready!(poll_read(source, cx, &mut buf))?;
-    Poll::Ready(Ok(buf.filled().len()))
+    poll_read(source, cx, &mut buf).map_ok(|()| buf.filled().len())
 }
 
 #[cfg(feature = "futures-io")]
@@ -106,33 +106,31 @@ pub(crate) fn poll_read_vectored<S: Stream>(
     cx: &mut Context<'_>,
     bufs: &mut [IoSliceMut<'_>],
 ) -> Poll<io::Result<usize>> {
-    // No report of a short read: the standard library may have dropped slices beyond its limit.
     source.poll_io(cx, Direction::Read, |stream| stream.read_vectored(bufs))
 }
 
-pub(super) fn poll_write<S: Stream>(
+pub(crate) fn poll_write<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     buf: &[u8],
 ) -> Poll<io::Result<usize>> {
-    let len = ready!(source.poll_io(cx, Direction::Write, |stream| send(stream, buf)))?;
-    after_write(source, len, buf.len());
-    Poll::Ready(Ok(len))
+    source.poll_transfer(cx, Direction::Write, buf.len(), |stream| send(stream, buf))
 }
 
-pub(super) fn poll_write_vectored<S: Stream>(
+pub(crate) fn poll_write_vectored<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     bufs: &[IoSlice<'_>],
 ) -> Poll<io::Result<usize>> {
     let bufs = within_limit(bufs);
-    let len = ready!(source.poll_io(cx, Direction::Write, |stream| send_vectored(stream, bufs)))?;
-    after_write(source, len, total(bufs));
-    Poll::Ready(Ok(len))
+    let full = total(bufs);
+    source.poll_transfer(cx, Direction::Write, full, |stream| {
+        send_vectored(stream, bufs)
+    })
 }
 
 /// Sends the end of the stream behind what was written.
-pub(super) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
+pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
     match source.get_ref().shutdown(Shutdown::Write) {
         // The peer has reset the connection: it will not miss the end of the stream.
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
@@ -141,9 +139,7 @@ pub(super) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
 }
 
 pub(super) fn try_read<S: Stream>(source: &Source<S>, buf: &mut [u8]) -> io::Result<usize> {
-    let len = source.try_io(Direction::Read, |stream| stream.read(buf))?;
-    after_read(source, len, buf.len());
-    Ok(len)
+    source.try_io(Direction::Read, |stream| stream.read(buf))
 }
 
 pub(super) fn try_read_vectored<S: Stream>(
@@ -154,9 +150,7 @@ pub(super) fn try_read_vectored<S: Stream>(
 }
 
 pub(super) fn try_write<S: Stream>(source: &Source<S>, buf: &[u8]) -> io::Result<usize> {
-    let len = source.try_io(Direction::Write, |stream| send(stream, buf))?;
-    after_write(source, len, buf.len());
-    Ok(len)
+    source.try_io(Direction::Write, |stream| send(stream, buf))
 }
 
 pub(super) fn try_write_vectored<S: Stream>(
@@ -164,24 +158,7 @@ pub(super) fn try_write_vectored<S: Stream>(
     bufs: &[IoSlice<'_>],
 ) -> io::Result<usize> {
     let bufs = within_limit(bufs);
-    let len = source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))?;
-    after_write(source, len, total(bufs));
-    Ok(len)
-}
-
-/// Hears of a read that returned `len` bytes although there was room for `room`.
-fn after_read<S: Stream>(source: &Source<S>, len: usize, room: usize) {
-    // The end of the stream (no bytes) stays readable for ever, so it does not count as drained.
-    if S::SHORT_READ_DRAINS && 0 < len && len < room {
-        source.drained(Direction::Read);
-    }
-}
-
-/// Hears of a write that took `len` bytes of `given`.
-fn after_write<S: Stream>(source: &Source<S>, len: usize, given: usize) {
-    if 0 < len && len < given {
-        source.drained(Direction::Write);
-    }
+    source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))
 }
 
 fn send(stream: &impl AsFd, buf: &[u8]) -> io::Result<usize> {

@@ -93,6 +93,11 @@ impl TcpStream {
         Ok(Self { io })
     }
 
+    #[cfg(any(feature = "hyper", feature = "futures-io"))]
+    pub(crate) fn source(&self) -> &Source<mio::net::TcpStream> {
+        &self.io
+    }
+
     pub(super) fn from_mio(stream: mio::net::TcpStream) -> io::Result<Self> {
         Ok(Self {
             io: Source::new(stream)?,

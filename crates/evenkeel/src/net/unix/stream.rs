@@ -92,6 +92,11 @@ impl UnixStream {
         Ok((Self::from_mio(one)?, Self::from_mio(other)?))
     }
 
+    #[cfg(any(feature = "hyper", feature = "futures-io"))]
+    pub(crate) fn source(&self) -> &Source<mio::net::UnixStream> {
+        &self.io
+    }
+
     pub(super) fn from_mio(stream: mio::net::UnixStream) -> io::Result<Self> {
         Ok(Self {
             io: Source::new(stream)?,
