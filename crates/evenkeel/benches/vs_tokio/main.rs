@@ -7,13 +7,18 @@
 //! Each figure is a median over the rounds. A ratio above 1 means that evenkeel is better; its
 //! spread is the least and the greatest ratio of any round's pair.
 
+mod client;
+mod cpu;
 mod peer;
 mod scheduler;
+mod server;
 mod table;
 
 use std::time::{Duration, Instant};
 
-use peer::{Evenkeel, Tokio};
+use client::Load;
+use peer::{Evenkeel, Peer, Tokio};
+use server::Service;
 use table::Table;
 
 /// What the command line asks for.
@@ -59,6 +64,7 @@ fn main() {
     let options = options();
     let wanted = |name: &str| options.filter.as_ref().is_none_or(|filter| name.contains(filter));
     scheduler_table(&options, wanted).print();
+    network_tables(&options, wanted).iter().for_each(Table::print);
 }
 
 fn scheduler_table(options: &Options, wanted: impl Fn(&str) -> bool) -> Table {
@@ -82,6 +88,78 @@ fn scheduler_table(options: &Options, wanted: impl Fn(&str) -> bool) -> Table {
     }
     eprint!("\r{:60}\r", "");
     table
+}
+
+/// The servers' loads: name, service, connections.
+const NETWORK: [(&str, Service, usize); 6] = [
+    ("echo, 1 connection", Service::Echo, 1),
+    ("echo, 64 connections", Service::Echo, 64),
+    ("echo, 1000 connections", Service::Echo, 1_000),
+    ("hello, 1 connection", Service::Hello, 1),
+    ("hello, 64 connections", Service::Hello, 64),
+    ("hello, 1000 connections", Service::Hello, 1_000),
+];
+
+/// What one runtime made of one load.
+#[derive(Clone, Copy)]
+struct Served {
+    per_second: f64,
+    per_cpu_second: f64,
+    p99_us: f64,
+}
+
+fn network_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> [Table; 3] {
+    let mut tables = [
+        Table::new("network: requests per second of the server's processor time", "1/s"),
+        Table::new("network: 99th percentile of latency", "us"),
+        Table::new("network: requests per second", "1/s"),
+    ];
+    for (name, service, connections) in NETWORK.into_iter().filter(|(name, ..)| wanted(name)) {
+        let rounds = (0..options.rounds).map(|round| {
+            eprint!("\r{name}: round {}/{}   ", round + 1, options.rounds);
+            let ours = || serve::<Evenkeel>(service, connections, options.sample);
+            let theirs = || serve::<Tokio>(service, connections, options.sample);
+            if round % 2 == 0 {
+                let ours = ours();
+                (ours, theirs())
+            } else {
+                let theirs = theirs();
+                (ours(), theirs)
+            }
+        });
+        let rounds: Vec<_> = rounds.collect();
+        let figures = |figure: fn(&Served) -> f64| -> Vec<_> {
+            rounds.iter().map(|(ours, theirs)| (figure(ours), figure(theirs))).collect()
+        };
+        tables[0].add_more_is_better(name, &figures(|served| served.per_cpu_second));
+        tables[1].add_less_is_better(name, &figures(|served| served.p99_us));
+        tables[2].add_more_is_better(name, &figures(|served| served.per_second));
+    }
+    eprint!("\r{:60}\r", "");
+    tables
+}
+
+/// How many workers a server has: what the machine of the comparison has in processors.
+const SERVER_WORKERS: usize = 2;
+
+fn serve<P: Peer>(service: Service, connections: usize, sample: Duration) -> Served {
+    let peer = P::new(SERVER_WORKERS);
+    let port = server::start(&peer, service);
+    let load = match service {
+        Service::Echo => Load::echo(port, connections),
+        Service::Hello => Load::hello(port, connections),
+    };
+    let mut load = load.expect("connections to the server");
+    load.run(sample / 2).expect("the server answers");
+    let (began, cpu_before) = (Instant::now(), cpu::time_of_threads(P::THREADS));
+    let outcome = load.run(sample * 2).expect("the server answers");
+    let cpu = cpu::time_of_threads(P::THREADS).saturating_sub(cpu_before);
+    let requests = outcome.requests as f64;
+    Served {
+        per_second: requests / began.elapsed().as_secs_f64(),
+        per_cpu_second: requests / cpu.as_secs_f64(),
+        p99_us: outcome.p99_us,
+    }
 }
 
 /// The mean time of an iteration in microseconds, on a runtime made for it and ended after it.

@@ -1,30 +1,20 @@
 //! A set of tasks that is waited for as one.
 //!
-//! # How completions are found
-//!
-//! The set does not poll its handles to see which is ready. Each handle is polled with a waker of
-//! its own, a [`Notice`], which puts the member's index on a list and wakes whoever waits for the
-//! set. Waiting takes indices from the list, so a completion costs the same however many members
-//! have not completed.
-//!
-//! A new member goes on the list at once, as that is where its handle learns of its notice. An index
-//! on the list only means "poll this handle": one too many, as an old notice may leave when its
-//! index has a new member, costs a poll and nothing else. A notice is on the list at most once, so
-//! the list is bounded by the notices alive.
+//! Its handles are not polled to see which is ready: each has a notice on a
+//! [list](super::ready_list) that says so, hence a completion costs the same in a set of any size.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
+use super::ready_list::{Notice, ReadyList};
 use super::{AbortHandle, JoinError, JoinHandle};
 use crate::Class;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
 
 /// A set of tasks, whose outputs are taken in the order in which they complete.
 ///
@@ -50,7 +40,7 @@ use crate::sync::{Arc, Mutex};
 #[must_use = "dropping a set aborts its tasks"]
 pub struct JoinSet<T> {
     members: Slab<Member<T>>,
-    ready: Arc<Ready>,
+    ready: Arc<ReadyList>,
 }
 
 struct Member<T> {
@@ -58,32 +48,12 @@ struct Member<T> {
     notice: Arc<Notice>,
 }
 
-/// What the notices of a set tell it.
-#[derive(Default)]
-struct Ready(Mutex<ReadyState>);
-
-#[derive(Default)]
-struct ReadyState {
-    /// The indices of members whose handles are to be polled.
-    indices: VecDeque<usize>,
-    /// Who waits for the set. Present only while it has found nothing ready.
-    waiter: Option<Waker>,
-}
-
-/// The waker of one member's handle.
-struct Notice {
-    index: usize,
-    ready: Arc<Ready>,
-    /// Whether the index is on the list on account of this notice.
-    listed: AtomicBool,
-}
-
 impl<T> JoinSet<T> {
     /// Makes an empty set.
     pub fn new() -> Self {
         Self {
             members: Slab::new(),
-            ready: Arc::default(),
+            ready: ReadyList::new(),
         }
     }
 
@@ -100,6 +70,8 @@ impl<T> JoinSet<T> {
     /// Takes all tasks out of the set and lets them run on.
     pub fn detach_all(&mut self) {
         self.members.clear();
+        // A task keeps its notice until it ends, but must not keep the task that waited.
+        self.ready.cease();
     }
 }
 
@@ -225,8 +197,7 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// The inner result is a [`JoinError`] if the task panicked or was aborted.
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
-        let listed = self.ready.0.lock().indices.len();
-        self.take_completed(listed)
+        self.take_completed(self.ready.len())
     }
 
     /// Polls for a task that has completed, as [`join_next`](Self::join_next) does.
@@ -239,10 +210,10 @@ impl<T: Send + 'static> JoinSet<T> {
         }
         // The waiter is put in place before the list is read, so that each index which this poll
         // does not see wakes it.
-        let (listed, _) = self.ready.swap_waiter(Some(cx.waker().clone()));
+        let listed = self.ready.wait(cx.waker().clone());
         match self.take_completed(listed) {
             Some(result) => {
-                self.ready.swap_waiter(None);
+                self.ready.cease();
                 Poll::Ready(Some(result))
             }
             None => Poll::Pending,
@@ -252,12 +223,7 @@ impl<T: Send + 'static> JoinSet<T> {
     fn insert(&mut self, handle: JoinHandle<T>) -> AbortHandle {
         let abort_handle = handle.abort_handle();
         let vacancy = self.members.vacant_entry();
-        let notice = Arc::new(Notice {
-            index: vacancy.key(),
-            ready: Arc::clone(&self.ready),
-            listed: AtomicBool::new(false),
-        });
-        notice.list();
+        let notice = Notice::listed(vacancy.key(), &self.ready);
         vacancy.insert(Member { handle, notice });
         abort_handle
     }
@@ -268,15 +234,12 @@ impl<T: Send + 'static> JoinSet<T> {
     /// itself again, and must not be polled again before the task has yielded.
     fn take_completed(&mut self, listed: usize) -> Option<Result<T, JoinError>> {
         for _ in 0..listed {
-            let index = self.ready.0.lock().indices.pop_front()?;
+            let index = self.ready.pop()?;
             // Detached or taken since it was listed.
             let Some(Member { handle, notice }) = self.members.get_mut(index) else {
                 continue;
             };
-            // Acquire, paired with the Release in `list`: a completion that found the notice listed
-            // is seen by the poll below, and one that comes after this lists it again. A plain store
-            // would allow both to be missed, as the poll could read before it.
-            notice.listed.swap(false, Ordering::Acquire);
+            notice.unlist();
             let waker = Waker::from(Arc::clone(notice));
             if let Poll::Ready(result) = Pin::new(handle).poll(&mut Context::from_waker(&waker)) {
                 self.members.remove(index);
@@ -287,52 +250,13 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 }
 
-impl Ready {
-    /// Replaces who waits, and says how many indices are listed. The waker that waited before is
-    /// returned, as it must not be dropped under the lock: its drop may run anything.
-    fn swap_waiter(&self, waiter: Option<Waker>) -> (usize, Option<Waker>) {
-        let mut state = self.0.lock();
-        let before = std::mem::replace(&mut state.waiter, waiter);
-        (state.indices.len(), before)
-    }
-}
-
-impl Notice {
-    /// Lists the index, unless it is listed, and wakes who waits.
-    fn list(&self) {
-        // Release, paired with the Acquire in `take_completed`: whoever finds `true` here leaves
-        // the completion before it to the poll that comes after that.
-        if self.listed.swap(true, Ordering::Release) {
-            return;
-        }
-        let waiter = {
-            let mut state = self.ready.0.lock();
-            state.indices.push_back(self.index);
-            state.waiter.take()
-        };
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
-    }
-}
-
-impl Wake for Notice {
-    fn wake(self: Arc<Self>) {
-        self.list();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.list();
-    }
-}
-
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
         self.members
             .iter()
             .for_each(|(_, member)| member.handle.abort());
-        // Tasks that go on keep their notices, but must not keep the task that waited.
-        self.ready.swap_waiter(None);
+        // A task keeps its notice until it ends, but must not keep the task that waited.
+        self.ready.cease();
     }
 }
 

@@ -76,7 +76,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// A source of ticks, made by [`interval`] and [`interval_at`].
+/// A source of ticks, made by [`interval()`] and [`interval_at`].
 ///
 /// An interval measures from tick to tick, and not from the end of what is done in between, as a
 /// [`sleep`](super::sleep()) in a loop would. When a tick is taken more than 5 ms late (or, with a

@@ -1,8 +1,8 @@
 //! Waiting for a time, limiting how long something may take, and doing something regularly.
 //!
-//! - [`sleep`] and [`sleep_until`] wait.
-//! - [`timeout`] and [`timeout_at`] give up on a future that takes too long.
-//! - [`interval`] and [`interval_at`] tick at a period.
+//! - [`sleep()`] and [`sleep_until`] wait.
+//! - [`timeout()`] and [`timeout_at`] give up on a future that takes too long.
+//! - [`interval()`] and [`interval_at`] tick at a period.
 //! - [`Instant`] is a point in time of the monotonic clock they all use.
 //!
 //! # Guarantee

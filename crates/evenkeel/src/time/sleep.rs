@@ -76,7 +76,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     }
 }
 
-/// The future of [`sleep`] and [`sleep_until`].
+/// The future of [`sleep()`] and [`sleep_until`].
 ///
 /// It may be made anywhere, and polled by any task of a runtime. Its timer stays with the worker on
 /// which it first had to wait; a task that has moved on is woken where it is.

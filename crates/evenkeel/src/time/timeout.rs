@@ -54,7 +54,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     }
 }
 
-/// Requires `future` to complete before `deadline`. Otherwise as [`timeout`].
+/// Requires `future` to complete before `deadline`. Otherwise as [`timeout()`].
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 pin_project! {
-    /// The future of [`timeout`] and [`timeout_at`].
+    /// The future of [`timeout()`] and [`timeout_at`].
     #[must_use = "a timeout does nothing unless it is awaited"]
     #[derive(Debug)]
     pub struct Timeout<F> {
@@ -130,7 +130,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// The error of a [`timeout`]: the time was up before the future completed.
+/// The error of a [`timeout()`]: the time was up before the future completed.
 ///
 /// Converts to an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::task::Wake;
 
 use super::*;
 use crate::runtime::Runtime;
-use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::{Duration, sleep};
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -111,16 +112,12 @@ fn a_completion_polls_one_handle_and_not_all() {
         let mut set = JoinSet::new();
         (0..100).for_each(|_| _ = set.spawn(pending()));
         assert!(set.try_join_next().is_none());
-        assert_eq!(
-            set.ready.0.lock().indices.len(),
-            0,
-            "all handles know their notices"
-        );
+        assert_eq!(set.ready.len(), 0, "all handles know their notices");
         let done = set.spawn(async {});
         while !done.is_finished() {
             sleep(Duration::from_millis(1)).await;
         }
-        let listed = set.ready.0.lock().indices.len();
+        let listed = set.ready.len();
         assert_eq!(
             listed, 1,
             "the new member, be it on account of its insertion or completion"
@@ -140,7 +137,7 @@ fn a_stale_notice_is_harmless() {
         old.list(); // no member at the index
         assert!(set.try_join_next().is_none());
         set.spawn(pending());
-        old.listed.store(false, Ordering::SeqCst);
+        old.unlist();
         old.list(); // another member at the index
         assert!(set.try_join_next().is_none());
         assert_eq!(set.len(), 1);
