@@ -4,14 +4,24 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 
 /// The workspace's root: the parent of this package's folder, wherever the command is typed.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask/ lies in the workspace's root")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        // Cargo says at run time where this package lies. What was compiled in can be another
+        // clone, if two share a target directory.
+        let folder = std::env::var_os("CARGO_MANIFEST_DIR");
+        let folder =
+            folder.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        folder
+            .parent()
+            .expect("xtask/ lies in the workspace's root")
+            .to_owned()
+    });
+    &ROOT
 }
 
 /// Where build products go: `CARGO_TARGET_DIR`, else `target/` in the root.

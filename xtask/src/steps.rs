@@ -129,9 +129,9 @@ fn doc() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    // No target is named, since cargo builds the examples (which tests start as programs) only
-    // then; the documentation's examples are a step of their own.
-    Cargo::new("test --workspace --all-features --lib --bins --tests --examples").run()
+    // Tests start the examples as programs, and cargo builds those only when asked to.
+    Cargo::new("build --workspace --all-features --examples").run()?;
+    Cargo::new("test --workspace --all-features --lib --bins --tests").run()
 }
 
 fn doctest() -> Result<()> {
