@@ -5,9 +5,9 @@ use super::tree::Tree;
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// How far above an ordering its comment may start to be far away. A compare-exchange with its
-/// arguments on lines of their own still fits.
-const REACH_LINES: usize = 8;
+/// How many lines above an ordering its comment may end. A comment at the head of a
+/// compare-exchange loop still covers the exchange.
+const REACH_LINES: usize = 12;
 
 /// Where the rule applies: the other packages are no place for hand-made synchronization, and
 /// count with atomics at most.
