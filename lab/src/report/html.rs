@@ -210,23 +210,40 @@ fn header_cell(table: &Table, column: usize) -> String {
 fn row(table: &Table, cells: &[Cell], columns: usize) -> String {
     let ours = matches!(cells.first(), Some(Cell::Text(name)) if plot::is_ours(name));
     let class = if ours { " class=\"ours\"" } else { "" };
-    let cells: String = (0..columns)
-        .map(|column| {
-            let numeric = table::is_numeric(table, column);
-            let class = if numeric { " class=\"n\"" } else { "" };
-            let (tag, scope) = if column == 0 {
-                ("th", " scope=\"row\"")
-            } else {
-                ("td", "")
-            };
-            let text = cell(
-                cells.get(column),
-                table::shared_unit(table, column).is_some(),
-            );
-            format!("<{tag}{scope}{class}>{text}</{tag}>")
-        })
-        .collect();
-    format!("<tr{class}>{cells}</tr>\n")
+    let mut text = String::new();
+    let mut column = 0;
+    while column < columns {
+        // The same reason in a row of cells is one reason.
+        let span = same_reason(&cells[column.min(cells.len())..]);
+        let class = match (table::is_numeric(table, column), span) {
+            (_, 2..) => format!(" colspan=\"{span}\" class=\"n\""),
+            (true, _) => " class=\"n\"".to_owned(),
+            (false, _) => String::new(),
+        };
+        let (tag, scope) = if column == 0 {
+            ("th", " scope=\"row\"")
+        } else {
+            ("td", "")
+        };
+        let unit_above = table::shared_unit(table, column).is_some();
+        let content = cell(cells.get(column), unit_above);
+        text.push_str(&format!("<{tag}{scope}{class}>{content}</{tag}>"));
+        column += span;
+    }
+    format!("<tr{class}>{text}</tr>\n")
+}
+
+/// How many cells from the first on are missing for the same stated reason; 1 if it is not.
+fn same_reason(cells: &[Cell]) -> usize {
+    let Some(Cell::Missing(reason)) = cells.first().filter(|_| cells.len() > 1) else {
+        return 1;
+    };
+    let same = |cell: &&Cell| matches!(cell, Cell::Missing(other) if other == reason);
+    if reason.is_empty() {
+        1
+    } else {
+        cells.iter().take_while(same).count()
+    }
 }
 
 fn cell(cell: Option<&Cell>, unit_above: bool) -> String {

@@ -60,8 +60,11 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
             *found = Some(colour);
         }
     }
-    let free: Vec<usize> = (0..COLOURS).filter(|colour| !taken[*colour]).collect();
-    // All are taken only if there are as many names: then the second round starts at once.
+    // Those that belong to nobody come first, so that few others are ever shown in our own blue.
+    let free: Vec<usize> = [6, 7, 5, 4, 3, 2, 1, 0]
+        .into_iter()
+        .filter(|c| !taken[*c])
+        .collect();
     let mut rest = free.into_iter().chain(COLOURS..);
     found
         .into_iter()
@@ -72,6 +75,14 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
 /// Whether `name` is our own: shown a little stronger.
 pub(super) fn is_ours(name: &str) -> bool {
     has(name, "evenkeel")
+}
+
+/// Whether `name` has a colour of its own in every plot.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN
+        .iter()
+        .flat_map(|starts| *starts)
+        .any(|start| has(name, start))
 }
 
 fn has(name: &str, start: &str) -> bool {

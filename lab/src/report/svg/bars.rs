@@ -3,9 +3,10 @@
 use super::{Canvas, Drawing, WIDTH, brief, colour_class, text_width};
 use crate::report::html::escape;
 use crate::report::number::{NARROW_SPACE, short};
-use crate::report::plot::{colours, is_ours};
+use crate::report::plot::{colours, is_known, is_ours};
 use crate::report::scale::{Scale, Zero};
 
+const TOP: f64 = 8.0;
 const BAR: f64 = 15.0;
 const BAR_PITCH: f64 = 20.0;
 const HEADING: f64 = 21.0;
@@ -26,20 +27,8 @@ struct Frame {
 }
 
 pub(super) fn draw(unit: &str, log: bool, groups: &Groups) -> Drawing {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in groups.iter().flat_map(|(_, bars)| bars) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    let colours = colours(&names);
-    let colour = |name: &str| {
-        let index = names.iter().position(|known| *known == name);
-        index
-            .and_then(|index| colours.get(index))
-            .copied()
-            .unwrap_or(0)
-    };
+    // A group of one is named by its group: a heading above each bar would only be noise.
+    let alone = groups.iter().all(|(_, bars)| bars.len() <= 1);
     let values = groups
         .iter()
         .flat_map(|(_, bars)| bars)
@@ -49,65 +38,10 @@ pub(super) fn draw(unit: &str, log: bool, groups: &Groups) -> Drawing {
     } else {
         Scale::linear(values, Zero::Shown)
     };
-    // A group of one is named by its group: a heading above each bar would only be noise.
-    let alone = groups.iter().all(|(_, bars)| bars.len() <= 1);
-    let labels = groups.iter().flat_map(|(group, bars)| {
-        bars.iter()
-            .map(move |(name, _)| if alone { group.as_str() } else { name.as_str() })
-    });
-    let label_width = labels
-        .map(|label| text_width(&brief(label)))
-        .fold(40.0, f64::max);
-    let left = label_width + 12.0;
-    let right = WIDTH - RIGHT;
-    let base = left + scale.position(0.0).unwrap_or(0.0) * (right - left);
-    let frame = Frame {
-        left,
-        right,
-        scale,
-        base,
-    };
-
-    let mut bars = Canvas::default();
-    let top = 8.0;
-    let (mut y, mut drawn) = (top, 0);
-    for (index, (group, members)) in groups.iter().enumerate() {
-        if drawn >= BARS_MAX {
-            bars.text(
-                "muted",
-                0.0,
-                y + 14.0,
-                "More in the table: only the first bars are drawn.",
-            );
-            y += BAR_PITCH;
-            break;
-        }
-        if !alone {
-            y += if index == 0 { 0.0 } else { GROUP_GAP };
-            bars.text("heading", 0.0, y + 13.0, group);
-            y += HEADING;
-        }
-        for (name, value) in members {
-            let label = if alone { group } else { name };
-            frame.bar(
-                &mut bars,
-                y,
-                label,
-                *value,
-                colour(name),
-                is_ours(label) || is_ours(name),
-            );
-            y += BAR_PITCH;
-            drawn += 1;
-        }
-    }
-    if drawn == 0 {
-        bars.text("muted", 0.0, y + 14.0, "Nothing was measured.");
-        y += BAR_PITCH;
-    }
-    let bottom = y + 4.0;
+    let frame = Frame::new(groups, alone, scale);
+    let (bars, bottom) = frame.groups(groups, alone);
     let mut canvas = Canvas::default();
-    frame.axis(&mut canvas, unit, log, top, bottom);
+    frame.axis(&mut canvas, unit, log, bottom);
     canvas.push(bars.body.trim_end());
     Drawing {
         height: bottom + 42.0,
@@ -116,14 +50,101 @@ pub(super) fn draw(unit: &str, log: bool, groups: &Groups) -> Drawing {
     }
 }
 
+/// Which colour a bar has: that of its name or, where each group is one bar, of the group if it
+/// is one of those with a colour of their own.
+struct Colours<'a> {
+    names: Vec<&'a str>,
+    colours: Vec<usize>,
+    by_group: bool,
+}
+
+impl<'a> Colours<'a> {
+    fn new(groups: &'a Groups, alone: bool) -> Colours<'a> {
+        let by_group = alone && groups.iter().any(|(group, _)| is_known(group));
+        let mut names: Vec<&str> = Vec::new();
+        for (group, bars) in groups {
+            for (name, _) in bars {
+                let name = if by_group { group } else { name };
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+        }
+        let colours = colours(&names);
+        Colours {
+            names,
+            colours,
+            by_group,
+        }
+    }
+
+    fn of(&self, group: &str, name: &str) -> usize {
+        let name = if self.by_group { group } else { name };
+        let index = self.names.iter().position(|known| *known == name);
+        index
+            .and_then(|index| self.colours.get(index))
+            .copied()
+            .unwrap_or(0)
+    }
+}
+
 impl Frame {
+    fn new(groups: &Groups, alone: bool, scale: Scale) -> Frame {
+        let labels = groups.iter().flat_map(|(group, bars)| {
+            bars.iter()
+                .map(move |(name, _)| if alone { group } else { name })
+        });
+        let label_width = labels
+            .map(|label| text_width(&brief(label)))
+            .fold(40.0, f64::max);
+        let left = label_width + 12.0;
+        let right = WIDTH - RIGHT;
+        let base = left + scale.position(0.0).unwrap_or(0.0) * (right - left);
+        Frame {
+            left,
+            right,
+            scale,
+            base,
+        }
+    }
+
+    /// Draws all groups, and says where they end.
+    fn groups(&self, groups: &Groups, alone: bool) -> (Canvas, f64) {
+        let colours = Colours::new(groups, alone);
+        let mut canvas = Canvas::default();
+        let (mut y, mut drawn) = (TOP, 0);
+        for (index, (group, members)) in groups.iter().enumerate() {
+            if drawn >= BARS_MAX {
+                let more = "More in the table: only the first bars are drawn.";
+                canvas.text("muted", 0.0, y + 14.0, more);
+                return (canvas, y + BAR_PITCH);
+            }
+            if !alone {
+                y += if index == 0 { 0.0 } else { GROUP_GAP };
+                canvas.text("heading", 0.0, y + 13.0, group);
+                y += HEADING;
+            }
+            for (name, value) in members.iter().take(BARS_MAX) {
+                let label = if alone { group } else { name };
+                self.bar(&mut canvas, y, label, *value, colours.of(group, name));
+                y += BAR_PITCH;
+                drawn += 1;
+            }
+        }
+        if drawn == 0 {
+            canvas.text("muted", 0.0, y + 14.0, "Nothing was measured.");
+            y += BAR_PITCH;
+        }
+        (canvas, y + 4.0)
+    }
+
     fn place(&self, part: f64) -> f64 {
         self.left + part * (self.right - self.left)
     }
 
-    fn axis(&self, canvas: &mut Canvas, unit: &str, log: bool, top: f64, bottom: f64) {
-        canvas.x_axis(&self.scale, |part| self.place(part), top, bottom);
-        canvas.line("base", (self.base, top), (self.base, bottom));
+    fn axis(&self, canvas: &mut Canvas, unit: &str, log: bool, bottom: f64) {
+        canvas.x_axis(&self.scale, |part| self.place(part), TOP, bottom);
+        canvas.line("base", (self.base, TOP), (self.base, bottom));
         let title = if log {
             let from = short(self.scale.low, NARROW_SPACE);
             format!("{unit}, logarithmic: bars start at {from}")
@@ -133,8 +154,9 @@ impl Frame {
         canvas.text("axis end", self.right, bottom + 35.0, &title);
     }
 
-    fn bar(&self, canvas: &mut Canvas, y: f64, label: &str, value: f64, colour: usize, ours: bool) {
-        let (baseline, strong) = (y + 11.5, if ours { " ours" } else { "" });
+    fn bar(&self, canvas: &mut Canvas, y: f64, label: &str, value: f64, colour: usize) {
+        let strong = if is_ours(label) { " ours" } else { "" };
+        let baseline = y + 11.5;
         canvas.text(
             &format!("name end{strong}"),
             self.left - 9.0,

@@ -80,7 +80,12 @@ pub(super) fn draw(axes: &Axes<'_>, series: &Series) -> Drawing {
     if points().next().is_none() {
         canvas.text("muted", left + 12.0, TOP + 24.0, "Nothing was measured.");
     } else if undrawn > 0 {
-        let note = format!("{undrawn} points have no place on these axes; the table has them.");
+        let what = if undrawn == 1 {
+            "1 point has"
+        } else {
+            &format!("{undrawn} points have")
+        };
+        let note = format!("{what} no place on these axes: not a number, or not above zero.");
         canvas.text("muted", left, frame.bottom + 52.0, &note);
     }
     Drawing {

@@ -36,7 +36,7 @@ fn those_who_come_often_keep_their_colour() {
     );
     assert_eq!(
         colours(&["none", "evenkeel none", "evenkeel long"]),
-        [1, 0, 2]
+        [6, 0, 7]
     );
 }
 
@@ -125,7 +125,11 @@ fn long_series_keep_their_peaks_and_shed_the_rest() {
     assert!(path.matches('L').count() < 1_700);
     // The peak of 900 on an axis to 1000 is a tenth of the height below the top.
     assert!(path.contains(" 64.0"), "the peak is there");
-    assert_eq!(svg.matches("<circle").count(), 1, "one marker, in the name");
+    assert_eq!(
+        svg.matches("fill mark ").count(),
+        1,
+        "one marker, in the name"
+    );
 }
 
 #[test]
