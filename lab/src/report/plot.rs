@@ -61,7 +61,7 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
         }
     }
     // Those that belong to nobody come first, so that few others are ever shown in our own blue.
-    let free: Vec<usize> = [6, 7, 5, 4, 3, 2, 1, 0]
+    let free: Vec<usize> = [4, 7, 6, 5, 3, 2, 1, 0]
         .into_iter()
         .filter(|c| !taken[*c])
         .collect();

@@ -36,7 +36,7 @@ fn those_who_come_often_keep_their_colour() {
     );
     assert_eq!(
         colours(&["none", "evenkeel none", "evenkeel long"]),
-        [6, 0, 7]
+        [4, 0, 7]
     );
 }
 
