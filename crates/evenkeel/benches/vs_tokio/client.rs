@@ -15,13 +15,6 @@ pub(crate) struct Outcome {
     pub(crate) p99_us: f64,
 }
 
-/// Keeps the calling thread on one processor; the server's threads go where the system puts them.
-pub(crate) fn pin_to_last_processor() {
-    if let Some(last) = core_affinity::get_core_ids().and_then(|ids| ids.last().copied()) {
-        core_affinity::set_for_current(last);
-    }
-}
-
 struct Connection {
     stream: TcpStream,
     sent_at: Instant,

@@ -139,15 +139,15 @@ fn network_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> [Table; 3
     tables
 }
 
-/// How many workers a server has: what the machine of the comparison has in processors.
-const SERVER_WORKERS: usize = 2;
-
 fn serve<P: Peer>(service: Service, connections: usize, sample: Duration) -> Served {
-    let peer = P::new(SERVER_WORKERS);
+    // The server's threads inherit where this one may run.
+    let division = cpu::Division::of_machine();
+    let workers = division.map_or(1, |division| division.server_processors());
+    division.iter().for_each(cpu::Division::take_server_side);
+    let peer = P::new(workers);
     let port = server::start(&peer, service);
-    // A thread of its own, so that the server's threads do not inherit where it is pinned.
     let load = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
-        client::pin_to_last_processor();
+        division.iter().for_each(cpu::Division::take_load_side);
         let load = match service {
             Service::Echo => Load::echo(port, connections),
             Service::Hello => Load::hello(port, connections),
