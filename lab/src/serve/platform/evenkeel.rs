@@ -1,0 +1,1 @@
+//! Evenkeel as a platform.
