@@ -156,6 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn load_takes_its_flags_before_and_after_its_generator() {
+        for line in [
+            "evenkeel-lab load --json --pin 0 echo 127.0.0.1:1",
+            "evenkeel-lab load echo 127.0.0.1:1 --json --pin 0",
+        ] {
+            let cli = parse(line).expect("a good line");
+            assert!(matches!(cli.command, Some(Command::Load(_))));
+        }
+        assert!(parse("evenkeel-lab checks --json out --pin none").is_ok());
+    }
+
+    #[test]
     fn complaints_name_what_is_wrong() {
         let bad_address = complaint("evenkeel-lab serve tokio --echo localhost");
         assert!(

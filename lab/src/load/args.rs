@@ -16,10 +16,11 @@ pub(crate) struct LoadArgs {
     #[command(subcommand)]
     generator: Generator,
     /// Keep this process on these processors, as in `0,2-3` [default: any].
-    #[arg(long, value_name = "LIST", global = true)]
+    // An id of its own: the experiments have flags of the same names, and a global one reaches them.
+    #[arg(long, id = "load-pin", value_name = "LIST", global = true)]
     pin: Option<CpuList>,
     /// Print the result as one line of JSON.
-    #[arg(long, global = true)]
+    #[arg(long, id = "load-json", global = true)]
     json: bool,
 }
 

@@ -1,49 +1,99 @@
-//! What the experiments found, for people and for programs.
-use serde::Serialize;
-use std::{io, path::Path};
+//! What the experiments found, written for people and for programs.
+//!
+//! A [`Report`] is plain data. It prints itself as text for a terminal, as one JSON file, and as
+//! one HTML file that needs nothing else: no script, no font, no request.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `machine` | where it ran, and what may have disturbed it |
+//! | `number` | numbers as people read them |
+//! | `scale` | axes: domains and ticks, linear and logarithmic |
+//! | `table` | tables as aligned text |
+//! | `plot` | a plot's colours, and its numbers as a table |
+//! | `svg` | plots as SVG |
+//! | `html` | the page |
+//! | `print` | the report on a terminal |
 
+mod html;
+mod machine;
+mod number;
+mod plot;
+mod print;
+mod scale;
+mod svg;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+pub(crate) use machine::Machine;
+
+/// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
-    pub(crate) title: String,
-    pub(crate) machine: Machine,
-    pub(crate) experiments: Vec<Experiment>,
+    pub title: String,
+    pub machine: Machine,
+    pub experiments: Vec<Experiment>,
 }
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {}
+
+/// One experiment: what is claimed, how it was tried, what came out.
+///
+/// In `claim`, `how` and `notes`, text between backticks is set as code and an empty line starts
+/// a new paragraph.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Experiment {
-    pub(crate) name: String,
-    pub(crate) claim: String,
-    pub(crate) how: String,
-    pub(crate) tables: Vec<Table>,
-    pub(crate) plots: Vec<Plot>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) raw: serde_json::Value,
+    pub name: String,
+    pub claim: String,
+    pub how: String,
+    pub tables: Vec<Table>,
+    pub plots: Vec<Plot>,
+    pub notes: Vec<String>,
+    /// Everything measured, before it was summed up.
+    pub raw: serde_json::Value,
 }
+
+/// Rows of cells under named columns.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<String>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Cell>>,
 }
+
+/// One entry of a table.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Cell {
     Text(String),
+    /// Shown with `digits` digits after the point. A value that is not finite is shown as such in
+    /// text, and is `null` in JSON, which has no other way to say it.
     Number {
         value: f64,
         unit: &'static str,
         digits: usize,
     },
+    /// There is no value, and this is why.
     Missing(String),
 }
+
+/// A picture of numbers.
 #[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Plot {
+    /// Groups of named bars, all in one unit.
     Bars {
         title: String,
         unit: String,
         log: bool,
         groups: Vec<(String, Vec<(String, f64)>)>,
     },
+    /// Named series of points; `x` and `y` name the axes, with their units.
     Lines {
         title: String,
         x: String,
@@ -53,19 +103,50 @@ pub(crate) enum Plot {
         series: Vec<(String, Vec<(f64, f64)>)>,
     },
 }
-impl Machine {
-    pub(crate) fn detect() -> Machine {
-        Machine {}
+
+impl Report {
+    /// Prints the report to standard output: bold and dim if that is a terminal, plain if not.
+    pub(crate) fn print(&self) {
+        print::to_stdout(self);
+    }
+
+    /// Writes the report, raw data included, as one JSON file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; the error names it.
+    pub(crate) fn write_json(&self, path: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| io::Error::other(format!("the report is no JSON: {error}")))?;
+        text.push('\n');
+        write(path, &text)
+    }
+
+    /// Writes the report as one HTML file that stands alone.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; the error names it.
+    pub(crate) fn write_html(&self, path: &Path) -> io::Result<()> {
+        write(path, &html::page(self))
     }
 }
-impl Report {
-    pub(crate) fn print(&self) {
-        println!("{self:#?}");
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
     }
-    pub(crate) fn write_json(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, serde_json::to_string_pretty(self).unwrap_or_default())
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
     }
-    pub(crate) fn write_html(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, "stub")
-    }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text).map_err(|error| {
+        let what = format!("cannot write the report to {}: {error}", path.display());
+        io::Error::new(error.kind(), what)
+    })
 }

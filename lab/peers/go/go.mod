@@ -1,0 +1,3 @@
+module evenkeel/lab/go-peer
+
+go 1.22

@@ -1,0 +1,146 @@
+//! Plots as SVG, to stand inside the page: its style sheet colours them, light and dark.
+
+mod bars;
+mod lines;
+
+use std::fmt::Write;
+
+use super::Plot;
+use super::html::escape;
+use super::plot::COLOURS;
+use super::scale::{Scale, Tick};
+
+/// Units of the drawing; the page scales it to the room there is.
+const WIDTH: f64 = 720.0;
+/// About the mean width of a character of the labels. Without font metrics a guess must do: it
+/// errs to the wide side.
+const CHARACTER: f64 = 6.7;
+const LABEL_CHARACTERS_MAX: usize = 36;
+
+/// The drawing of `plot`; `id` is unique in the page, and fit for an attribute.
+pub(super) fn draw(plot: &Plot, id: &str) -> String {
+    let drawing = match plot {
+        Plot::Bars {
+            unit, log, groups, ..
+        } => bars::draw(unit, *log, groups),
+        Plot::Lines {
+            x,
+            y,
+            log_x,
+            log_y,
+            series,
+            ..
+        } => lines::draw(
+            &lines::Axes {
+                x,
+                y,
+                log_x: *log_x,
+                log_y: *log_y,
+            },
+            series,
+        ),
+    };
+    let Drawing {
+        height,
+        description,
+        body,
+    } = drawing;
+    format!(
+        "<svg class=\"plot\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
+         viewBox=\"0 0 {WIDTH} {height:.0}\">\n<title id=\"{id}-t\">{title}</title>\n\
+         <desc id=\"{id}-d\">{description}</desc>\n{body}</svg>\n",
+        title = escape(plot.title()),
+        description = escape(&description),
+    )
+}
+
+struct Drawing {
+    height: f64,
+    /// The plot in words, for those who do not see it.
+    description: String,
+    body: String,
+}
+
+/// The elements of a drawing, one per line. Coordinates are rounded to a tenth: more is noise.
+#[derive(Default)]
+struct Canvas {
+    body: String,
+}
+
+impl Canvas {
+    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let text = escape(text);
+        self.push(&format!(
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
+        ));
+    }
+
+    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.push(&format!(
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        ));
+    }
+
+    fn push(&mut self, element: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+
+    /// Vertical grid lines and, under `bottom`, their labels.
+    fn x_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, top: f64, bottom: f64) {
+        for Tick { value, label } in scale.ticks() {
+            let Some(x) = scale.position(value).map(&place) else {
+                continue;
+            };
+            let class = if label.is_some() {
+                "grid"
+            } else {
+                "grid minor"
+            };
+            self.line(class, (x, top), (x, bottom));
+            if let Some(label) = label {
+                self.text("tick mid", x, bottom + 16.0, &label);
+            }
+        }
+    }
+
+    /// Horizontal grid lines and, left of `left`, their labels.
+    fn y_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, left: f64, right: f64) {
+        for Tick { value, label } in scale.ticks() {
+            let Some(y) = scale.position(value).map(&place) else {
+                continue;
+            };
+            let class = if label.is_some() {
+                "grid"
+            } else {
+                "grid minor"
+            };
+            self.line(class, (left, y), (right, y));
+            if let Some(label) = label {
+                self.text("tick end", left - 8.0, y + 4.0, &label);
+            }
+        }
+    }
+}
+
+/// The class of a colour; those of the second round look different from those of the first.
+fn colour_class(colour: usize) -> String {
+    let again = if colour >= COLOURS { " again" } else { "" };
+    format!("c{}{again}", colour % COLOURS)
+}
+
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER
+}
+
+/// `text`, cut where there is no room for more of it. The table beside the plot has all of it.
+fn brief(text: &str) -> String {
+    if text.chars().count() <= LABEL_CHARACTERS_MAX {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(LABEL_CHARACTERS_MAX - 1).collect();
+    cut.truncate(cut.trim_end().len());
+    cut.push('…');
+    cut
+}
