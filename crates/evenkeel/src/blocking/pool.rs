@@ -1,0 +1,198 @@
+//! The pool of threads for blocking work: bounded in threads and in what may wait.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+use crate::runtime::config::Config;
+use crate::runtime::context;
+use crate::runtime::handle::Handle;
+use crate::sync::thread;
+use crate::sync::{Condvar, Mutex};
+use crate::task::cell::{Ran, Runnable};
+
+thread_local! {
+    /// The pool that this thread belongs to, as an address that is only compared.
+    static OWNER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    /// There is work, or the pool closes.
+    work: Condvar,
+    /// A thread has ended.
+    ended: Condvar,
+    threads_max: usize,
+    queue_limit: usize,
+    keep_alive: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Queued>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+    /// Where the work that runs was spawned.
+    running: Slab<&'static Location<'static>>,
+}
+
+struct Queued(Runnable);
+
+impl std::fmt::Debug for Queued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "work from {}", self.0.header().spawned_at())
+    }
+}
+
+/// What the pool looks like at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolStats {
+    pub(crate) threads: usize,
+    pub(crate) idle: usize,
+    pub(crate) queued: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            state: Mutex::new(State::default()),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+            threads_max: config.max_blocking_threads,
+            queue_limit: config.blocking_queue_limit,
+            keep_alive: config.blocking_keep_alive,
+        }
+    }
+
+    /// Queues work, and starts a thread for it if none is idle. If the queue is full or the pool
+    /// closed, the work is refused or cancelled, which its join handle says.
+    pub(crate) fn submit(&self, handle: &Handle, task: Runnable) {
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            task.cancel(|_| ());
+            return;
+        }
+        if state.queue.len() >= self.queue_limit {
+            drop(state);
+            task.refuse();
+            return;
+        }
+        state.queue.push_back(Queued(task));
+        if state.idle >= state.queue.len() {
+            drop(state);
+            self.work.notify_one();
+            return;
+        }
+        if state.threads < self.threads_max {
+            state.threads += 1;
+            drop(state);
+            self.start_thread(handle);
+        }
+    }
+
+    fn start_thread(&self, handle: &Handle) {
+        let handle = handle.clone();
+        let name = format!("{}-blocking", handle.shared().config.thread_name);
+        let started = thread::Builder::new().name(name).spawn(move || {
+            OWNER.set(std::ptr::from_ref(&handle.shared().pool).addr());
+            let config = &handle.shared().config;
+            let _entered = context::enter(handle.clone());
+            config.on_thread_start.iter().for_each(|hook| hook.run());
+            handle.shared().pool.run_thread();
+            config.on_thread_stop.iter().for_each(|hook| hook.run());
+            handle.shared().pool.end_thread();
+        });
+        if started.is_err() {
+            self.give_up_thread();
+        }
+    }
+
+    /// The system gave no thread. If there are others, one of them will do the work; if there are
+    /// none, it is refused rather than left waiting for ever.
+    fn give_up_thread(&self) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        let orphans =
+            if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
+        drop(state);
+        self.ended.notify_all();
+        orphans.into_iter().for_each(|Queued(task)| task.refuse());
+    }
+
+    /// Does work until there has been none for the time to keep alive, or the pool closes.
+    fn run_thread(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(Queued(task)) = state.queue.pop_front() {
+                let running = state.running.insert(task.header().spawned_at());
+                drop(state);
+                // The work never waits, so it is complete after one run.
+                if let Ran::Again(task) = task.run(|_| true, |_| ()) {
+                    task.cancel(|_| ());
+                }
+                state = self.state.lock();
+                state.running.remove(running);
+                continue;
+            }
+            if state.closed {
+                return;
+            }
+            state.idle += 1;
+            let began = Instant::now();
+            let (guard, _) = self.work.wait_timeout(state, self.keep_alive);
+            state = guard;
+            state.idle -= 1;
+            if state.queue.is_empty() && began.elapsed() >= self.keep_alive {
+                return;
+            }
+        }
+    }
+
+    fn end_thread(&self) {
+        self.state.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Cancels what waits, and waits for what runs. Returns false if some work has not ended by
+    /// the deadline.
+    pub(crate) fn shut_down(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let waiting = std::mem::take(&mut state.queue);
+        drop(state);
+        self.work.notify_all();
+        waiting.into_iter().for_each(|Queued(task)| task.cancel(|_| ()));
+
+        let mut state = self.state.lock();
+        while state.threads > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.ended.wait_timeout(state, left).0;
+        }
+        true
+    }
+
+    /// Whether the calling thread is one of the pool's.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        OWNER.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// Where the work that runs was spawned.
+    pub(crate) fn running(&self) -> Vec<&'static Location<'static>> {
+        self.state.lock().running.iter().map(|(_, location)| *location).collect()
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let state = self.state.lock();
+        PoolStats { threads: state.threads, idle: state.idle, queued: state.queue.len() }
+    }
+}

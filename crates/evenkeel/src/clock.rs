@@ -1,0 +1,69 @@
+//! The runtime's clock: the seam through which all of the scheduler's time comes.
+
+use std::time::{Duration, Instant};
+
+use crate::sys::cycles::Scale;
+
+/// A clock that counts cycles from its runtime's start; a millisecond is the timers' tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    scale: Scale,
+    /// The same moment on both clocks.
+    began: Instant,
+    began_cycles: u64,
+}
+
+const TICK_NS: u64 = 1_000_000;
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let scale = Scale::of_machine();
+        Self { scale, began: Instant::now(), began_cycles: scale.now() }
+    }
+
+    /// The time in cycles. Differences are meaningful, absolute values are not.
+    #[inline]
+    pub(crate) fn cycles(&self) -> u64 {
+        self.scale.now()
+    }
+
+    #[inline]
+    pub(crate) fn to_nanos(self, cycles: u64) -> u64 {
+        self.scale.to_nanos(cycles)
+    }
+
+    pub(crate) fn to_duration(self, cycles: u64) -> Duration {
+        Duration::from_nanos(self.to_nanos(cycles))
+    }
+
+    pub(crate) fn cycles_of(self, duration: Duration) -> u64 {
+        self.scale.from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the
+    /// counter's scale is only nearly exact, and would drift away over days.
+    pub(crate) fn tick(&self) -> u64 {
+        self.since_start(Instant::now()) / TICK_NS
+    }
+
+    /// The first tick that is not before `instant`.
+    pub(crate) fn tick_at(&self, instant: Instant) -> u64 {
+        self.since_start(instant).div_ceil(TICK_NS)
+    }
+
+    /// How long from now until a tick begins; zero if it has begun.
+    pub(crate) fn until_tick(&self, tick: u64) -> Duration {
+        let begins = Duration::from_nanos(tick.saturating_mul(TICK_NS));
+        begins.saturating_sub(self.began.elapsed())
+    }
+
+    /// When the clock was started, in cycles.
+    pub(crate) fn began_cycles(&self) -> u64 {
+        self.began_cycles
+    }
+
+    fn since_start(&self, instant: Instant) -> u64 {
+        let nanos = instant.saturating_duration_since(self.began).as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,183 @@
+//! A worker's readiness queue: what the kernel says about the descriptors registered with it.
+//!
+//! Descriptors are registered once, for both directions, edge-triggered, and never re-armed. The
+//! worker that owns the queue checks it; any other thread may do so when the owner cannot.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+
+use crate::io::interest::Ready;
+use crate::io::readiness::{Readiness, WakeList};
+use crate::io::slots::{Slots, Token};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex};
+
+/// Events taken in one check. More wait in the kernel for the next: a bound on how long a check
+/// takes, and half of what a worker's ring holds would be too little only if each were urgent.
+const EVENTS_MAX: usize = 256;
+
+/// The token by which a worker is woken; no descriptor has it, see `slots`.
+const WAKE: mio::Token = mio::Token(usize::MAX);
+
+/// What an I/O check brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Checked {
+    /// Events that reached a registered descriptor.
+    pub(crate) events: usize,
+    /// Readers that were woken.
+    pub(crate) deliveries: usize,
+}
+
+/// One readiness queue.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    queue: Mutex<Queue>,
+    registry: mio::Registry,
+    waker: mio::Waker,
+    slots: Mutex<Slots<Arc<Readiness>>>,
+    /// How many descriptors are registered, for a look without the lock: a queue without any
+    /// needs no check.
+    registered: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Queue {
+    poll: mio::Poll,
+    events: mio::Events,
+}
+
+impl Driver {
+    /// # Errors
+    ///
+    /// If the system gives no more readiness queues or descriptors.
+    pub(crate) fn new() -> io::Result<Self> {
+        let poll = mio::Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let waker = mio::Waker::new(&registry, WAKE)?;
+        Ok(Self {
+            queue: Mutex::new(Queue { poll, events: mio::Events::with_capacity(EVENTS_MAX) }),
+            registry,
+            waker,
+            slots: Mutex::new(Slots::new()),
+            registered: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether a check could find anything but a wake-up.
+    #[inline]
+    pub(crate) fn has_descriptors(&self) -> bool {
+        // Relaxed: whoever registers a descriptor from elsewhere gets its first event at the
+        // owner's next check or sleep, which follow soon whatever is seen here.
+        self.registered.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many descriptors are registered.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.slots.lock().len()
+    }
+
+    /// Registers a descriptor. Its first event comes at once if it is ready.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: it cannot watch this kind of descriptor, or its limit is reached.
+    pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
+        let token = self.slots.lock().insert(Arc::clone(readiness));
+        let both = mio::Interest::READABLE | mio::Interest::WRITABLE;
+        if let Err(error) = self.registry.register(&mut SourceFd(&fd), mio::Token(token.0), both) {
+            self.slots.lock().remove(token);
+            return Err(error);
+        }
+        // Relaxed: see `has_descriptors`.
+        self.registered.fetch_add(1, Ordering::Relaxed);
+        Ok(token)
+    }
+
+    /// Ends what `register` began. Events on their way are dropped by their token.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, if the descriptor was closed under our feet; the slot is free all the same.
+    pub(crate) fn deregister(&self, fd: RawFd, token: Token) -> io::Result<()> {
+        if self.slots.lock().remove(token).is_some() {
+            // Relaxed: see `has_descriptors`.
+            self.registered.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.registry.deregister(&mut SourceFd(&fd))
+    }
+
+    /// An I/O check by the queue's owner; sleeps at most `timeout`, for ever with `None`.
+    pub(crate) fn check(&self, timeout: Option<Duration>, wakers: &mut WakeList) -> Checked {
+        self.check_locked(&mut self.queue.lock(), timeout, wakers)
+    }
+
+    /// An I/O check by somebody else, unless the owner is at it.
+    pub(crate) fn visit(&self, wakers: &mut WakeList) -> Option<Checked> {
+        let mut queue = self.queue.try_lock()?;
+        Some(self.check_locked(&mut queue, Some(Duration::ZERO), wakers))
+    }
+
+    fn check_locked(
+        &self,
+        queue: &mut Queue,
+        timeout: Option<Duration>,
+        wakers: &mut WakeList,
+    ) -> Checked {
+        let Queue { poll, events } = queue;
+        let mut checked = Checked::default();
+        if let Err(error) = poll.poll(events, timeout) {
+            // A signal ends a sleep early. Nothing else can go wrong with arguments such as
+            // ours; if it does, the next check says so again, and descriptors stay silent.
+            debug_assert_eq!(error.kind(), io::ErrorKind::Interrupted, "{error}");
+            return checked;
+        }
+        if events.is_empty() {
+            return checked;
+        }
+        let slots = self.slots.lock();
+        for event in events.iter().filter(|event| event.token() != WAKE) {
+            // A stale event's token resolves to nothing.
+            if let Some(readiness) = slots.resolve(Token(event.token().0)) {
+                checked.events += 1;
+                checked.deliveries += readiness.set(ready_of(event), wakers);
+            }
+        }
+        checked
+    }
+
+    /// Ends the owner's sleep in `check`, or its next one.
+    pub(crate) fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            // The event descriptor lives as long as the driver and cannot be full for long, so
+            // this is a defect; the worker would sleep on, which must not go unnoticed.
+            panic!("a worker could not be woken through its readiness queue: {error}");
+        }
+    }
+
+    /// Tells everyone who waits that no event will come any more.
+    pub(crate) fn shut_down(&self, wakers: &mut WakeList) {
+        for readiness in self.slots.lock().iter() {
+            readiness.set(Ready::SHUTDOWN, wakers);
+        }
+    }
+}
+
+fn ready_of(event: &mio::event::Event) -> Ready {
+    let flags = [
+        (event.is_readable(), Ready::READABLE),
+        (event.is_writable(), Ready::WRITABLE),
+        (event.is_read_closed(), Ready::READ_CLOSED),
+        (event.is_write_closed(), Ready::WRITE_CLOSED),
+        (event.is_error(), Ready::ERROR),
+    ];
+    let mut ready = Ready::EMPTY;
+    for (is_set, flag) in flags {
+        if is_set {
+            ready |= flag;
+        }
+    }
+    ready
+}

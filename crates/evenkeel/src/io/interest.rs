@@ -1,0 +1,168 @@
+//! What a task wants of a descriptor, and what the descriptor is ready for.
+
+use std::ops::{Add, BitOr, BitOrAssign};
+
+/// The direction in which one operation moves data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// What to wait for with `ready`.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::io::Interest;
+///
+/// let both = Interest::READABLE | Interest::WRITABLE;
+/// assert!(both.is_readable() && both.is_writable());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Wait until a read would not block, or the reading side is closed.
+    pub const READABLE: Interest = Interest(0b01);
+    /// Wait until a write would not block, or the writing side is closed.
+    pub const WRITABLE: Interest = Interest(0b10);
+
+    /// Whether this includes reading.
+    pub fn is_readable(self) -> bool {
+        self.0 & Interest::READABLE.0 != 0
+    }
+
+    /// Whether this includes writing.
+    pub fn is_writable(self) -> bool {
+        self.0 & Interest::WRITABLE.0 != 0
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Interest(self.0 | other.0)
+    }
+}
+
+impl Add for Interest {
+    type Output = Self;
+
+    #[allow(clippy::suspicious_arithmetic_impl, reason = "interests add up as sets do")]
+    fn add(self, other: Self) -> Self {
+        self | other
+    }
+}
+
+impl From<Direction> for Interest {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Read => Interest::READABLE,
+            Direction::Write => Interest::WRITABLE,
+        }
+    }
+}
+
+/// What a descriptor is ready for, as far as is known.
+///
+/// Readiness is a hint: the operation may still find that it would block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready(u8);
+
+impl Ready {
+    /// Ready for nothing.
+    pub const EMPTY: Ready = Ready(0);
+    /// A read would not block.
+    pub const READABLE: Ready = Ready(1);
+    /// A write would not block.
+    pub const WRITABLE: Ready = Ready(1 << 1);
+    /// The peer will send no more, or the reading side was shut down.
+    pub const READ_CLOSED: Ready = Ready(1 << 2);
+    /// The peer takes no more, or the writing side was shut down.
+    pub const WRITE_CLOSED: Ready = Ready(1 << 3);
+    /// An error waits to be taken.
+    pub const ERROR: Ready = Ready(1 << 4);
+    /// The runtime that watched the descriptor has shut down.
+    pub(crate) const SHUTDOWN: Ready = Ready(1 << 5);
+
+    const READ_SIDE: u8 = 0b11_0101;
+    const WRITE_SIDE: u8 = 0b11_1010;
+
+    /// Whether nothing is ready.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a read would give data, the end of the stream, or an error.
+    pub fn is_readable(self) -> bool {
+        self.0 & (Self::READABLE.0 | Self::READ_CLOSED.0) != 0
+    }
+
+    /// Whether a write would take data or give an error.
+    pub fn is_writable(self) -> bool {
+        self.0 & (Self::WRITABLE.0 | Self::WRITE_CLOSED.0) != 0
+    }
+
+    /// Whether the reading side is closed.
+    pub fn is_read_closed(self) -> bool {
+        self.0 & Self::READ_CLOSED.0 != 0
+    }
+
+    /// Whether the writing side is closed.
+    pub fn is_write_closed(self) -> bool {
+        self.0 & Self::WRITE_CLOSED.0 != 0
+    }
+
+    /// Whether an error waits to be taken.
+    pub fn is_error(self) -> bool {
+        self.0 & Self::ERROR.0 != 0
+    }
+
+    pub(crate) fn is_shutdown(self) -> bool {
+        self.0 & Self::SHUTDOWN.0 != 0
+    }
+
+    /// The part of this that an interest asks for; closing and errors belong to every interest.
+    pub(crate) fn for_interest(self, interest: Interest) -> Ready {
+        let mut sides = 0;
+        if interest.is_readable() {
+            sides |= Self::READ_SIDE;
+        }
+        if interest.is_writable() {
+            sides |= Self::WRITE_SIDE;
+        }
+        Ready(self.0 & sides)
+    }
+
+    pub(crate) fn bits(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub(crate) fn from_bits(bits: usize) -> Ready {
+        Ready((bits & 0x3F) as u8)
+    }
+
+    /// The flag that a would-block clears. Closing and errors last.
+    pub(crate) fn of_direction(direction: Direction) -> Ready {
+        match direction {
+            Direction::Read => Ready::READABLE,
+            Direction::Write => Ready::WRITABLE,
+        }
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Ready(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Ready {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}

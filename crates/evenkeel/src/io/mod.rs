@@ -1,0 +1,11 @@
+//! Readiness: what descriptors are ready for, and how tasks hear of it.
+
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod driver;
+pub(crate) mod interest;
+pub(crate) mod readiness;
+pub(crate) mod slots;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod source;
+
+pub use interest::{Interest, Ready};

@@ -1,0 +1,174 @@
+//! One descriptor's readiness, and who waits for it.
+//!
+//! # The protocol
+//!
+//! Events are edge-triggered: the kernel says once that something changed. The word below keeps
+//! what it said until an operation finds that it would block.
+//!
+//! ```text
+//!  task                                      whoever checks the readiness queue
+//!  1. look: ready? then try the operation    a. set the flags, and advance the tick
+//!  2. it would block: clear, if the tick     b. lock the waiters, take those concerned, unlock
+//!     is still the one of step 1             c. wake them
+//!  3. lock the waiters; ready by now?
+//!     then unlock and go to 1
+//!  4. enlist, unlock, wait
+//! ```
+//!
+//! An event between 1 and 2 advances the tick, so that it is not cleared away. An event between
+//! 2 and 4 either came before the look in step 3, or takes the lock after step 4 and finds the
+//! waiter. So no event is lost.
+//!
+//! | bits of the word | content |
+//! |---|---|
+//! | 0..6 | [`Ready`] |
+//! | 8..  | tick: events so far, wrapping |
+
+use std::task::Waker;
+
+use slab::Slab;
+
+use crate::io::interest::{Direction, Interest, Ready};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+
+const TICK: usize = 1 << 8;
+const FLAGS: usize = TICK - 1;
+
+/// What was known when the readiness was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    word: usize,
+}
+
+impl Seen {
+    #[inline]
+    pub(crate) fn ready(self) -> Ready {
+        Ready::from_bits(self.word)
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    word: AtomicUsize,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    /// The latest waker of a poll function, one for each direction.
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Those who wait in an async function, any number of them.
+    others: Slab<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    interest: Interest,
+    waker: Option<Waker>,
+}
+
+/// Where the wakers of one event go; its caller wakes them outside every lock.
+pub(crate) type WakeList = Vec<Waker>;
+
+impl Readiness {
+    /// Starts with `ready`: what is worth trying before any event came.
+    pub(crate) fn new(ready: Ready) -> Self {
+        Self { word: AtomicUsize::new(ready.bits()), waiters: Mutex::new(Waiters::default()) }
+    }
+
+    /// (1) What the descriptor is ready for.
+    #[inline]
+    pub(crate) fn look(&self) -> Seen {
+        // Acquire pairs with the Release in `set`: what the event's cause wrote is seen.
+        Seen { word: self.word.load(Ordering::Acquire) }
+    }
+
+    /// (2) An operation would have blocked. Does nothing if an event came since `seen`.
+    pub(crate) fn clear(&self, seen: Seen, direction: Direction) {
+        let flag = Ready::of_direction(direction).bits();
+        // The other direction's flag may change meanwhile without a new tick, hence the loop.
+        // AcqRel: keeps the order of the word's changes; Relaxed loads are enough on failure, as
+        // only the tick is compared.
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+            (now & !FLAGS == seen.word & !FLAGS).then_some(now & !flag)
+        });
+    }
+
+    /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
+    pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
+        let mut waiters = self.waiters.lock();
+        if !self.look().ready().for_interest(direction.into()).is_empty() {
+            return false;
+        }
+        let slot = match direction {
+            Direction::Read => &mut waiters.reader,
+            Direction::Write => &mut waiters.writer,
+        };
+        match slot {
+            Some(stored) => stored.clone_from(waker),
+            None => *slot = Some(waker.clone()),
+        }
+        true
+    }
+
+    /// (3, 4) Enlists one of many waiters, under the key it had before or a new one. Returns
+    /// false, and strikes the key off, if the descriptor is ready by now.
+    pub(crate) fn enlist_among(
+        &self,
+        key: &mut Option<usize>,
+        interest: Interest,
+        waker: &Waker,
+    ) -> bool {
+        let mut waiters = self.waiters.lock();
+        if !self.look().ready().for_interest(interest).is_empty() {
+            if let Some(key) = key.take() {
+                waiters.others.try_remove(key);
+            }
+            return false;
+        }
+        match key.and_then(|key| waiters.others.get_mut(key)) {
+            Some(waiter) => waiter.waker = Some(waker.clone()),
+            None => {
+                let waiter = Waiter { interest, waker: Some(waker.clone()) };
+                *key = Some(waiters.others.insert(waiter));
+            }
+        }
+        true
+    }
+
+    /// One of many waiters goes away.
+    pub(crate) fn strike_off(&self, key: usize) {
+        self.waiters.lock().others.try_remove(key);
+    }
+
+    /// (a, b) An event came. Returns how many readers it concerns.
+    pub(crate) fn set(&self, ready: Ready, wakers: &mut WakeList) -> usize {
+        // AcqRel: Release pairs with the Acquire in `look`. Never fails.
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+            Some((now | ready.bits()).wrapping_add(TICK))
+        });
+        let mut waiters = self.waiters.lock();
+        let before = wakers.len();
+        if !ready.for_interest(Interest::READABLE).is_empty() {
+            wakers.extend(waiters.reader.take());
+        }
+        let mut readers = wakers.len() - before;
+        if !ready.for_interest(Interest::WRITABLE).is_empty() {
+            wakers.extend(waiters.writer.take());
+        }
+        if !waiters.others.is_empty() {
+            for (_, waiter) in &mut waiters.others {
+                if !ready.for_interest(waiter.interest).is_empty()
+                    && let Some(waker) = waiter.waker.take()
+                {
+                    readers += usize::from(waiter.interest.is_readable());
+                    wakers.push(waker);
+                }
+            }
+        }
+        readers
+    }
+}

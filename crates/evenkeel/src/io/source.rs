@@ -1,0 +1,323 @@
+//! A descriptor that tasks wait on.
+//!
+//! # Life of a descriptor
+//!
+//! It starts unregistered: operations are simply tried. When one would block for the first time,
+//! the descriptor is registered with the readiness queue of the worker on which that task runs,
+//! and stays there. So connections spread over workers as their tasks do, and a connection whose
+//! data is always there in time costs no registration at all.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::task::{Context, Poll, ready};
+
+use crate::io::interest::{Direction, Interest, Ready};
+use crate::io::readiness::{Readiness, Seen};
+use crate::io::slots::Token;
+use crate::runtime::context;
+use crate::runtime::handle::Handle;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex};
+use crate::task::coop;
+
+/// Where a descriptor is registered.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    worker: usize,
+    token: Token,
+}
+
+/// See the module's documentation.
+pub(crate) struct Source<E: AsRawFd> {
+    /// There until `into_inner`.
+    io: Option<E>,
+    readiness: Arc<Readiness>,
+    /// Whether `home` is filled, for a look without the lock.
+    registered: AtomicBool,
+    home: Mutex<Option<Home>>,
+    runtime: Handle,
+}
+
+impl<E: AsRawFd> Source<E> {
+    /// Takes a non-blocking descriptor on which everything is worth a try.
+    ///
+    /// # Errors
+    ///
+    /// Outside a runtime.
+    pub(crate) fn new(io: E) -> io::Result<Self> {
+        Self::with_readiness(io, Ready::READABLE | Ready::WRITABLE)
+    }
+
+    /// As [`new`](Source::new), for a descriptor that has to hear of an event first, such as a
+    /// stream that is being connected.
+    ///
+    /// # Errors
+    ///
+    /// Outside a runtime.
+    pub(crate) fn new_pending(io: E) -> io::Result<Self> {
+        Self::with_readiness(io, Ready::EMPTY)
+    }
+
+    fn with_readiness(io: E, ready: Ready) -> io::Result<Self> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        Ok(Self {
+            io: Some(io),
+            readiness: Arc::new(Readiness::new(ready)),
+            registered: AtomicBool::new(false),
+            home: Mutex::new(None),
+            runtime,
+        })
+    }
+
+    pub(crate) fn get_ref(&self) -> &E {
+        match &self.io {
+            Some(io) => io,
+            None => unreachable!("only `into_inner`, which consumes the source, empties it"),
+        }
+    }
+
+    /// Gives the descriptor back, registered nowhere.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel did not know the descriptor any more.
+    pub(crate) fn into_inner(mut self) -> io::Result<E> {
+        let result = self.deregister();
+        match self.io.take() {
+            Some(io) => result.map(|()| io),
+            None => unreachable!("only `into_inner`, which consumes the source, empties it"),
+        }
+    }
+
+    /// Tries `op` while the descriptor seems ready, else enlists the task as the direction's one
+    /// waiter.
+    #[inline]
+    pub(crate) fn poll_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut op: impl FnMut(&E) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        ready!(coop::poll_proceed(cx));
+        loop {
+            let seen = ready!(self.poll_seen(cx, direction))?;
+            if let Some(result) = self.attempt(seen, direction, &mut op) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// As [`poll_io`](Source::poll_io), for moving at most `len` bytes. A transfer that comes back
+    /// short has emptied (or filled) the socket's buffer, so the next attempt waits for an event
+    /// instead of asking the kernel to say so. That is sound with edge-triggered events: what
+    /// arrives after the look advances the tick, and a closed side stays ready.
+    #[inline]
+    pub(crate) fn poll_transfer(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        len: usize,
+        mut op: impl FnMut(&E) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        ready!(coop::poll_proceed(cx));
+        loop {
+            let seen = ready!(self.poll_seen(cx, direction))?;
+            if let Some(result) = self.attempt(seen, direction, &mut op) {
+                // Relaxed: while unregistered there are no events to rely on.
+                if matches!(result, Ok(count) if 0 < count && count < len)
+                    && self.registered.load(Ordering::Relaxed)
+                {
+                    self.readiness.clear(seen, direction);
+                }
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// Waits until the direction is worth a try; one waiter for each direction.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, if the descriptor cannot be watched; or the runtime has shut down.
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<()>> {
+        ready!(coop::poll_proceed(cx));
+        self.poll_seen(cx, direction).map_ok(|_| ())
+    }
+
+    #[inline]
+    fn poll_seen(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
+        loop {
+            let seen = self.readiness.look();
+            if !seen.ready().for_interest(direction.into()).is_empty() {
+                return Poll::Ready(alive(seen));
+            }
+            self.register()?;
+            if self.readiness.enlist(direction, cx.waker()) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Tries `op` until it does not block. Any number of tasks may wait at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: `op` is either not tried again, or its result is returned.
+    pub(crate) async fn io<R>(
+        &self,
+        direction: Direction,
+        mut op: impl FnMut(&E) -> io::Result<R>,
+    ) -> io::Result<R> {
+        poll_fn(coop::poll_proceed).await;
+        loop {
+            let seen = self.seen(direction.into()).await?;
+            if let Some(result) = self.attempt(seen, direction, &mut op) {
+                return result;
+            }
+        }
+    }
+
+    /// Waits until the descriptor is ready for something of the interest.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: readiness is not consumed by waiting for it.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        poll_fn(coop::poll_proceed).await;
+        let seen = self.seen(interest).await?;
+        Ok(seen.ready().for_interest(interest))
+    }
+
+    async fn seen(&self, interest: Interest) -> io::Result<Seen> {
+        let mut enlisted = Enlisted { readiness: &self.readiness, key: None };
+        poll_fn(|cx| {
+            loop {
+                let seen = self.readiness.look();
+                if !seen.ready().for_interest(interest).is_empty() {
+                    return Poll::Ready(alive(seen));
+                }
+                self.register()?;
+                if self.readiness.enlist_among(&mut enlisted.key, interest, cx.waker()) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// One attempt, whatever the readiness says.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the descriptor is not ready, else what `op` gives.
+    pub(crate) fn try_io<R>(
+        &self,
+        direction: Direction,
+        op: impl FnOnce(&E) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let seen = self.readiness.look();
+        if seen.ready().for_interest(direction.into()).is_empty()
+            // Relaxed: an unregistered descriptor gets no events; trying is the only way.
+            && self.registered.load(Ordering::Relaxed)
+        {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let result = op(self.get_ref());
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.readiness.clear(seen, direction);
+        }
+        result
+    }
+
+    /// Runs `op` once for every interruption by a signal. None: it would block.
+    #[inline]
+    fn attempt<R>(
+        &self,
+        seen: Seen,
+        direction: Direction,
+        op: &mut impl FnMut(&E) -> io::Result<R>,
+    ) -> Option<io::Result<R>> {
+        loop {
+            match op(self.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.readiness.clear(seen, direction);
+                    return None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Some(result),
+            }
+        }
+    }
+
+    /// Joins the readiness queue of the worker that this runs on; does so once.
+    fn register(&self) -> io::Result<()> {
+        // Acquire pairs with the Release below: the registration is complete.
+        if self.registered.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut home = self.home.lock();
+        if home.is_none() {
+            let shared = self.runtime.shared();
+            let worker = context::worker_index(shared).unwrap_or_else(|| shared.next_home());
+            let fd = self.get_ref().as_raw_fd();
+            let token = shared.driver(worker).register(fd, &self.readiness)?;
+            *home = Some(Home { worker, token });
+            // Release pairs with the Acquire above.
+            self.registered.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn deregister(&mut self) -> io::Result<()> {
+        match (self.home.get_mut().take(), &self.io) {
+            (Some(home), Some(io)) => {
+                self.runtime.shared().driver(home.worker).deregister(io.as_raw_fd(), home.token)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A shut-down runtime brings no more events, so waiting for one is an error.
+fn alive(seen: Seen) -> io::Result<Seen> {
+    if seen.ready().is_shutdown() {
+        return Err(io::Error::other(
+            "the runtime that watches this descriptor has shut down; \
+             move the descriptor to a live runtime with `into_std` and `from_std`",
+        ));
+    }
+    Ok(seen)
+}
+
+/// One of many waiters, struck off when its future is dropped.
+struct Enlisted<'a> {
+    readiness: &'a Readiness,
+    key: Option<usize>,
+}
+
+impl Drop for Enlisted<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.readiness.strike_off(key);
+        }
+    }
+}
+
+impl<E: AsRawFd> Drop for Source<E> {
+    fn drop(&mut self) {
+        // An error means that the kernel forgot the descriptor already, which is the aim.
+        let _ = self.deregister();
+    }
+}
+
+impl<E: AsRawFd + fmt::Debug> fmt::Debug for Source<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get_ref().fmt(f)
+    }
+}

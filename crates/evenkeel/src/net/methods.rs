@@ -1,0 +1,314 @@
+//! The methods that sockets share, written once.
+//!
+//! Each macro here is expanded once per socket type, inside the file of that type, whose struct has
+//! the field `io: Source<_>`.
+
+/// What every socket that transfers bytes has: waiting for readiness, and attempts by the user.
+macro_rules! readiness {
+    ($socket:ident) => {
+        impl $socket {
+            /// Waits until the socket is ready for any part of `interest`, and tells for which.
+            ///
+            /// Readiness is a hint: the attempt that follows may still find nothing to do, and
+            /// return `WouldBlock`, upon which to wait again.
+            ///
+            /// # Errors
+            ///
+            /// The runtime is shutting down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. Any number of tasks may wait at once.
+            pub async fn ready(
+                &self,
+                interest: $crate::io::Interest,
+            ) -> ::std::io::Result<$crate::io::Ready> {
+                self.io.ready(interest).await
+            }
+
+            /// Waits until there is something to read, or the end of it. See [`ready`](Self::ready).
+            ///
+            /// # Errors
+            ///
+            /// The runtime is shutting down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. Any number of tasks may wait at once.
+            pub async fn readable(&self) -> ::std::io::Result<()> {
+                self.ready($crate::io::Interest::READABLE).await.map(drop)
+            }
+
+            /// Waits until there is room to write. See [`ready`](Self::ready).
+            ///
+            /// # Errors
+            ///
+            /// The runtime is shutting down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. Any number of tasks may wait at once.
+            pub async fn writable(&self) -> ::std::io::Result<()> {
+                self.ready($crate::io::Interest::WRITABLE).await.map(drop)
+            }
+
+            /// Tries `operation`, a non-blocking operation on this socket that the type itself
+            /// does not offer, if the socket is ready for `interest`.
+            ///
+            /// `operation` has to return `WouldBlock` when the socket was not ready after all, and
+            /// only then: it makes the next wait a real one. `interest` is one direction; with
+            /// both, it is taken as reading.
+            ///
+            /// # Errors
+            ///
+            /// `WouldBlock` if the socket is not ready, else what `operation` returns.
+            pub fn try_io<R>(
+                &self,
+                interest: $crate::io::Interest,
+                operation: impl FnOnce() -> ::std::io::Result<R>,
+            ) -> ::std::io::Result<R> {
+                self.io
+                    .try_io($crate::net::methods::direction(interest), |_| operation())
+            }
+
+            /// Waits until the socket is ready for `interest` and tries `operation`, again and
+            /// again until it returns something else than `WouldBlock`.
+            ///
+            /// The rules for `operation` are those of [`try_io`](Self::try_io).
+            ///
+            /// # Errors
+            ///
+            /// What `operation` returns, or the runtime is shutting down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe if an `operation` that returns `WouldBlock` has done nothing.
+            pub async fn async_io<R>(
+                &self,
+                interest: $crate::io::Interest,
+                mut operation: impl FnMut() -> ::std::io::Result<R>,
+            ) -> ::std::io::Result<R> {
+                self.io
+                    .io($crate::net::methods::direction(interest), |_| operation())
+                    .await
+            }
+        }
+    };
+}
+
+/// What every stream has: attempts, the I/O traits, and readiness for one waiter.
+macro_rules! stream {
+    ($stream:ident) => {
+        impl $stream {
+            /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+            /// [`tokio::io::AsyncRead`].
+            ///
+            /// # Errors
+            ///
+            /// The runtime is shutting down.
+            pub fn poll_read_ready(
+                &self,
+                cx: &mut ::std::task::Context<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<()>> {
+                self.io.poll_ready(cx, $crate::io::source::Direction::Read)
+            }
+
+            /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+            /// [`tokio::io::AsyncWrite`].
+            ///
+            /// # Errors
+            ///
+            /// The runtime is shutting down.
+            pub fn poll_write_ready(
+                &self,
+                cx: &mut ::std::task::Context<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<()>> {
+                self.io.poll_ready(cx, $crate::io::source::Direction::Write)
+            }
+
+            /// Reads what is there, without waiting. Returns 0 at the end of the stream, and if
+            /// `buf` is empty.
+            ///
+            /// # Errors
+            ///
+            /// `WouldBlock` if nothing is there: wait with [`readable`](Self::readable).
+            pub fn try_read(&self, buf: &mut [u8]) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_read(&self.io, buf)
+            }
+
+            /// Like [`try_read`](Self::try_read), into several buffers, filled in their order.
+            ///
+            /// # Errors
+            ///
+            /// As [`try_read`](Self::try_read).
+            pub fn try_read_vectored(
+                &self,
+                bufs: &mut [::std::io::IoSliceMut<'_>],
+            ) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_read_vectored(&self.io, bufs)
+            }
+
+            /// Writes as much of `buf` as there is room for, without waiting.
+            ///
+            /// # Errors
+            ///
+            /// `WouldBlock` if there is no room: wait with [`writable`](Self::writable).
+            pub fn try_write(&self, buf: &[u8]) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_write(&self.io, buf)
+            }
+
+            /// Like [`try_write`](Self::try_write), from several buffers, in their order.
+            ///
+            /// # Errors
+            ///
+            /// As [`try_write`](Self::try_write).
+            pub fn try_write_vectored(
+                &self,
+                bufs: &[::std::io::IoSlice<'_>],
+            ) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_write_vectored(&self.io, bufs)
+            }
+        }
+
+        $crate::net::methods::async_read!(<> $stream, |stream| &stream.io);
+        $crate::net::methods::async_write!(<> $stream, |stream| &stream.io);
+        $crate::net::methods::async_read!(<> &$stream, |stream| &stream.io);
+        $crate::net::methods::async_write!(<> &$stream, |stream| &stream.io);
+    };
+}
+
+/// `AsyncRead` for `$type`, whose source `$source` names.
+macro_rules! async_read {
+    (<$($lifetime:lifetime)?> $type:ty, |$stream:ident| $source:expr) => {
+        impl $(<$lifetime>)? ::tokio::io::AsyncRead for $type {
+            fn poll_read(
+                self: ::std::pin::Pin<&mut Self>,
+                cx: &mut ::std::task::Context<'_>,
+                buf: &mut ::tokio::io::ReadBuf<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<()>> {
+                let $stream = self.get_mut();
+                $crate::net::stream::poll_read($source, cx, buf)
+            }
+        }
+    };
+}
+
+/// `AsyncWrite` for `$type`, whose source `$source` names. Nothing is buffered, so there is nothing
+/// to flush.
+macro_rules! async_write {
+    (<$($lifetime:lifetime)?> $type:ty, |$stream:ident| $source:expr) => {
+        impl $(<$lifetime>)? ::tokio::io::AsyncWrite for $type {
+            fn poll_write(
+                self: ::std::pin::Pin<&mut Self>,
+                cx: &mut ::std::task::Context<'_>,
+                buf: &[u8],
+            ) -> ::std::task::Poll<::std::io::Result<usize>> {
+                let $stream = self.get_mut();
+                $crate::net::stream::poll_write($source, cx, buf)
+            }
+
+            fn poll_write_vectored(
+                self: ::std::pin::Pin<&mut Self>,
+                cx: &mut ::std::task::Context<'_>,
+                bufs: &[::std::io::IoSlice<'_>],
+            ) -> ::std::task::Poll<::std::io::Result<usize>> {
+                let $stream = self.get_mut();
+                $crate::net::stream::poll_write_vectored($source, cx, bufs)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(
+                self: ::std::pin::Pin<&mut Self>,
+                _cx: &mut ::std::task::Context<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<()>> {
+                ::std::task::Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(
+                self: ::std::pin::Pin<&mut Self>,
+                _cx: &mut ::std::task::Context<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<()>> {
+                let $stream = self.get_mut();
+                ::std::task::Poll::Ready($crate::net::stream::shutdown_write($source))
+            }
+        }
+    };
+}
+
+/// What every socket is: a descriptor that comes from the standard library and goes back to it.
+macro_rules! descriptor {
+    ($socket:ident, $mio:ty, $std:ty) => {
+        impl $socket {
+            /// Takes over a socket of the standard library, and sets it to non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// The mode cannot be set, or there is no runtime around.
+            pub fn from_std(socket: $std) -> ::std::io::Result<Self> {
+                socket.set_nonblocking(true)?;
+                Self::from_mio(<$mio>::from_std(socket))
+            }
+
+            /// Gives the socket back to the standard library. It is still in non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// The system refuses to take it out of the readiness queue.
+            pub fn into_std(self) -> ::std::io::Result<$std> {
+                self.io.into_inner().map(Into::into)
+            }
+
+            /// Takes the error that waits on the socket, if any.
+            ///
+            /// # Errors
+            ///
+            /// The error cannot be asked for.
+            pub fn take_error(&self) -> ::std::io::Result<Option<::std::io::Error>> {
+                self.io.get_ref().take_error()
+            }
+        }
+
+        impl TryFrom<$std> for $socket {
+            type Error = ::std::io::Error;
+
+            fn try_from(socket: $std) -> ::std::io::Result<Self> {
+                Self::from_std(socket)
+            }
+        }
+
+        impl ::std::os::fd::AsFd for $socket {
+            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
+                self.io.get_ref().as_fd()
+            }
+        }
+
+        impl ::std::os::fd::AsRawFd for $socket {
+            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
+                self.io.get_ref().as_raw_fd()
+            }
+        }
+
+        impl ::std::fmt::Debug for $socket {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Debug::fmt(self.io.get_ref(), f)
+            }
+        }
+    };
+}
+
+pub(super) use {async_read, async_write, descriptor, readiness, stream};
+
+use crate::io::Interest;
+use crate::io::source::Direction;
+
+/// The one direction that a user's own operation goes.
+pub(super) fn direction(interest: Interest) -> Direction {
+    if interest.is_readable() {
+        Direction::Read
+    } else {
+        Direction::Write
+    }
+}

@@ -1,0 +1,54 @@
+//! TCP, UDP and Unix sockets, and the lookup of names.
+//!
+//! Names and meanings are those of `tokio::net`, and the streams implement
+//! [`tokio::io::AsyncRead`] and [`tokio::io::AsyncWrite`], so that code written against those
+//! traits runs here unchanged.
+//!
+//! # Who may wait
+//!
+//! An `async` method (`accept`, `readable`, `recv_from`, `peek`…) may wait in any number of tasks
+//! at once on one socket, shared by reference or in an `Arc`. A `poll_` method, and with it the
+//! I/O traits, keeps one waiter per direction: the waker of the latest call replaces the one
+//! before.
+//!
+//! # Cancel safety
+//!
+//! A future of this module that is dropped before it is ready has done nothing: no byte is read or
+//! written, no connection is taken from the backlog. A dropped `connect` closes its socket.
+//!
+//! # Options that have no method
+//!
+//! Buffer sizes, keep-alive of an accepted stream, marks, TOS and the like are set on the
+//! descriptor, through the `socket2` crate and without unsafe code:
+//!
+//! ```
+//! # #[cfg(feature = "macros")]
+//! # #[evenkeel::main(workers = 1)]
+//! # async fn main() -> std::io::Result<()> {
+//! let socket = evenkeel::net::UdpSocket::bind("127.0.0.1:0").await?;
+//! socket2::SockRef::from(&socket).set_recv_buffer_size(256 * 1024)?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "macros"))]
+//! # fn main() {}
+//! ```
+//!
+//! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.
+
+mod accept;
+mod addr;
+mod halves;
+mod methods;
+pub(crate) mod read;
+pub(crate) mod stream;
+
+pub mod tcp;
+pub mod udp;
+#[cfg(unix)]
+pub mod unix;
+
+pub use self::addr::{ToSocketAddrs, lookup_host};
+pub use self::tcp::{TcpListener, TcpSocket, TcpStream};
+pub use self::udp::UdpSocket;
+#[cfg(unix)]
+pub use self::unix::{UnixDatagram, UnixListener, UnixStream};

@@ -1,0 +1,81 @@
+//! Reading into memory that nobody has initialised yet: the one place of `net` with unsafe code.
+//!
+//! Zeroing a buffer that the kernel is about to overwrite costs as much as a small read. The calls
+//! below hand the kernel the uninitialised part itself, through `socket2`, whose methods promise to
+//! write only initialised bytes there, and afterwards tell the buffer how many bytes were written.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use socket2::{SockAddr, SockRef};
+use tokio::io::ReadBuf;
+
+/// Receives into the unfilled part of `buf` and returns the number of bytes received.
+pub(super) fn recv(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+    let received = fill(buf, |unfilled| {
+        Ok((SockRef::from(socket).recv(unfilled)?, ()))
+    });
+    received.map(|(len, ())| len)
+}
+
+/// Like [`recv`], and leaves the bytes in the socket's queue.
+pub(super) fn peek(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+    let received = fill(buf, |unfilled| {
+        Ok((SockRef::from(socket).peek(unfilled)?, ()))
+    });
+    received.map(|(len, ())| len)
+}
+
+/// Like [`recv`], and returns the sender's address.
+pub(super) fn recv_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
+    fill(buf, |unfilled| SockRef::from(socket).recv_from(unfilled)).map(|(_, from)| from)
+}
+
+/// Like [`peek`], and returns the sender's address.
+pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
+    fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
+}
+
+/// Reads from a stream into the buffer of the HTTP library.
+#[cfg(feature = "hyper")]
+pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
+    source: &crate::io::source::Source<S>,
+    cx: &mut std::task::Context<'_>,
+    mut cursor: hyper::rt::ReadBufCursor<'_>,
+) -> std::task::Poll<io::Result<()>> {
+    // SAFETY: `as_mut` asks that no initialised byte be made uninitialised: a `ReadBuf` does not
+    // let that happen. `advance` asks that `len` bytes be initialised: `len` is the number of bytes
+    // at the start of that memory that the `ReadBuf`, which began with none, calls filled.
+    unsafe {
+        let mut buf = ReadBuf::uninit(cursor.as_mut());
+        let done = std::task::ready!(super::stream::poll_read(source, cx, &mut buf));
+        let len = buf.filled().len();
+        cursor.advance(len);
+        std::task::Poll::Ready(done)
+    }
+}
+
+/// Lets `receive`, a receiving method of [`SockRef`], write to the unfilled part of `buf`.
+fn fill<T>(
+    buf: &mut ReadBuf<'_>,
+    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
+) -> io::Result<(usize, T)> {
+    // SAFETY: `unfilled_mut` asks that no initialised byte be made uninitialised: every `receive`
+    // in this file is one call of a `socket2` method that documents not to write uninitialised
+    // bytes to its buffer. `assume_init` asks that `len` bytes be initialised: the method returns
+    // the number of bytes that the kernel wrote at the start of the slice. The assertion keeps a
+    // count beyond the slice (a datagram's full length, say) from ever being believed.
+    unsafe {
+        let unfilled = buf.unfilled_mut();
+        let room = unfilled.len();
+        let (len, rest) = receive(unfilled)?;
+        assert!(
+            len <= room,
+            "the kernel wrote {len} bytes to a buffer of {room}"
+        );
+        buf.assume_init(len);
+        buf.advance(len);
+        Ok((len, rest))
+    }
+}

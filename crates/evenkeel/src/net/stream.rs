@@ -1,0 +1,179 @@
+//! What TCP and Unix streams have in common: how bytes move, and what a short move tells.
+//!
+//! Readiness is edge-triggered, so a stream normally learns that its socket is empty from a call
+//! that fails with `WouldBlock`. A read that returns fewer bytes than it had room for has emptied
+//! the socket already, and a write that took fewer bytes than it was given has filled it; telling
+//! that to the [`Source`] saves the call that would fail. Waiting transfers below therefore tell it the
+//! length that would not be short; a length of 0 stands for "nothing follows from a short one".
+
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd};
+use std::task::{Context, Poll};
+
+use socket2::SockRef;
+use tokio::io::ReadBuf;
+
+use super::read;
+use crate::io::source::{Direction, Source};
+
+/// Slices that one gathering write passes on: the kernel refuses more (`IOV_MAX` on Linux).
+const SLICES_MAX: usize = 1024;
+
+/// A write to a peer that has gone must fail with `EPIPE`; the signal that comes with it by
+/// default would kill a process that does not ignore it. Apple's systems have an option of the
+/// socket for this instead, which `mio` and `std` set.
+#[cfg(not(target_vendor = "apple"))]
+const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const SEND_FLAGS: libc::c_int = 0;
+
+/// A connected stream socket of `mio`.
+pub(crate) trait Stream: AsFd + AsRawFd {
+    /// Whether a short read shows that the socket is empty.
+    const SHORT_READ_DRAINS: bool;
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+    fn shutdown(&self, how: Shutdown) -> io::Result<()>;
+}
+
+impl Stream for mio::net::TcpStream {
+    // A read also ends early at urgent data. A peer that sends such data while it awaits an answer
+    // to what it sent after may wait until it sends again, and delays nobody but itself.
+    const SHORT_READ_DRAINS: bool = true;
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Read::read(&mut &*self, buf)
+    }
+
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        Read::read_vectored(&mut &*self, bufs)
+    }
+
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        mio::net::TcpStream::shutdown(self, how)
+    }
+}
+
+#[cfg(unix)]
+impl Stream for mio::net::UnixStream {
+    // A read ends early where the bytes of one sender, or of one passed descriptor, meet the next:
+    // more may be waiting behind, for which no event will come any more.
+    const SHORT_READ_DRAINS: bool = false;
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Read::read(&mut &*self, buf)
+    }
+
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        Read::read_vectored(&mut &*self, bufs)
+    }
+
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        mio::net::UnixStream::shutdown(self, how)
+    }
+}
+
+pub(crate) fn poll_read<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    let room = buf.remaining();
+    if room == 0 {
+        return Poll::Ready(Ok(()));
+    }
+    let full = if S::SHORT_READ_DRAINS { room } else { 0 };
+    let received = source.poll_transfer(cx, Direction::Read, full, |io| read::recv(io, buf));
+    received.map_ok(drop)
+}
+
+/// As [`poll_read`], into memory that is initialised.
+#[cfg(feature = "futures-io")]
+pub(crate) fn poll_read_slice<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    buf: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let mut buf = ReadBuf::new(buf);
+    poll_read(source, cx, &mut buf).map_ok(|()| buf.filled().len())
+}
+
+#[cfg(feature = "futures-io")]
+pub(crate) fn poll_read_vectored<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    bufs: &mut [IoSliceMut<'_>],
+) -> Poll<io::Result<usize>> {
+    source.poll_io(cx, Direction::Read, |stream| stream.read_vectored(bufs))
+}
+
+pub(crate) fn poll_write<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    buf: &[u8],
+) -> Poll<io::Result<usize>> {
+    source.poll_transfer(cx, Direction::Write, buf.len(), |stream| send(stream, buf))
+}
+
+pub(crate) fn poll_write_vectored<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    bufs: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    let bufs = within_limit(bufs);
+    let full = total(bufs);
+    source.poll_transfer(cx, Direction::Write, full, |stream| {
+        send_vectored(stream, bufs)
+    })
+}
+
+/// Sends the end of the stream behind what was written.
+pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
+    match source.get_ref().shutdown(Shutdown::Write) {
+        // The peer has reset the connection: it will not miss the end of the stream.
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+        result => result,
+    }
+}
+
+pub(super) fn try_read<S: Stream>(source: &Source<S>, buf: &mut [u8]) -> io::Result<usize> {
+    source.try_io(Direction::Read, |stream| stream.read(buf))
+}
+
+pub(super) fn try_read_vectored<S: Stream>(
+    source: &Source<S>,
+    bufs: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    source.try_io(Direction::Read, |stream| stream.read_vectored(bufs))
+}
+
+pub(super) fn try_write<S: Stream>(source: &Source<S>, buf: &[u8]) -> io::Result<usize> {
+    source.try_io(Direction::Write, |stream| send(stream, buf))
+}
+
+pub(super) fn try_write_vectored<S: Stream>(
+    source: &Source<S>,
+    bufs: &[IoSlice<'_>],
+) -> io::Result<usize> {
+    let bufs = within_limit(bufs);
+    source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))
+}
+
+fn send(stream: &impl AsFd, buf: &[u8]) -> io::Result<usize> {
+    SockRef::from(stream).send_with_flags(buf, SEND_FLAGS)
+}
+
+fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    SockRef::from(stream).send_vectored_with_flags(bufs, SEND_FLAGS)
+}
+
+fn within_limit<'a, 'b>(bufs: &'a [IoSlice<'b>]) -> &'a [IoSlice<'b>] {
+    &bufs[..bufs.len().min(SLICES_MAX)]
+}
+
+fn total(bufs: &[IoSlice<'_>]) -> usize {
+    bufs.iter()
+        .fold(0, |total, buf| total.saturating_add(buf.len()))
+}

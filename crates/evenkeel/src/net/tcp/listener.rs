@@ -1,0 +1,141 @@
+//! The listening side of TCP.
+
+use std::future;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+use super::TcpStream;
+use crate::io::source::{Direction, Source};
+use crate::net::ToSocketAddrs;
+use crate::net::accept::{Pause, skip_dead};
+use crate::net::addr::each_address;
+use crate::net::methods;
+
+/// A TCP socket that listens for connections.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::{TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (server, from) = listener.accept().await?;
+/// assert_eq!(from, client.local_addr()?);
+/// assert_eq!(server.peer_addr()?, from);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub struct TcpListener {
+    io: Source<mio::net::TcpListener>,
+    pause: Pause,
+}
+
+impl TcpListener {
+    /// Binds to `addr` and listens there. Port 0 asks the system for a free port, which
+    /// [`local_addr`](Self::local_addr) tells.
+    ///
+    /// Where a name has several addresses, the first that can be bound is. The address may be
+    /// bound again at once after the listener is closed (`SO_REUSEADDR`). Other options, and the
+    /// length of the backlog, can be chosen with a [`TcpSocket`](crate::net::TcpSocket).
+    ///
+    /// # Errors
+    ///
+    /// No address could be bound; the error is that of the last one tried. Or there is no runtime
+    /// around.
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
+        each_address(addr, |addr| {
+            future::ready(mio::net::TcpListener::bind(addr).and_then(Self::from_mio))
+        })
+        .await
+    }
+
+    /// Waits for a connection and returns it with the peer's address.
+    ///
+    /// A connection that its peer gave up while it was queued is skipped.
+    ///
+    /// # Errors
+    ///
+    /// Errors are the system's and leave the listener as it was, so a server may carry on.
+    ///
+    /// When the process or the system is out of descriptors (`EMFILE`, `ENFILE`) or of memory for
+    /// sockets, the error is returned at once, and the *next* attempt waits first: 10 ms, doubling
+    /// to 100 ms while the shortage lasts, and none after a success. A loop that only logs the
+    /// error and accepts again therefore neither spins nor stops serving; the connections wait in
+    /// the backlog.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: no connection is lost. Any number of tasks may wait at once.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.pause.wait().await;
+        let accepted = self
+            .io
+            .io(Direction::Read, |io| skip_dead(|| io.accept()))
+            .await;
+        Self::accepted(self.pause.note(accepted))
+    }
+
+    /// Like [`accept`](Self::accept), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        ready!(self.pause.poll(cx));
+        let accepted = ready!(
+            self.io
+                .poll_io(cx, Direction::Read, |io| skip_dead(|| io.accept()))
+        );
+        Poll::Ready(Self::accepted(self.pause.note(accepted)))
+    }
+
+    pub(super) fn from_mio(listener: mio::net::TcpListener) -> io::Result<Self> {
+        Ok(Self {
+            io: Source::new(listener)?,
+            pause: Pause::new(),
+        })
+    }
+
+    fn accepted(
+        accepted: io::Result<(mio::net::TcpStream, SocketAddr)>,
+    ) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, from) = accepted?;
+        Ok((TcpStream::from_mio(stream)?, from))
+    }
+
+    /// The address that this listens on.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The time to live of the packets sent, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.get_ref().ttl()
+    }
+
+    /// Sets the time to live of the packets sent, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.io.get_ref().set_ttl(ttl)
+    }
+}
+
+methods::descriptor!(TcpListener, mio::net::TcpListener, std::net::TcpListener);

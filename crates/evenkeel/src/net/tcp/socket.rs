@@ -1,0 +1,249 @@
+//! A TCP socket that is neither connected nor listening yet.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{TcpListener, TcpStream};
+
+/// A TCP socket before it connects or listens, for the options that have to be set by then.
+///
+/// Options that have no method here are set through `socket2::SockRef::from(&socket)`.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::TcpSocket;
+///
+/// let socket = TcpSocket::new_v4()?;
+/// socket.set_reuseaddr(true)?;
+/// socket.bind("127.0.0.1:0".parse().unwrap())?;
+/// let listener = socket.listen(1024)?;
+///
+/// let client = TcpSocket::new_v4()?;
+/// client.set_keepalive(true)?;
+/// let client = client.connect(listener.local_addr()?).await?;
+/// assert_eq!(client.peer_addr()?, listener.local_addr()?);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub struct TcpSocket {
+    inner: Socket,
+}
+
+impl TcpSocket {
+    /// Makes a socket for IPv4.
+    ///
+    /// # Errors
+    ///
+    /// The system's: no descriptor is left, for one.
+    pub fn new_v4() -> io::Result<Self> {
+        Self::new(Domain::IPV4)
+    }
+
+    /// Makes a socket for IPv6.
+    ///
+    /// # Errors
+    ///
+    /// The system's: no descriptor is left, for one.
+    pub fn new_v6() -> io::Result<Self> {
+        Self::new(Domain::IPV6)
+    }
+
+    fn new(domain: Domain) -> io::Result<Self> {
+        let inner = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        inner.set_nonblocking(true)?;
+        Ok(Self { inner })
+    }
+
+    /// Takes over a socket of the standard library that is not connected, and sets it to
+    /// non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// The mode cannot be set.
+    pub fn from_std_stream(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            inner: stream.into(),
+        })
+    }
+
+    /// Gives the socket the local address `addr`.
+    ///
+    /// # Errors
+    ///
+    /// The address is in use or not this machine's, or the port needs a privilege.
+    pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
+        self.inner.bind(&addr.into())
+    }
+
+    /// Connects to `addr`.
+    ///
+    /// # Errors
+    ///
+    /// The peer refuses or does not answer, or there is no runtime around.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a connection half made is closed.
+    pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        match self.inner.connect(&addr.into()) {
+            Err(error) if !is_in_progress(&error) => return Err(error),
+            _ => {}
+        }
+        TcpStream::connected(mio::net::TcpStream::from_std(self.inner.into())).await
+    }
+
+    /// Listens on the address given to [`bind`](Self::bind).
+    ///
+    /// The system keeps up to `backlog` connections that nobody has accepted yet; it may cap the
+    /// number (`net.core.somaxconn` on Linux).
+    ///
+    /// # Errors
+    ///
+    /// The system's, or there is no runtime around.
+    pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        self.inner
+            .listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        TcpListener::from_mio(mio::net::TcpListener::from_std(self.inner.into()))
+    }
+
+    /// The address given to [`bind`](Self::bind), with the port that the system chose.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let address = self.inner.local_addr()?;
+        address
+            .as_socket()
+            .ok_or_else(|| io::Error::other("the socket is not an Internet socket"))
+    }
+
+    /// Takes the error that waits on the socket, if any.
+    ///
+    /// # Errors
+    ///
+    /// The error cannot be asked for.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.inner.take_error()
+    }
+}
+
+/// Defines `$option` and `$set_option`, which pass on to `socket2`.
+macro_rules! options {
+    ($($(#[$doc:meta])* $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;)*) => {
+        /// Options. Those of a listener are inherited by the streams it accepts, where the system
+        /// does so; Linux does for all of these.
+        impl TcpSocket {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            ///
+            /// The system's.
+            pub fn $option(&self) -> io::Result<$type> {
+                self.inner.$get()
+            }
+
+            #[doc = concat!("Sets the option that [`", stringify!($option), "`](Self::")]
+            #[doc = concat!(stringify!($option), ") tells.")]
+            ///
+            /// # Errors
+            ///
+            /// The system's.
+            pub fn $set_option(&self, value: $type) -> io::Result<()> {
+                self.inner.$set(value)
+            }
+        )*}
+    };
+}
+
+options! {
+    /// Whether an address may be bound while connections of a closed listener linger on it.
+    reuseaddr, set_reuseaddr => reuse_address, set_reuse_address: bool;
+    /// Whether several sockets may bind one address, among which the system spreads connections.
+    #[cfg(unix)]
+    reuseport, set_reuseport => reuse_port, set_reuse_port: bool;
+    /// Whether the system probes an idle connection for a peer that has gone.
+    keepalive, set_keepalive => keepalive, set_keepalive: bool;
+    /// Whether small writes are sent at once.
+    nodelay, set_nodelay => tcp_nodelay, set_tcp_nodelay: bool;
+    /// How long a closed socket goes on sending. See
+    /// [`TcpStream::set_linger`](crate::net::TcpStream::set_linger) for why to leave it alone.
+    linger, set_linger => linger, set_linger: Option<Duration>;
+}
+
+/// Sizes, which the system may round: Linux reports double the size asked for.
+impl TcpSocket {
+    /// The size of the send buffer, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn send_buffer_size(&self) -> io::Result<u32> {
+        self.inner.send_buffer_size().map(saturated)
+    }
+
+    /// Sets the size of the send buffer, in bytes. It then no longer grows by itself.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
+        self.inner.set_send_buffer_size(size as usize)
+    }
+
+    /// The size of the receive buffer, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn recv_buffer_size(&self) -> io::Result<u32> {
+        self.inner.recv_buffer_size().map(saturated)
+    }
+
+    /// Sets the size of the receive buffer, in bytes. It then no longer grows by itself.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
+        self.inner.set_recv_buffer_size(size as usize)
+    }
+}
+
+fn saturated(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
+fn is_in_progress(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::EINPROGRESS)
+}
+
+impl AsFd for TcpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl AsRawFd for TcpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for TcpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

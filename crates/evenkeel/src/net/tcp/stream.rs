@@ -1,0 +1,243 @@
+//! A TCP connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::ReadBuf;
+
+use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, split};
+use crate::io::source::{Direction, Source};
+use crate::net::ToSocketAddrs;
+use crate::net::addr::each_address;
+use crate::net::{methods, read};
+
+/// A TCP connection.
+///
+/// Bytes move through [`tokio::io::AsyncRead`] and [`tokio::io::AsyncWrite`], with the methods of
+/// `tokio::io::AsyncReadExt` and `AsyncWriteExt` on top, or through [`readable`](Self::readable)
+/// with [`try_read`](Self::try_read) and their like. Shutting the write side down (`shutdown` of
+/// `AsyncWriteExt`) sends the end of the stream, and reading goes on.
+///
+/// Both directions can be used at once from two tasks by [`split`](Self::split) or
+/// [`into_split`](Self::into_split), or through `&TcpStream`, which implements the two traits too;
+/// each direction has one waiter at a time.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::{TcpListener, TcpStream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (mut server, _) = listener.accept().await?;
+///
+/// client.write_all(b"ping").await?;
+/// client.shutdown().await?;
+///
+/// let mut heard = Vec::new();
+/// server.read_to_end(&mut heard).await?;
+/// assert_eq!(heard, b"ping");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub struct TcpStream {
+    pub(super) io: Source<mio::net::TcpStream>,
+}
+
+impl TcpStream {
+    /// Connects to `addr`.
+    ///
+    /// Where a name has several addresses, they are tried one after the other until one accepts.
+    /// How long the system goes on trying an address that does not answer is for it to say, and
+    /// may be minutes: wrap the call in a [`timeout`](crate::time::timeout).
+    ///
+    /// # Errors
+    ///
+    /// No address accepted; the error is that of the last one tried. Or there is no runtime
+    /// around.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a connection half made is closed.
+    pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
+        each_address(addr, |addr| async move {
+            Self::connected(mio::net::TcpStream::connect(addr)?).await
+        })
+        .await
+    }
+
+    /// Waits until `stream`, whose connection is being made, is connected.
+    pub(super) async fn connected(stream: mio::net::TcpStream) -> io::Result<Self> {
+        let io = Source::new_pending(stream)?;
+        io.io(Direction::Write, |stream| {
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
+            match stream.peer_addr() {
+                Ok(_) => Ok(()),
+                // An event that came before the peer's answer.
+                Err(error) if is_still_connecting(&error) => Err(io::ErrorKind::WouldBlock.into()),
+                Err(error) => Err(error),
+            }
+        })
+        .await?;
+        Ok(Self { io })
+    }
+
+    #[cfg(any(feature = "hyper", feature = "futures-io"))]
+    pub(crate) fn source(&self) -> &Source<mio::net::TcpStream> {
+        &self.io
+    }
+
+    pub(super) fn from_mio(stream: mio::net::TcpStream) -> io::Result<Self> {
+        Ok(Self {
+            io: Source::new(stream)?,
+        })
+    }
+
+    /// The two directions of this stream, borrowed: for two futures within one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// The two directions of this stream, each owned: for two tasks.
+    ///
+    /// Dropping the write half shuts the write side down, which the peer sees as the end of the
+    /// stream. The connection is closed when both halves are gone.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split::into_split(self)
+    }
+
+    /// Reads bytes and leaves them to be read again; waits until there are some.
+    ///
+    /// Returns 0 at the end of the stream, and if `buf` is empty.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.io(Direction::Read, |stream| stream.peek(buf)).await
+    }
+
+    /// Like [`peek`](Self::peek), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.io
+            .poll_io(cx, Direction::Read, |stream| read::peek(stream, buf))
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// The system's: the peer has reset the connection, for one.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+
+    /// Whether small writes are sent at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.io.get_ref().nodelay()
+    }
+
+    /// Sets whether small writes are sent at once (`TCP_NODELAY`), instead of being gathered while
+    /// the peer has not acknowledged what was sent before.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.io.get_ref().set_nodelay(nodelay)
+    }
+
+    /// How long a closed socket goes on sending what is unsent, `None` for the system's default.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        SockRef::from(self).linger()
+    }
+
+    /// Sets the connection to be reset when it is closed, and unsent bytes to be thrown away.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        SockRef::from(self).set_linger(Some(Duration::ZERO))
+    }
+
+    /// Sets how long a closed socket goes on sending what is unsent, in whole seconds.
+    ///
+    /// **The thread that closes the socket waits that long**, and with it every task of its worker,
+    /// unless `linger` is `None` (the default: the system sends the rest by itself) or zero (see
+    /// [`set_zero_linger`](Self::set_zero_linger)).
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        SockRef::from(self).set_linger(linger)
+    }
+
+    /// The time to live of the packets sent, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.get_ref().ttl()
+    }
+
+    /// Sets the time to live of the packets sent, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.io.get_ref().set_ttl(ttl)
+    }
+}
+
+methods::descriptor!(TcpStream, mio::net::TcpStream, std::net::TcpStream);
+methods::readiness!(TcpStream);
+methods::stream!(TcpStream);
+
+/// Whether an outcome of `peer_addr` means that the connection is still being made.
+fn is_still_connecting(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotConnected || error.raw_os_error() == Some(libc::EINPROGRESS)
+}

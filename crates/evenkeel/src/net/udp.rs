@@ -1,0 +1,423 @@
+//! UDP.
+
+use std::future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll, ready};
+
+use socket2::SockAddr;
+use tokio::io::ReadBuf;
+
+use crate::io::source::{Direction, Source};
+use crate::net::addr::{each_address, no_address, resolve};
+use crate::net::{ToSocketAddrs, methods, read};
+
+/// A UDP socket.
+///
+/// One socket serves any number of peers ([`send_to`](Self::send_to),
+/// [`recv_from`](Self::recv_from)), or one that it is connected to ([`send`](Self::send),
+/// [`recv`](Self::recv)). There are no halves: the methods take `&self`, so an `Arc` of the socket
+/// is shared by as many tasks as needed.
+///
+/// A datagram longer than the buffer it is received into loses its end.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::UdpSocket;
+///
+/// let server = UdpSocket::bind("127.0.0.1:0").await?;
+/// let client = UdpSocket::bind("127.0.0.1:0").await?;
+/// client.send_to(b"ping", server.local_addr()?).await?;
+///
+/// let mut buf = [0; 16];
+/// let (len, from) = server.recv_from(&mut buf).await?;
+/// assert_eq!(&buf[..len], b"ping");
+/// assert_eq!(from, client.local_addr()?);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub struct UdpSocket {
+    io: Source<mio::net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// Binds to `addr`. Port 0 asks the system for a free port.
+    ///
+    /// Where a name has several addresses, the first that can be bound is.
+    ///
+    /// # Errors
+    ///
+    /// No address could be bound; the error is that of the last one tried. Or there is no runtime
+    /// around.
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
+        each_address(addr, |addr| {
+            future::ready(mio::net::UdpSocket::bind(addr).and_then(Self::from_mio))
+        })
+        .await
+    }
+
+    fn from_mio(socket: mio::net::UdpSocket) -> io::Result<Self> {
+        Ok(Self {
+            io: Source::new(socket)?,
+        })
+    }
+
+    /// Makes `addr` the one peer that this sends to and receives from.
+    ///
+    /// Where a name has several addresses, the first that can be connected is. Nothing is sent, so
+    /// success does not say that anybody is there.
+    ///
+    /// # Errors
+    ///
+    /// The name cannot be resolved, or no route leads there.
+    pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
+        each_address(addr, |addr| future::ready(self.io.get_ref().connect(addr))).await
+    }
+
+    /// The address that this is bound to.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address that this is connected to.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if it is not.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+}
+
+/// Sending.
+impl UdpSocket {
+    /// Sends `buf` as one datagram to the peer that this is connected to.
+    ///
+    /// # Errors
+    ///
+    /// The system's: the peer refused an earlier datagram, say, or `buf` is too long.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once.
+    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io
+            .io(Direction::Write, |socket| socket.send(buf))
+            .await
+    }
+
+    /// Like [`send`](Self::send), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io
+            .poll_io(cx, Direction::Write, |socket| socket.send(buf))
+    }
+
+    /// Like [`send`](Self::send), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room, else as [`send`](Self::send).
+    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |socket| socket.send(buf))
+    }
+
+    /// Sends `buf` as one datagram to `target`; of several addresses, to the first.
+    ///
+    /// # Errors
+    ///
+    /// The name cannot be resolved, or the system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once.
+    pub async fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], target: A) -> io::Result<usize> {
+        let target = resolve(target).await?.next().ok_or_else(no_address)?;
+        self.io
+            .io(Direction::Write, |socket| socket.send_to(buf, target))
+            .await
+    }
+
+    /// Like [`send_to`](Self::send_to), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        target: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.io
+            .poll_io(cx, Direction::Write, |socket| socket.send_to(buf, target))
+    }
+
+    /// Like [`send_to`](Self::send_to), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room, else the system's.
+    pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
+        self.io
+            .try_io(Direction::Write, |socket| socket.send_to(buf, target))
+    }
+
+    /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+    /// [`poll_send`](Self::poll_send) and [`poll_send_to`](Self::poll_send_to).
+    ///
+    /// # Errors
+    ///
+    /// The runtime is shutting down.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Write)
+    }
+}
+
+/// Receiving.
+impl UdpSocket {
+    /// Receives one datagram from the peer that this is connected to.
+    ///
+    /// # Errors
+    ///
+    /// The system's: the peer refused an earlier datagram, for one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.io(Direction::Read, |socket| socket.recv(buf)).await
+    }
+
+    /// Like [`recv`](Self::recv), for one waiter at a time, into the unfilled part of `buf`.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_io(cx, Direction::Read, |socket| {
+            read::recv(socket, buf).map(drop)
+        })
+    }
+
+    /// Like [`recv`](Self::recv), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
+    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |socket| socket.recv(buf))
+    }
+
+    /// Receives one datagram and tells who sent it.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .io(Direction::Read, |socket| socket.recv_from(buf))
+            .await
+    }
+
+    /// Like [`recv_from`](Self::recv_from), for one waiter at a time, into the unfilled part of
+    /// `buf`.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let from = self
+            .io
+            .poll_io(cx, Direction::Read, |socket| read::recv_from(socket, buf));
+        Poll::Ready(internet(&ready!(from)?))
+    }
+
+    /// Like [`recv_from`](Self::recv_from), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else the system's.
+    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .try_io(Direction::Read, |socket| socket.recv_from(buf))
+    }
+
+    /// Like [`recv`](Self::recv), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.io(Direction::Read, |socket| socket.peek(buf)).await
+    }
+
+    /// Like [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .io(Direction::Read, |socket| socket.peek_from(buf))
+            .await
+    }
+
+    /// Like [`peek_from`](Self::peek_from), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let from = self
+            .io
+            .poll_io(cx, Direction::Read, |socket| read::peek_from(socket, buf));
+        Poll::Ready(internet(&ready!(from)?))
+    }
+
+    /// Like [`peek_from`](Self::peek_from), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else the system's.
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .try_io(Direction::Read, |socket| socket.peek_from(buf))
+    }
+
+    /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+    /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
+    ///
+    /// # Errors
+    ///
+    /// The runtime is shutting down.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Read)
+    }
+}
+
+/// Defines `$option` and `$set_option`, which pass on to the socket.
+macro_rules! options {
+    ($($(#[$doc:meta])* $option:ident, $set_option:ident: $type:ty;)*) => {
+        /// Options.
+        impl UdpSocket {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            ///
+            /// The system's.
+            pub fn $option(&self) -> io::Result<$type> {
+                self.io.get_ref().$option()
+            }
+
+            #[doc = concat!("Sets the option that [`", stringify!($option), "`](Self::")]
+            #[doc = concat!(stringify!($option), ") tells.")]
+            ///
+            /// # Errors
+            ///
+            /// The system's.
+            pub fn $set_option(&self, value: $type) -> io::Result<()> {
+                self.io.get_ref().$set_option(value)
+            }
+        )*}
+    };
+}
+
+options! {
+    /// Whether datagrams may be sent to a broadcast address.
+    broadcast, set_broadcast: bool;
+    /// The time to live of the datagrams sent, in hops.
+    ttl, set_ttl: u32;
+    /// Whether this machine hears the IPv4 multicasts that it sends.
+    multicast_loop_v4, set_multicast_loop_v4: bool;
+    /// The time to live of the IPv4 multicasts sent, in hops.
+    multicast_ttl_v4, set_multicast_ttl_v4: u32;
+    /// Whether this machine hears the IPv6 multicasts that it sends.
+    multicast_loop_v6, set_multicast_loop_v6: bool;
+}
+
+/// Multicast groups.
+impl UdpSocket {
+    /// Joins the IPv4 group `group` on the interface of address `interface`, or on one that the
+    /// system chooses if that is [`Ipv4Addr::UNSPECIFIED`].
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.io.get_ref().join_multicast_v4(&group, &interface)
+    }
+
+    /// Leaves a group joined by [`join_multicast_v4`](Self::join_multicast_v4).
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.io.get_ref().leave_multicast_v4(&group, &interface)
+    }
+
+    /// Joins the IPv6 group `group` on the interface of index `interface`, or on one that the
+    /// system chooses if that is 0.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.io.get_ref().join_multicast_v6(group, interface)
+    }
+
+    /// Leaves a group joined by [`join_multicast_v6`](Self::join_multicast_v6).
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.io.get_ref().leave_multicast_v6(group, interface)
+    }
+}
+
+methods::descriptor!(UdpSocket, mio::net::UdpSocket, std::net::UdpSocket);
+methods::readiness!(UdpSocket);
+
+fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the sender's address is no Internet address",
+        )
+    })
+}

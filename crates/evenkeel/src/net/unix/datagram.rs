@@ -1,0 +1,308 @@
+//! Datagrams between processes of one machine.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::SocketAddr;
+use std::path::Path;
+use std::task::{Context, Poll, ready};
+
+use socket2::SockAddr;
+use tokio::io::ReadBuf;
+
+use super::{RETRY_MAX, RETRY_MIN};
+use crate::io::source::{Direction, Source};
+use crate::net::{methods, read};
+use crate::time::sleep;
+
+/// A Unix socket for datagrams, which arrive whole, in order and without loss.
+///
+/// There are no halves: the methods take `&self`, so an `Arc` of the socket is shared by as many
+/// tasks as needed. A datagram longer than the buffer it is received into loses its end.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::UnixDatagram;
+///
+/// let (here, there) = UnixDatagram::pair()?;
+/// here.send(b"ping").await?;
+/// let mut buf = [0; 16];
+/// let len = there.recv(&mut buf).await?;
+/// assert_eq!(&buf[..len], b"ping");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub struct UnixDatagram {
+    io: Source<mio::net::UnixDatagram>,
+}
+
+impl UnixDatagram {
+    /// Binds to `path`, which must not exist.
+    ///
+    /// # Errors
+    ///
+    /// The path exists (`AddrInUse`) or cannot be made, or there is no runtime around.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        mio::net::UnixDatagram::bind(path).and_then(Self::from_mio)
+    }
+
+    /// Makes a socket without an address: it can send, and nobody can answer.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left, or there is no runtime around.
+    pub fn unbound() -> io::Result<Self> {
+        mio::net::UnixDatagram::unbound().and_then(Self::from_mio)
+    }
+
+    /// Makes two sockets that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left, or there is no runtime around.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = mio::net::UnixDatagram::pair()?;
+        Ok((Self::from_mio(one)?, Self::from_mio(other)?))
+    }
+
+    fn from_mio(socket: mio::net::UnixDatagram) -> io::Result<Self> {
+        Ok(Self {
+            io: Source::new(socket)?,
+        })
+    }
+
+    /// Makes the socket at `path` the one peer that this sends to and receives from.
+    ///
+    /// # Errors
+    ///
+    /// No socket of this kind is at `path`.
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.io.get_ref().connect(path)
+    }
+
+    /// The address that this is bound to.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address that this is connected to.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if it is not.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+
+    /// Closes one direction or both, for every descriptor of this socket.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.get_ref().shutdown(how)
+    }
+}
+
+/// Sending.
+impl UnixDatagram {
+    /// Sends `buf` as one datagram to the peer that this is connected to.
+    ///
+    /// # Errors
+    ///
+    /// The system's: the peer has gone (`ConnectionRefused`), or `buf` is too long.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once.
+    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io
+            .io(Direction::Write, |socket| socket.send(buf))
+            .await
+    }
+
+    /// Like [`send`](Self::send), for one waiter at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io
+            .poll_io(cx, Direction::Write, |socket| socket.send(buf))
+    }
+
+    /// Like [`send`](Self::send), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room, else as [`send`](Self::send).
+    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |socket| socket.send(buf))
+    }
+
+    /// Sends `buf` as one datagram to the socket at `target`.
+    ///
+    /// While the receiver's queue is full, this tries again every 1 to 50 ms, for as long as it is
+    /// waited for: only a socket that is connected to the receiver hears of room there. For the
+    /// same reason there is no `poll_send_to`. Prefer [`connect`](Self::connect) and
+    /// [`send`](Self::send) where there is one receiver.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once.
+    pub async fn send_to(&self, buf: &[u8], target: impl AsRef<Path>) -> io::Result<usize> {
+        let target = target.as_ref();
+        let mut wait = RETRY_MIN;
+        loop {
+            // To the source a full receiver is a success: this socket has room all the same, and
+            // no event would end the wait.
+            let attempt = self.io.io(Direction::Write, |socket| {
+                match socket.send_to(buf, target) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                    result => result.map(Some),
+                }
+            });
+            if let Some(len) = attempt.await? {
+                return Ok(len);
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Like [`send_to`](Self::send_to), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the receiver's queue is full, or this socket's. Then wait a while:
+    /// [`writable`](Self::writable) knows nothing of the receiver. Else as [`send`](Self::send).
+    pub fn try_send_to(&self, buf: &[u8], target: impl AsRef<Path>) -> io::Result<usize> {
+        self.io.get_ref().send_to(buf, target)
+    }
+
+    /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+    /// [`poll_send`](Self::poll_send).
+    ///
+    /// # Errors
+    ///
+    /// The runtime is shutting down.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Write)
+    }
+}
+
+/// Receiving.
+impl UnixDatagram {
+    /// Receives one datagram.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.io(Direction::Read, |socket| socket.recv(buf)).await
+    }
+
+    /// Like [`recv`](Self::recv), for one waiter at a time, into the unfilled part of `buf`.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_io(cx, Direction::Read, |socket| {
+            read::recv(socket, buf).map(drop)
+        })
+    }
+
+    /// Like [`recv`](Self::recv), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else the system's.
+    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |socket| socket.recv(buf))
+    }
+
+    /// Receives one datagram and tells who sent it.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .io(Direction::Read, |socket| socket.recv_from(buf))
+            .await
+    }
+
+    /// Like [`recv_from`](Self::recv_from), for one waiter at a time, into the unfilled part of
+    /// `buf`.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let from = self
+            .io
+            .poll_io(cx, Direction::Read, |socket| read::recv_from(socket, buf));
+        Poll::Ready(named(&ready!(from)?))
+    }
+
+    /// Like [`recv_from`](Self::recv_from), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else the system's.
+    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .try_io(Direction::Read, |socket| socket.recv_from(buf))
+    }
+
+    /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+    /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
+    ///
+    /// # Errors
+    ///
+    /// The runtime is shutting down.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Read)
+    }
+}
+
+methods::descriptor!(
+    UnixDatagram,
+    mio::net::UnixDatagram,
+    std::os::unix::net::UnixDatagram
+);
+methods::readiness!(UnixDatagram);
+
+/// The sender's address. The system reports none for a sender that is not bound, which the
+/// standard library calls an unnamed address.
+fn named(address: &SockAddr) -> io::Result<SocketAddr> {
+    address
+        .as_unix()
+        .map_or_else(|| SocketAddr::from_pathname(""), Ok)
+}

@@ -1,0 +1,56 @@
+//! Running one future on a thread that is no worker's.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::{self, Thread};
+
+use super::context;
+use super::handle::Handle;
+
+/// Wakes the thread that blocks.
+struct Unpark {
+    thread: Thread,
+    notified: AtomicBool,
+}
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &std::sync::Arc<Self>) {
+        // AcqRel: Release pairs with the Acquire swap below, so that the poll sees what came
+        // before the wake-up.
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
+    }
+}
+
+#[track_caller]
+pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
+    let on_worker = context::with_worker(|worker| worker.is_some());
+    assert!(
+        !on_worker,
+        "`block_on` was called on a worker, which must not block: other tasks wait for it. \
+         Await the future instead, or call `block_on` inside `spawn_blocking`"
+    );
+    let _entered = context::enter(handle.clone());
+    let unpark =
+        std::sync::Arc::new(Unpark { thread: thread::current(), notified: AtomicBool::new(false) });
+    let waker = Waker::from(std::sync::Arc::clone(&unpark));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        // Acquire pairs with the Release in `wake_by_ref`. Parking may end for no reason.
+        while !unpark.notified.swap(false, Ordering::AcqRel) {
+            thread::park();
+        }
+    }
+}

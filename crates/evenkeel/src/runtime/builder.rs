@@ -1,0 +1,253 @@
+//! How a runtime is made.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::sched::BusyWait;
+use crate::sched::shared::Shared;
+use crate::sync::Arc;
+use crate::sys::cpus;
+
+use super::config::{Config, Hook};
+use super::runtime::Runtime;
+use super::threads::Threads;
+
+/// More workers than any machine has processors; beyond, a number is a mistake.
+const WORKERS_MAX: usize = 1024;
+/// More threads than a system lets a process have by default.
+const BLOCKING_THREADS_MAX: usize = 32_768;
+/// Below, a worker would do little else than check; above, the promise would mean nothing.
+const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
+    Duration::from_micros(10)..=Duration::from_secs(1);
+
+/// Makes a [`Runtime`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel::{BusyWait, runtime::Builder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let runtime = Builder::new()
+///     .workers(2)
+///     .thread_name("service")
+///     .busy_wait(BusyWait::None)
+///     .io_check_bound(Duration::from_micros(200))
+///     .build()?;
+/// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    workers: Option<usize>,
+    thread_name: String,
+    busy_wait: BusyWait,
+    io_check_bound: Duration,
+    max_blocking_threads: usize,
+    blocking_queue_limit: usize,
+    blocking_keep_alive: Duration,
+    on_thread_start: Option<Hook>,
+    on_thread_stop: Option<Hook>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// A builder with the defaults that each setter states.
+    pub fn new() -> Self {
+        Self {
+            workers: None,
+            thread_name: "evenkeel".to_owned(),
+            busy_wait: BusyWait::default(),
+            io_check_bound: Duration::from_micros(100),
+            max_blocking_threads: 512,
+            blocking_queue_limit: 65_536,
+            blocking_keep_alive: Duration::from_secs(10),
+            on_thread_start: None,
+            on_thread_stop: None,
+        }
+    }
+
+    /// How many workers there are: threads that run tasks and check I/O. From 1 to 1024.
+    ///
+    /// Default: the CPUs that this process may use, which is the least of the CPUs in its
+    /// affinity mask and the CPU quotas of its control groups, rounded up: a quota of 1.9 CPUs
+    /// gives 2.
+    pub fn workers(&mut self, workers: usize) -> &mut Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// How the runtime's threads are called. A worker's number is appended, or `-blocking`.
+    /// Default: `evenkeel`. Linux shows the first 15 bytes.
+    pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// How long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
+    pub fn busy_wait(&mut self, level: BusyWait) -> &mut Self {
+        self.busy_wait = level;
+        self
+    }
+
+    /// The most that passes between two I/O checks of a busy worker, apart from the poll that is
+    /// under way when it has passed. From 10 microseconds to 1 second. Default: 100 microseconds.
+    pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
+        self.io_check_bound = bound;
+        self
+    }
+
+    /// How many threads do blocking work at most. From 1 to 32768. Default: 512. They are started
+    /// when there is work for them.
+    pub fn max_blocking_threads(&mut self, threads: usize) -> &mut Self {
+        self.max_blocking_threads = threads;
+        self
+    }
+
+    /// How much blocking work may wait for a thread; more is refused, with an error for which
+    /// [`JoinError::is_refused`](crate::task::JoinError::is_refused) is true. At least 1.
+    /// Default: 65536.
+    pub fn blocking_queue_limit(&mut self, limit: usize) -> &mut Self {
+        self.blocking_queue_limit = limit;
+        self
+    }
+
+    /// How long a thread for blocking work waits for more before it ends. Default: 10 seconds.
+    pub fn blocking_keep_alive(&mut self, keep_alive: Duration) -> &mut Self {
+        self.blocking_keep_alive = keep_alive;
+        self
+    }
+
+    /// Runs on each of the runtime's threads before anything else.
+    pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
+        self.on_thread_start = Some(Hook::new(hook));
+        self
+    }
+
+    /// Runs on each of the runtime's threads after everything else.
+    pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
+        self.on_thread_stop = Some(Hook::new(hook));
+        self
+    }
+
+    /// Makes the runtime and starts its workers.
+    ///
+    /// # Errors
+    ///
+    /// If a setting makes no sense, or the system gives no thread or no readiness queue.
+    pub fn build(&self) -> Result<Runtime, BuildError> {
+        let config = self.config()?;
+        let shared = Shared::new(config).map_err(BuildError::ReadinessQueue)?;
+        let shared = Arc::new(shared);
+        let threads = Threads::start(&shared).map_err(BuildError::Thread)?;
+        Ok(Runtime::new_with(shared, threads))
+    }
+
+    fn config(&self) -> Result<Config, BuildError> {
+        let workers = self.workers.unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
+        let check = |valid, setting, value: String, advice| {
+            if valid { Ok(()) } else { Err(BuildError::Setting { setting, value, advice }) }
+        };
+        check(
+            (1..=WORKERS_MAX).contains(&workers),
+            "workers",
+            workers.to_string(),
+            "use 1 to 1024, or leave it out to use the CPUs this process may use",
+        )?;
+        check(
+            !self.thread_name.is_empty() && !self.thread_name.contains('\0'),
+            "thread_name",
+            format!("{:?}", self.thread_name),
+            "use a name of at least one character and without NUL",
+        )?;
+        check(
+            CHECK_BOUNDS.contains(&self.io_check_bound),
+            "io_check_bound",
+            format!("{:?}", self.io_check_bound),
+            "use 10 microseconds to 1 second",
+        )?;
+        check(
+            (1..=BLOCKING_THREADS_MAX).contains(&self.max_blocking_threads),
+            "max_blocking_threads",
+            self.max_blocking_threads.to_string(),
+            "use 1 to 32768",
+        )?;
+        check(
+            self.blocking_queue_limit > 0,
+            "blocking_queue_limit",
+            "0".to_owned(),
+            "use at least 1: every piece of blocking work passes through the queue",
+        )?;
+        Ok(Config {
+            workers,
+            thread_name: self.thread_name.clone(),
+            busy_wait: self.busy_wait,
+            quota: cpus::quota().is_some(),
+            io_check_bound: self.io_check_bound,
+            max_blocking_threads: self.max_blocking_threads,
+            blocking_queue_limit: self.blocking_queue_limit,
+            blocking_keep_alive: self.blocking_keep_alive,
+            on_thread_start: self.on_thread_start.clone(),
+            on_thread_stop: self.on_thread_stop.clone(),
+        })
+    }
+}
+
+/// Why there is no runtime.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting makes no sense.
+    Setting {
+        /// The builder's method.
+        setting: &'static str,
+        /// What it was given.
+        value: String,
+        /// What would do.
+        advice: &'static str,
+    },
+    /// The system gave no readiness queue for a worker; mostly, the process is out of descriptors.
+    ReadinessQueue(io::Error),
+    /// The system gave no thread for a worker.
+    Thread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Setting { setting, value, advice } => {
+                write!(f, "`Builder::{setting}` was given {value}: {advice}")
+            }
+            BuildError::ReadinessQueue(error) => write!(
+                f,
+                "no readiness queue for a worker: {error}; each worker needs three descriptors"
+            ),
+            BuildError::Thread(error) => {
+                write!(f, "no thread for a worker: {error}; use fewer workers or raise the limit")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Setting { .. } => None,
+            BuildError::ReadinessQueue(error) | BuildError::Thread(error) => Some(error),
+        }
+    }
+}
+
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        io::Error::other(error)
+    }
+}

@@ -1,0 +1,43 @@
+//! What a runtime was told to be.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::sched::BusyWait;
+use crate::sync::Arc;
+
+/// A function to run on each of a runtime's threads.
+#[derive(Clone)]
+pub(crate) struct Hook(Arc<dyn Fn() + Send + Sync>);
+
+impl Hook {
+    pub(crate) fn new(hook: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    pub(crate) fn run(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// A valid configuration, made by the builder.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) thread_name: String,
+    pub(crate) busy_wait: BusyWait,
+    /// Whether the process is under a CPU quota.
+    pub(crate) quota: bool,
+    pub(crate) io_check_bound: Duration,
+    pub(crate) max_blocking_threads: usize,
+    pub(crate) blocking_queue_limit: usize,
+    pub(crate) blocking_keep_alive: Duration,
+    pub(crate) on_thread_start: Option<Hook>,
+    pub(crate) on_thread_stop: Option<Hook>,
+}

@@ -1,0 +1,129 @@
+//! Which runtime a thread belongs to.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::sched::shared::Shared;
+use crate::sched::worker::Worker;
+use crate::sync::Arc;
+use crate::time::instant::Instant;
+use crate::time::timers::Timers;
+
+use super::handle::Handle;
+
+thread_local! {
+    /// The worker that runs on this thread, if it is one's.
+    static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
+    /// The runtime that a thread entered which is no worker's: in `block_on`, in blocking work.
+    static ENTERED: RefCell<Option<Handle>> = const { RefCell::new(None) };
+}
+
+/// Calls `access` with the worker that runs on this thread, if it is one's.
+#[inline]
+pub(crate) fn with_worker<R>(access: impl FnOnce(Option<&Worker>) -> R) -> R {
+    // A thread whose locals are gone is on its way out, and no worker's.
+    let worker = WORKER.try_with(Cell::get).unwrap_or(None);
+    // SAFETY: `run_worker` sets the pointer to a worker on its own stack frame and resets it
+    // before the frame ends; the reference does not leave this function, so it lies within.
+    access(worker.map(|worker| unsafe { worker.as_ref() }))
+}
+
+/// Runs a worker on this thread until its runtime stops.
+pub(crate) fn run_worker(worker: &Worker) {
+    struct Reset;
+
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            WORKER.set(None);
+        }
+    }
+
+    WORKER.set(Some(NonNull::from(worker)));
+    let _reset = Reset;
+    worker.run();
+}
+
+/// The seat of this thread's worker, if it is one of this runtime's.
+pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
+    with_worker(|worker| {
+        worker
+            .filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(shared)))
+            .map(Worker::index)
+    })
+}
+
+/// The runtime this thread belongs to.
+pub(crate) fn current() -> Result<Handle, NoRuntime> {
+    with_worker(|worker| worker.map(|worker| Handle::from_shared(Arc::clone(worker.shared()))))
+        .or_else(|| ENTERED.try_with(|entered| entered.borrow().clone()).unwrap_or(None))
+        .ok_or(NoRuntime(()))
+}
+
+/// Makes a runtime this thread's own until the guard is dropped.
+pub(crate) fn enter(handle: Handle) -> Entered {
+    Entered { before: ENTERED.replace(Some(handle)) }
+}
+
+/// See [`enter`].
+pub(crate) struct Entered {
+    before: Option<Handle>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        // A thread whose locals are gone has nothing to restore.
+        let _ = ENTERED.try_with(|entered| drop(entered.replace(before)));
+    }
+}
+
+/// There is no runtime on this thread.
+///
+/// What needs one (spawning, sockets, timers, signals) has to be used inside
+/// [`Runtime::block_on`](crate::runtime::Runtime::block_on), in a spawned task, or in blocking
+/// work that a runtime started.
+#[derive(Clone, Debug)]
+pub struct NoRuntime(());
+
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "there is no evenkeel runtime on this thread; call this inside `Runtime::block_on`, \
+             in a spawned task, or through a `Handle`",
+        )
+    }
+}
+
+impl std::error::Error for NoRuntime {}
+
+/// The timers of one worker, which a timer stays with once it is set.
+#[derive(Clone, Debug)]
+pub(crate) struct TimerHome {
+    runtime: Handle,
+    worker: usize,
+}
+
+/// The timers of this thread's worker, or of some worker if the thread is none.
+pub(crate) fn timers_here() -> Result<TimerHome, NoRuntime> {
+    let runtime = current()?;
+    let shared = runtime.shared();
+    let worker = worker_index(shared).unwrap_or_else(|| shared.next_home());
+    Ok(TimerHome { runtime, worker })
+}
+
+impl TimerHome {
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.runtime.shared().seats[self.worker].timers
+    }
+
+    /// The first tick that is not before `instant`.
+    pub(crate) fn tick_at(&self, instant: Instant) -> u64 {
+        self.runtime.shared().clock.tick_at(instant.into_std())
+    }
+
+    /// Has the worker look at its timers again.
+    pub(crate) fn unpark(&self) {
+        self.runtime.shared().unpark(self.worker);
+    }
+}

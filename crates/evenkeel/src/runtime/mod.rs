@@ -1,0 +1,23 @@
+//! The runtime: how it is made, used and ended.
+//!
+//! [`Builder`] makes a [`Runtime`], which owns the threads; a [`Handle`] refers to it from
+//! anywhere. Code that runs inside a runtime needs none of them: [`spawn`](crate::spawn), sockets
+//! and timers find it through their thread.
+
+mod block_on;
+mod builder;
+pub(crate) mod config;
+pub(crate) mod context;
+pub(crate) mod handle;
+#[allow(clippy::module_inception, reason = "the file holds the type of that name")]
+mod runtime;
+mod shutdown;
+mod spawn;
+mod threads;
+
+pub use builder::{BuildError, Builder};
+pub use context::NoRuntime;
+pub use handle::Handle;
+pub use runtime::Runtime;
+pub use shutdown::{ShutdownError, StuckThread};
+pub use spawn::{spawn, spawn_blocking, spawn_in};

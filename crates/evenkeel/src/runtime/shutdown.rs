@@ -1,0 +1,167 @@
+//! The end of a runtime.
+//!
+//! 1. New tasks are refused: the inboxes and the registry close. Workers are told to stop.
+//! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends.
+//! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in the inboxes. A
+//!    task that is being polled is marked, and its runner drops it.
+//! 4. Blocking work that waits is cancelled, and what runs is waited for.
+//! 5. When no task is left, nothing refers to the runtime's memory any more but handles and
+//!    sockets, which count their references. If a task cannot be ended within the timeout, the
+//!    memory is kept for good, since that task's wakers may come back to it.
+
+use std::fmt;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+use crate::class::Class;
+use crate::sched::lines::{Line, received};
+use crate::sched::shared::Shared;
+use crate::sync::Arc;
+use crate::sync::thread;
+
+use super::context;
+use super::handle::Handle;
+use super::threads::Threads;
+
+/// How long to wait between two looks at tasks that are on their way somewhere: between two
+/// threads' atomic operations, mostly, so there is nothing to be woken by.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+pub(crate) fn shut_down(
+    shared: &Arc<Shared>,
+    mut threads: Threads,
+    timeout: Duration,
+) -> Result<(), ShutdownError> {
+    let deadline = Instant::now().checked_add(timeout).unwrap_or_else(far_away);
+    shared.stop();
+    // Futures that are dropped here may use the runtime, as they may on a worker.
+    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
+    if is_own_thread(shared) {
+        // A task, or blocking work, dropped its own runtime. Waiting would be for itself.
+        keep(shared);
+        return Ok(());
+    }
+    loop {
+        drop_waiting(shared);
+        let no_task = shared.registry.len() == 0 && !shared.has_mail();
+        let idle = Instant::now() + LOOK_AGAIN;
+        if threads.wait(if no_task { deadline } else { idle.min(deadline) }) && no_task {
+            break;
+        }
+        if Instant::now() >= deadline {
+            keep(shared);
+            return Err(ShutdownError { stuck: stuck(shared) });
+        }
+        thread::yield_now();
+    }
+    drop_left_behind(shared);
+    if !shared.pool.shut_down(deadline) {
+        keep(shared);
+        return Err(ShutdownError { stuck: stuck(shared) });
+    }
+    Ok(())
+}
+
+/// Drops the futures of tasks that wait, and those in the inboxes.
+fn drop_waiting(shared: &Shared) {
+    for task in shared.registry.all() {
+        task.cancel_waiting(|header| shared.registry.remove(header));
+    }
+    for inbox in &shared.inboxes {
+        let mut tasks = Vec::new();
+        inbox.take(usize::MAX, 0, |entry| tasks.push(received(entry)));
+        tasks.into_iter().for_each(|task| shared.cancel(task));
+    }
+    let mut wakers = Vec::new();
+    for seat in &shared.seats {
+        seat.driver.shut_down(&mut wakers);
+    }
+    wakers.into_iter().for_each(std::task::Waker::wake);
+}
+
+/// The workers have ended, and dropped what lay in their lines. What came there afterwards, from
+/// the drop of a task's future, is dropped here.
+fn drop_left_behind(shared: &Shared) {
+    for seat in &shared.seats {
+        let lines = &seat.lines;
+        let next = || {
+            seat.take_next().or_else(|| {
+                Class::ALL.into_iter().find_map(|class| {
+                    lines.pop(class, Line::Woken).or_else(|| lines.pop(class, Line::Yielded))
+                })
+            })
+        };
+        while let Some(task) = next() {
+            shared.cancel(task);
+        }
+    }
+}
+
+fn is_own_thread(shared: &Arc<Shared>) -> bool {
+    context::worker_index(shared).is_some() || shared.pool.is_own_thread()
+}
+
+/// Keeps the runtime's memory for good; see the invariant of [`Home`](crate::sched::shared::Home).
+fn keep(shared: &Arc<Shared>) {
+    std::mem::forget(Arc::clone(shared));
+}
+
+/// A deadline for timeouts that are too long to be added to the time.
+fn far_away() -> Instant {
+    Instant::now() + Duration::from_secs(60 * 60 * 24 * 365)
+}
+
+fn stuck(shared: &Shared) -> Vec<StuckThread> {
+    let name = &shared.config.thread_name;
+    let workers = shared.seats.iter().enumerate().filter_map(|(index, seat)| {
+        let spawned_at = seat.running()?;
+        Some(StuckThread { thread: format!("{name}-{index}"), spawned_at })
+    });
+    let blocking = shared.pool.running().into_iter().map(|spawned_at| StuckThread {
+        thread: format!("{name}-blocking"),
+        spawned_at,
+    });
+    workers.chain(blocking).collect()
+}
+
+/// A thread that did not end, and the task that holds it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StuckThread {
+    /// The thread's name.
+    pub thread: String,
+    /// Where the task was spawned that the thread was running.
+    pub spawned_at: &'static Location<'static>,
+}
+
+/// A runtime did not end within the timeout.
+#[derive(Clone, Debug)]
+pub struct ShutdownError {
+    stuck: Vec<StuckThread>,
+}
+
+impl ShutdownError {
+    /// The threads that did not end, with the tasks that hold them. Empty if the last of them
+    /// returned just after the timeout.
+    pub fn stuck(&self) -> &[StuckThread] {
+        &self.stuck
+    }
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime did not shut down within the timeout")?;
+        for StuckThread { thread, spawned_at } in &self.stuck {
+            write!(f, "; thread `{thread}` is held by the task spawned at {spawned_at}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ShutdownError {}
+
+impl From<ShutdownError> for std::io::Error {
+    fn from(error: ShutdownError) -> Self {
+        std::io::Error::new(std::io::ErrorKind::TimedOut, error)
+    }
+}

@@ -1,0 +1,100 @@
+//! Spawning on the runtime of the calling thread.
+
+use std::future::Future;
+use std::panic::Location;
+
+use crate::class::Class;
+use crate::task::JoinHandle;
+
+use super::context;
+use super::handle::Handle;
+
+/// Spawns a task: it runs on the workers, whether or not its handle is awaited.
+///
+/// It joins the class of the task that calls, or [`Class::NORMAL`].
+///
+/// # Panics
+///
+/// Outside a runtime; [`Handle::spawn`] needs none on the calling thread.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let sum = evenkeel::spawn(async { 2 + 2 });
+/// assert_eq!(sum.await.unwrap(), 4);
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_here(None, Location::caller(), future)
+}
+
+/// Spawns a task in a class; else as [`spawn`].
+///
+/// # Panics
+///
+/// Outside a runtime.
+#[track_caller]
+pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_here(Some(class), Location::caller(), future)
+}
+
+#[track_caller]
+fn spawn_here<F>(
+    class: Option<Class>,
+    spawned_at: &'static Location<'static>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    // On a worker, the common case, no reference to the runtime is counted.
+    if context::with_worker(|worker| worker.is_some()) {
+        return context::with_worker(|worker| match worker {
+            Some(worker) => worker.spawn(class, spawned_at, future),
+            None => unreachable!("a thread does not stop being a worker between two lines"),
+        });
+    }
+    Handle::current().spawn_at(class, spawned_at, future)
+}
+
+/// Runs a function that blocks or computes for long on a thread of its own, so that no worker
+/// waits for it.
+///
+/// The threads are the runtime's, at most
+/// [`max_blocking_threads`](super::Builder::max_blocking_threads); more work waits in a queue. A
+/// function that has begun cannot be aborted.
+///
+/// # Panics
+///
+/// Outside a runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let manifest = evenkeel::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await??;
+/// assert!(manifest.contains("evenkeel"));
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, T>(function: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Handle::current().spawn_blocking(function)
+}

@@ -1,0 +1,44 @@
+//! Signals that the process receives.
+
+pub mod unix;
+
+use std::io;
+
+/// Waits for the next `SIGINT`, which a terminal sends at Ctrl-C.
+///
+/// Listening begins when the future is first polled and ends when it is done or dropped. To hear of
+/// every Ctrl-C keep a [`Signal`](unix::Signal) instead: one that comes between two calls of this
+/// is lost. The first call changes what `SIGINT` does for the rest of the process's life; see
+/// [`signal`](unix::signal()).
+///
+/// # Errors
+///
+/// No descriptor is left, or the runtime is shutting down.
+///
+/// # Cancel safety
+///
+/// Cancel safe: the future that is dropped hears of nothing, and keeps nothing.
+///
+/// # Examples
+///
+/// ```no_run
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// println!("serving until Ctrl-C");
+/// evenkeel::signal::ctrl_c().await?;
+/// println!("closing");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+pub async fn ctrl_c() -> io::Result<()> {
+    let mut interrupts = unix::signal(unix::SignalKind::interrupt())?;
+    match interrupts.recv().await {
+        Some(()) => Ok(()),
+        None => Err(io::Error::other(
+            "the runtime shut down before Ctrl-C was pressed",
+        )),
+    }
+}

@@ -1,0 +1,224 @@
+//! Where one worker's time went: written by the worker alone, read by anybody.
+//!
+//! Every moment of a worker's life is charged to exactly one state, so that the states add up to
+//! wall time. Charging is a few plain stores: each number has one writer.
+//!
+//! A version number, odd while the writer is at it, lets a reader know that it saw all numbers of
+//! one moment (a sequence lock; H.-J. Boehm, "Can Seqlocks Get Along With Programming Language
+//! Memory Models?", 2012, gives the fences).
+
+use crate::class::{CLASSES, Class};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// What a worker does with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Polls tasks of a class.
+    Run(Class),
+    /// Asks a readiness queue, hands out its events, and fires timers.
+    Check,
+    /// Busy-waits.
+    Spin,
+    /// Sleeps in the kernel.
+    Park,
+    /// Looks for work at other workers'.
+    Steal,
+}
+
+/// How many states there are: one for each class, and four others.
+const STATES: usize = CLASSES + 4;
+
+impl State {
+    fn index(self) -> usize {
+        match self {
+            State::Run(class) => class.index(),
+            State::Check => CLASSES,
+            State::Spin => CLASSES + 1,
+            State::Park => CLASSES + 2,
+            State::Steal => CLASSES + 3,
+        }
+    }
+}
+
+/// Why a readiness queue was visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckOrigin {
+    /// The bound on the time between checks had passed.
+    Due,
+    /// There was nothing else to do.
+    Idle,
+    /// While busy-waiting.
+    Spin,
+    /// Somebody else visited, as the owner could not.
+    Monitor,
+}
+
+/// How many origins there are.
+pub(crate) const ORIGINS: usize = 4;
+/// Buckets of the wait histogram: bucket `b` counts waits below `2^b` cycles and not below half.
+pub(crate) const BUCKETS: usize = 48;
+
+/// One number with one writer.
+#[derive(Debug)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// For the one writer.
+    #[inline]
+    pub(crate) fn add(&self, amount: u64) {
+        // Relaxed: a statistic with one writer; readers that need more use the version.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        // Relaxed: as in `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// For the one writer.
+    #[inline]
+    pub(crate) fn put(&self, value: u64) {
+        // Relaxed: as in `add`.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// One worker's accounts.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    version: AtomicU64,
+    /// Until when time has been charged, and what is being done since.
+    charged_until: Count,
+    doing: Count,
+    spent: [Count; STATES],
+    began: Count,
+    pub(crate) polls: [Count; CLASSES],
+    pub(crate) waits: [Box<[Count; BUCKETS]>; CLASSES],
+    /// By origin, and by whether anything was found.
+    pub(crate) checks: [[Count; 2]; ORIGINS],
+    pub(crate) deliveries: Count,
+    pub(crate) events: Count,
+    pub(crate) steals: Count,
+    pub(crate) parks: Count,
+    pub(crate) helps: Count,
+    pub(crate) hits: Count,
+    pub(crate) misses: Count,
+}
+
+/// A worker's times at one moment, in cycles.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) run: [u64; CLASSES],
+    pub(crate) check: u64,
+    pub(crate) spin: u64,
+    pub(crate) park: u64,
+    pub(crate) steal: u64,
+    pub(crate) wall: u64,
+}
+
+fn counts<const N: usize>() -> [Count; N] {
+    std::array::from_fn(|_| Count::new())
+}
+
+impl Accounts {
+    pub(crate) fn new() -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            charged_until: Count::new(),
+            doing: Count::new(),
+            spent: counts(),
+            began: Count::new(),
+            polls: counts(),
+            waits: std::array::from_fn(|_| Box::new(counts())),
+            checks: std::array::from_fn(|_| counts()),
+            deliveries: Count::new(),
+            events: Count::new(),
+            steals: Count::new(),
+            parks: Count::new(),
+            helps: Count::new(),
+            hits: Count::new(),
+            misses: Count::new(),
+        }
+    }
+
+    /// The worker's life begins.
+    pub(crate) fn begin(&self, now: u64) {
+        self.write(|| {
+            self.began.put(now);
+            self.charged_until.put(now);
+            self.doing.put(State::Steal.index() as u64);
+        });
+    }
+
+    /// Charges the time since the last charge to `done`; from now on `next` is done.
+    #[inline]
+    pub(crate) fn charge(&self, now: u64, done: State, next: State) {
+        self.write(|| {
+            self.spent[done.index()].add(now.saturating_sub(self.charged_until.load()));
+            self.charged_until.put(now);
+            self.doing.put(next.index() as u64);
+        });
+    }
+
+    #[inline]
+    fn write(&self, change: impl FnOnce()) {
+        // Relaxed: one writer. The Release fence keeps the odd version before the numbers for
+        // readers, and pairs with their Acquire fence.
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        change();
+        // Release pairs with the readers' Acquire of an even version.
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Counts an I/O check.
+    pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
+        self.checks[origin as usize][usize::from(events == 0)].add(1);
+        self.events.add(events as u64);
+        self.deliveries.add(deliveries as u64);
+    }
+
+    /// Counts a poll, and how long its task had waited.
+    #[inline]
+    pub(crate) fn count_poll(&self, class: Class, wait: u64) {
+        self.polls[class.index()].add(1);
+        let bucket = (u64::BITS - wait.leading_zeros()) as usize;
+        self.waits[class.index()][bucket.min(BUCKETS - 1)].add(1);
+    }
+
+    /// All times at one moment, with what is being done charged until `now`.
+    pub(crate) fn times(&self, now: impl Fn() -> u64) -> Times {
+        loop {
+            // Acquire pairs with the Release of an even version.
+            let version = self.version.load(Ordering::Acquire);
+            let mut spent: [u64; STATES] = std::array::from_fn(|state| self.spent[state].load());
+            let (began, until) = (self.began.load(), self.charged_until.load());
+            let doing = self.doing.load() as usize;
+            // Acquire fence pairs with the Release fence in `write`: whatever was read of a
+            // later change shows in the version.
+            fence(Ordering::Acquire);
+            if version % 2 == 1 || self.version.load(Ordering::Relaxed) != version {
+                std::hint::spin_loop();
+                continue;
+            }
+            let now = now().max(until);
+            if until > 0 {
+                spent[doing.min(STATES - 1)] += now - until;
+            }
+            return Times {
+                run: std::array::from_fn(|class| spent[class]),
+                check: spent[State::Check.index()],
+                spin: spent[State::Spin.index()],
+                park: spent[State::Park.index()],
+                steal: spent[State::Steal.index()],
+                wall: if began == 0 { 0 } else { now - began },
+            };
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Accounts: where the runtime's time went.
+//!
+//! They are always on. Every moment of a worker's life is charged to one state, so that
+//! [`run`](WorkerStats::run), [`check`](WorkerStats::check), [`spin`](WorkerStats::spin),
+//! [`park`](WorkerStats::park) and [`steal`](WorkerStats::steal) add up to
+//! [`wall`](WorkerStats::wall). *Utilisation* is useful run time over wall time: spinning is
+//! neither work nor sleep, and is counted apart.
+
+pub(crate) mod accounts;
+mod snapshot;
+mod waits;
+
+pub use snapshot::{
+    BlockingStats, CheckCounts, Checks, ClassStats, ReadinessStats, Stats, WorkerStats,
+};
+pub use waits::Waits;

@@ -1,0 +1,74 @@
+//! A histogram of waits: how long tasks were ready before they were polled.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+use super::accounts::BUCKETS;
+
+/// How long tasks waited between being made ready and being polled.
+///
+/// Buckets double, so a quantile is right within a factor of two; it is given as the upper end of
+/// its bucket, and therefore never too small.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// The bucket's upper end, and how many waits were below it and not below the one before.
+    buckets: Vec<(Duration, u64)>,
+}
+
+impl Waits {
+    pub(crate) fn new(clock: &Clock, counts: &[u64; BUCKETS]) -> Self {
+        let upper = |bucket: usize| clock.to_duration(1 << bucket);
+        Self { buckets: counts.iter().enumerate().map(|(b, &count)| (upper(b), count)).collect() }
+    }
+
+    pub(crate) fn since(&self, earlier: &Waits) -> Waits {
+        let pairs = self.buckets.iter().zip(&earlier.buckets);
+        let difference = |(now, before): (&(Duration, u64), &(Duration, u64))| {
+            (now.0, now.1.saturating_sub(before.1))
+        };
+        Waits { buckets: pairs.map(difference).collect() }
+    }
+
+    /// How many waits there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The wait that a fraction `q` of all, from 0 to 1, did not exceed; `None` without waits.
+    pub fn quantile(&self, q: f64) -> Option<Duration> {
+        let total = self.count();
+        let rank = (q.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.buckets.iter().find_map(|(upper, count)| {
+            seen += count;
+            (seen >= rank).then_some(*upper)
+        })
+    }
+
+    /// The upper end of each bucket, and how many waits it has.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.buckets.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_the_upper_ends_of_their_buckets() {
+        let buckets = vec![
+            (Duration::from_nanos(1), 0),
+            (Duration::from_nanos(2), 90),
+            (Duration::from_nanos(4), 9),
+            (Duration::from_nanos(8), 1),
+        ];
+        let waits = Waits { buckets };
+        assert_eq!(waits.count(), 100);
+        assert_eq!(waits.quantile(0.5), Some(Duration::from_nanos(2)));
+        assert_eq!(waits.quantile(0.99), Some(Duration::from_nanos(4)));
+        assert_eq!(waits.quantile(1.0), Some(Duration::from_nanos(8)));
+        assert_eq!(waits.since(&waits).quantile(0.5), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! What differs between operating systems, and what needs `unsafe` to ask them.
+
+pub(crate) mod cpus;
+pub(crate) mod cycles;
+pub(crate) mod signal;

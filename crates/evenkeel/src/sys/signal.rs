@@ -1,0 +1,58 @@
+//! The handler that runs when the process receives a signal.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use signal_hook_registry::{FORBIDDEN, SigId};
+
+/// One action taken at each delivery of a signal, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    id: SigId,
+}
+
+impl Registration {
+    /// Has one byte sent through `wake`, which must be non-blocking, at each delivery of `signal`.
+    ///
+    /// # Errors
+    ///
+    /// The signal cannot be caught, must not be, or does not exist.
+    pub(crate) fn new(signal: libc::c_int, wake: UnixStream) -> io::Result<Self> {
+        if FORBIDDEN.contains(&signal) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("signal {signal} cannot be listened to: the system or the CPU acts on it"),
+            ));
+        }
+        let action = move || send_byte(&wake);
+        // SAFETY: the action runs inside a signal handler, so it may only do what is safe there:
+        // `send_byte` makes one system call that POSIX lists as async-signal-safe, and neither
+        // allocates, locks nor panics. The registry keeps `errno`, and the action itself, with the
+        // descriptor it owns, alive until no handler runs any more.
+        let id = unsafe { signal_hook_registry::register(signal, action) }?;
+        Ok(Self { id })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        signal_hook_registry::unregister(self.id);
+    }
+}
+
+/// A send without waiting and, should nobody read any more, without a further signal.
+#[cfg(not(target_vendor = "apple"))]
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
+
+fn send_byte(wake: &UnixStream) {
+    let byte = 1u8;
+    // SAFETY: the buffer is a live byte of the length given, and the descriptor is open as `wake`
+    // owns it. The result does not matter: if the socket is full, a byte that nobody has read yet
+    // tells of this delivery too.
+    unsafe {
+        libc::send(wake.as_raw_fd(), (&raw const byte).cast(), 1, FLAGS);
+    }
+}

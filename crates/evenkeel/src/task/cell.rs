@@ -1,0 +1,561 @@
+//! The memory of a task: one allocation with a header, the future or its output, and the join
+//! waker; and the handles by which the rest of the crate refers to it.
+//!
+//! # Who may touch what
+//!
+//! - `Header`: everyone; each field is constant or atomic.
+//! - `stage`: the thread that set `RUNNING`; after `COMPLETE`, the join handle, or the completing
+//!   thread if there is no handle. (State's documentation, at `COMPLETE`.)
+//! - `join_waker`: as State's documentation says at `JOIN_WAKER`.
+//!
+//! # Handles
+//!
+//! - [`Runnable`]: the right to run the task, of which at most one exists. It counts no
+//!   reference, see State.
+//! - [`Reference`]: one counted reference.
+//!
+//! The cell is our own rather than the `async-task` crate's for what that one cannot express: an
+//! abort handle apart from the join handle, a link so that queues need no memory of their own, a
+//! class, and an entry in a registry that only tasks which survive their first poll pay for.
+
+use std::any::Any;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+
+use crate::class::Class;
+use crate::sched::inbox::Link;
+use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::cell::UnsafeCell;
+use crate::task::error::JoinError;
+use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
+
+/// Where tasks go when they are woken: the runtime, or a test.
+pub(crate) trait Schedule: Send + Sync + 'static {
+    /// Puts a task into a queue. Called at most once between two runs.
+    fn schedule(&self, task: Runnable);
+}
+
+/// What a task is told at birth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) class: Class,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+/// The part of a task that does not depend on the type of its future.
+pub(crate) struct Header {
+    state: State,
+    /// The link of the inbox.
+    link: AtomicPtr<Header>,
+    vtable: &'static Vtable,
+    origin: Origin,
+    /// When the task was last put into a queue, in cycles. Relaxed throughout: a statistic.
+    pub(crate) queued_at: AtomicU64,
+    /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
+    /// the thread that set `RUNNING` touches it.
+    pub(crate) registered: AtomicU64,
+}
+
+// SAFETY: `link` returns the same field each time, and nothing else in this module touches it.
+unsafe impl Link for Header {
+    #[inline]
+    fn link(&self) -> &AtomicPtr<Header> {
+        &self.link
+    }
+}
+
+struct Vtable {
+    /// Polls the future; true when it is finished and its output stored. Needs `RUNNING`.
+    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
+    /// Drops the future and stores the error instead. Needs `RUNNING`.
+    cancel: unsafe fn(NonNull<Header>, JoinError),
+    /// Drops the output, if it is still there. Needs ownership of the output.
+    drop_output: unsafe fn(NonNull<Header>),
+    /// Moves the output to `*mut Option<Result<T, JoinError>>`. Needs ownership of the output.
+    take_output: unsafe fn(NonNull<Header>, *mut ()),
+    /// The join waker's slot.
+    join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
+    schedule: unsafe fn(NonNull<Header>, Runnable),
+    /// Frees the memory. Needs the last reference.
+    free: unsafe fn(NonNull<Header>),
+}
+
+enum Stage<F: Future> {
+    Future(F),
+    Output(Result<F::Output, JoinError>),
+    Empty,
+}
+
+/// The allocation. `repr(C)` with the header first, so that a pointer to the one is a pointer to
+/// the other.
+#[repr(C)]
+struct Cell<F: Future, S> {
+    header: Header,
+    scheduler: S,
+    join_waker: UnsafeCell<Option<Waker>>,
+    stage: UnsafeCell<Stage<F>>,
+}
+
+impl<F, S> Cell<F, S>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+    S: Schedule,
+{
+    const VTABLE: Vtable = Vtable {
+        poll: Self::poll,
+        cancel: Self::cancel,
+        drop_output: Self::drop_output,
+        take_output: Self::take_output,
+        join_waker: Self::join_waker,
+        schedule: Self::schedule,
+        free: Self::free,
+    };
+
+    /// SAFETY (for callers, of this and of every function in the table): the header must be the
+    /// first field of a live `Cell<F, S>`, and the caller must have what the table demands.
+    unsafe fn stage<R>(header: NonNull<Header>, access: impl FnOnce(&mut Stage<F>) -> R) -> R {
+        // SAFETY: the cell is live; `repr(C)` makes the cast sound.
+        let cell = unsafe { header.cast::<Self>().as_ref() };
+        // SAFETY: by the rules at the top of the file, the caller alone touches the stage now.
+        cell.stage.with_mut(|stage| access(unsafe { &mut *stage }))
+    }
+
+    unsafe fn poll(header: NonNull<Header>, context: &mut Context<'_>) -> bool {
+        // SAFETY: the runner has the stage to itself.
+        let result = unsafe {
+            Self::stage(header, |stage| {
+                let Stage::Future(future) = stage else {
+                    unreachable!("a task is polled only before it completes")
+                };
+                // SAFETY: the future lies in the heap cell until it is dropped in place there.
+                let future = Pin::new_unchecked(future);
+                panic::catch_unwind(AssertUnwindSafe(|| future.poll(context)))
+            })
+        };
+        let output = match result {
+            Ok(Poll::Pending) => return false,
+            Ok(Poll::Ready(output)) => Ok(output),
+            Err(payload) => Err(JoinError::panic(payload)),
+        };
+        // SAFETY: as above.
+        unsafe { Self::replace(header, Stage::Output(output)) };
+        true
+    }
+
+    unsafe fn cancel(header: NonNull<Header>, error: JoinError) {
+        // SAFETY: the caller has the stage to itself.
+        unsafe { Self::replace(header, Stage::Output(Err(error))) }
+    }
+
+    /// Drops what the stage holds and stores `next`. A panic of the drop becomes the output, so
+    /// that the join handle hears of it, unless the future had panicked before.
+    unsafe fn replace(header: NonNull<Header>, next: Stage<F>) {
+        // SAFETY: the caller has the stage to itself. The old stage is dropped in place (a pinned
+        // future must not move) and counts as moved out until the write below.
+        unsafe {
+            Self::stage(header, |stage| {
+                let dropped = panic::catch_unwind(AssertUnwindSafe(|| ptr::drop_in_place(stage)));
+                let next = match (dropped, next) {
+                    (Err(payload), Stage::Output(Err(earlier))) if earlier.is_panic() => {
+                        forget_payload(payload);
+                        Stage::Output(Err(earlier))
+                    }
+                    (Err(payload), _) => Stage::Output(Err(JoinError::panic(payload))),
+                    (Ok(()), next) => next,
+                };
+                ptr::write(stage, next);
+            });
+        }
+    }
+
+    unsafe fn drop_output(header: NonNull<Header>) {
+        // SAFETY: the caller owns the output.
+        let output =
+            unsafe { Self::stage(header, |stage| std::mem::replace(stage, Stage::Empty)) };
+        // An output that panics when it is dropped has nobody left to tell; the panic hook did.
+        drop_quietly(output);
+    }
+
+    unsafe fn take_output(header: NonNull<Header>, destination: *mut ()) {
+        // SAFETY: the caller owns the output.
+        let stage = unsafe { Self::stage(header, |stage| std::mem::replace(stage, Stage::Empty)) };
+        if let Stage::Output(output) = stage {
+            // SAFETY: the join handle, which alone calls this, passes a pointer of this type.
+            unsafe { *destination.cast::<Option<Result<F::Output, JoinError>>>() = Some(output) };
+        }
+    }
+
+    unsafe fn join_waker(header: NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>> {
+        // SAFETY: the cell is live; `repr(C)` makes the cast sound.
+        NonNull::from(unsafe { &header.cast::<Self>().as_ref().join_waker })
+    }
+
+    unsafe fn schedule(header: NonNull<Header>, task: Runnable) {
+        // SAFETY: the cell is live: the caller holds a reference, or the right to run.
+        unsafe { header.cast::<Self>().as_ref() }.scheduler.schedule(task);
+    }
+
+    unsafe fn free(header: NonNull<Header>) {
+        // SAFETY: made by `Box::into_raw` in `new_task`; the last reference is gone. What the cell
+        // still holds (an unread output, a join waker) may panic when it is dropped.
+        let cell = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
+        drop_quietly(cell);
+    }
+}
+
+/// Drops a value of the user's and swallows a panic, which the panic hook has reported.
+fn drop_quietly<T>(value: T) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        forget_payload(payload);
+    }
+}
+
+/// A panic's payload may itself panic when it is dropped; it is leaked rather than risked.
+fn forget_payload(payload: Box<dyn Any + Send>) {
+    std::mem::forget(payload);
+}
+
+/// Makes a task: the right to run it for the first time, and the join handle's reference.
+pub(crate) fn new_task<F, S>(future: F, scheduler: S, origin: Origin) -> (Runnable, Reference)
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+    S: Schedule,
+{
+    let cell = Box::new(Cell {
+        header: Header {
+            state: State::new(),
+            link: AtomicPtr::new(ptr::null_mut()),
+            vtable: &Cell::<F, S>::VTABLE,
+            origin,
+            queued_at: AtomicU64::new(0),
+            registered: AtomicU64::new(0),
+        },
+        scheduler,
+        join_waker: UnsafeCell::new(None),
+        stage: UnsafeCell::new(Stage::Future(future)),
+    });
+    // SAFETY: a box is not null.
+    let header = unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }.cast::<Header>();
+    (Runnable(header), Reference(header))
+}
+
+/// How a run ended.
+#[must_use]
+pub(crate) enum Ran {
+    /// The task has completed; the runner may know it no more.
+    Complete,
+    /// The task waits to be woken.
+    Waiting,
+    /// The task was woken while it ran, and wants to run again.
+    Again(Runnable),
+}
+
+/// The right to run a task: a queue's entry.
+///
+/// Dropping it would strand the task, so it is consumed by running or cancelling.
+#[must_use]
+pub(crate) struct Runnable(NonNull<Header>);
+
+// SAFETY: a future is `Send` by `new_task`, and the right to run it is exclusive, so whoever holds
+// it may do so on any thread.
+unsafe impl Send for Runnable {}
+
+impl Runnable {
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: a task with a `Runnable` has not completed, so its body's reference is there.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<Header> {
+        self.0
+    }
+
+    /// # Safety
+    ///
+    /// The pointer must come from [`into_raw`](Runnable::into_raw), and be turned back once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    /// Polls the task once. `before_wait` is called after a poll that returned pending, while the
+    /// runner still has the task to itself; if it says false, the task is cancelled.
+    ///
+    /// `before_complete` is called when the task is about to complete.
+    #[inline]
+    pub(crate) fn run(
+        self,
+        before_wait: impl FnOnce(&Header) -> bool,
+        before_complete: impl FnOnce(&Header),
+    ) -> Ran {
+        let header = self.header();
+        if header.state.start() == Start::Abort {
+            self.end_started(JoinError::cancelled(), before_complete);
+            return Ran::Complete;
+        }
+        let waker = ManuallyDrop::new(self.borrow_waker());
+        // SAFETY: `start` gave this thread the future to itself.
+        let finished =
+            unsafe { (header.vtable.poll)(self.0, &mut Context::from_waker(&waker)) };
+        if finished {
+            before_complete(header);
+            self.complete();
+            return Ran::Complete;
+        }
+        if !before_wait(header) {
+            self.end_started(JoinError::cancelled(), before_complete);
+            return Ran::Complete;
+        }
+        // After `idle` says "waiting" the task is others' to run and free: nothing touches it.
+        match header.state.idle() {
+            Idle::Waiting => Ran::Waiting,
+            Idle::Notified => Ran::Again(self),
+        }
+    }
+
+    /// Drops the future without polling it and completes the task as cancelled.
+    pub(crate) fn cancel(self, before_complete: impl FnOnce(&Header)) {
+        // Whether it was aborted already makes no difference.
+        let (Start::Poll | Start::Abort) = self.header().state.start();
+        self.end_started(JoinError::cancelled(), before_complete);
+    }
+
+    /// Drops the future without polling it and completes the task as refused.
+    pub(crate) fn refuse(self) {
+        let (Start::Poll | Start::Abort) = self.header().state.start();
+        self.end_started(JoinError::refused(), |_| ());
+    }
+
+    fn end_started(self, error: JoinError, before_complete: impl FnOnce(&Header)) {
+        let header = self.header();
+        // SAFETY: `start` or `claim` gave this thread the future to itself.
+        unsafe { (header.vtable.cancel)(self.0, error) };
+        before_complete(header);
+        self.complete();
+    }
+
+    /// The output is stored: tells the join handle, and gives up the body's reference.
+    fn complete(self) {
+        let header = self.header();
+        let Completed { joined, waker } = header.state.complete();
+        if !joined {
+            // SAFETY: without a join handle, the output is the completing thread's.
+            unsafe { (header.vtable.drop_output)(self.0) };
+        } else if waker {
+            // SAFETY: the slot is filled and `COMPLETE` is set, so nobody writes it any more.
+            unsafe {
+                (header.vtable.join_waker)(self.0).as_ref().with(|slot| {
+                    if let Some(waker) = &*slot {
+                        drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| {
+                            waker.wake_by_ref();
+                        })));
+                    }
+                });
+            }
+        }
+        drop(Reference(self.0));
+    }
+
+    /// A waker that counts no reference, for the time of one poll.
+    #[inline]
+    fn borrow_waker(&self) -> Waker {
+        // SAFETY: the vtable's functions keep the contract of `RawWakerVTable`; the caller does
+        // not drop this waker, and clones count a reference each.
+        unsafe { Waker::from_raw(RawWaker::new(self.0.as_ptr().cast(), &WAKER_VTABLE)) }
+    }
+}
+
+impl Header {
+    #[inline]
+    pub(crate) fn class(&self) -> Class {
+        self.origin.class
+    }
+
+    #[inline]
+    pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
+        self.origin.spawned_at
+    }
+}
+
+/// One counted reference to a task.
+#[derive(Debug)]
+pub(crate) struct Reference(NonNull<Header>);
+
+// SAFETY: through a reference one reaches the header, whose fields are constant or atomic, and
+// the output and join waker by State's protocol; futures and outputs are `Send` by `new_task`.
+unsafe impl Send for Reference {}
+// SAFETY: as above; nothing reached through a shared reference is touched without the protocol.
+unsafe impl Sync for Reference {}
+
+impl Clone for Reference {
+    fn clone(&self) -> Self {
+        self.header().state.add_reference();
+        Self(self.0)
+    }
+}
+
+impl Drop for Reference {
+    #[inline]
+    fn drop(&mut self) {
+        let header = self.header();
+        let free = header.vtable.free;
+        if header.state.drop_reference() {
+            // SAFETY: that was the last reference.
+            unsafe { free(self.0) };
+        }
+    }
+}
+
+impl Reference {
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: a counted reference keeps the cell alive.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// A new reference to the task that the caller runs.
+    pub(crate) fn of_running(header: &Header) -> Self {
+        // Whoever holds `&Header` got it from a `Runnable` or a `Reference`, under which the task
+        // is not freed, so there is a reference to make another from.
+        header.state.add_reference();
+        Self(NonNull::from(header))
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.header().state.is_complete()
+    }
+
+    /// Has the future dropped as soon as no thread polls it.
+    pub(crate) fn abort(&self) {
+        if self.header().state.abort() {
+            self.schedule();
+        }
+    }
+
+    fn wake(&self) {
+        if self.header().state.notify() {
+            self.schedule();
+        }
+    }
+
+    fn schedule(&self) {
+        // SAFETY: `notify` or `abort` gave this thread the right to run the task.
+        unsafe { (self.header().vtable.schedule)(self.0, Runnable(self.0)) };
+    }
+
+    /// For shutdown: cancels the task if it waits, else marks it, so that its runner does.
+    pub(crate) fn cancel_waiting(&self, before_complete: impl FnOnce(&Header)) {
+        if self.header().state.claim() == Claim::Claimed {
+            Runnable(self.0).end_started(JoinError::cancelled(), before_complete);
+        }
+    }
+
+    /// For the join handle: the output, or the promise to wake `waker` when it is there.
+    ///
+    /// # Safety
+    ///
+    /// The caller must be the task's join handle, and `T` the type of the future's output.
+    pub(crate) unsafe fn poll_join<T>(&self, waker: &Waker) -> Poll<Option<Result<T, JoinError>>> {
+        if !self.is_complete() && self.store_join_waker(waker) {
+            return Poll::Pending;
+        }
+        let mut output: Option<Result<T, JoinError>> = None;
+        // SAFETY: the task is complete, so the output is the join handle's, and of this type.
+        unsafe { (self.header().vtable.take_output)(self.0, (&raw mut output).cast()) };
+        Poll::Ready(output)
+    }
+
+    /// Returns false if the task completed meanwhile.
+    fn store_join_waker(&self, waker: &Waker) -> bool {
+        let state = &self.header().state;
+        // SAFETY: the cell is live.
+        let slot = unsafe { (self.header().vtable.join_waker)(self.0).as_ref() };
+        if state.has_join_waker() {
+            // SAFETY: while the flag is set nobody writes the slot, so it may be read.
+            let same = slot.with(|slot| unsafe {
+                (*slot).as_ref().is_some_and(|stored| stored.will_wake(waker))
+            });
+            if same {
+                return !state.is_complete();
+            }
+            if !state.empty_join_waker() {
+                return false;
+            }
+        }
+        // SAFETY: the flag is unset, so the slot is the join handle's.
+        let old = slot.with_mut(|slot| unsafe { (*slot).replace(waker.clone()) });
+        drop_quietly(old);
+        state.fill_join_waker()
+    }
+
+    /// For the join handle: gives up its interest. The reference itself drops afterwards.
+    ///
+    /// # Safety
+    ///
+    /// The caller must be the task's join handle, and not use the output or waker afterwards.
+    pub(crate) unsafe fn drop_join(&self) {
+        match self.header().state.drop_join_handle() {
+            // SAFETY: the flag was cleared together with the interest, so the slot is ours.
+            DropJoin::Detached { waker: true } => unsafe {
+                let slot = (self.header().vtable.join_waker)(self.0).as_ref();
+                drop_quietly(slot.with_mut(|slot| (*slot).take()));
+            },
+            DropJoin::Detached { waker: false } => {}
+            // SAFETY: the task is complete with the interest set: the output is the handle's.
+            DropJoin::Complete => unsafe { (self.header().vtable.drop_output)(self.0) },
+        }
+    }
+}
+
+static WAKER_VTABLE: RawWakerVTable =
+    RawWakerVTable::new(clone_waker, wake, wake_by_ref, drop_waker);
+
+/// The reference that a waker's data pointer stands for, without counting it.
+///
+/// # Safety
+///
+/// `data` must come from a waker of this vtable.
+#[inline]
+unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Reference> {
+    // SAFETY: wakers are made from non-null header pointers.
+    ManuallyDrop::new(Reference(unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }))
+}
+
+unsafe fn clone_waker(data: *const ()) -> RawWaker {
+    // SAFETY: the waker that is cloned keeps the task alive; the clone's count is its own.
+    let reference = unsafe { borrowed(data) };
+    reference.header().state.add_reference();
+    RawWaker::new(data, &WAKER_VTABLE)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: the waker is consumed, so its reference is dropped at the end.
+    let reference = ManuallyDrop::into_inner(unsafe { borrowed(data) });
+    reference.wake();
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: the waker keeps the task alive.
+    let reference = unsafe { borrowed(data) };
+    reference.wake();
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: the waker is consumed, and its reference with it.
+    drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
+}
+
+/// Whether two headers are one task; for "who is running here".
+#[inline]
+pub(crate) fn same_task(left: *const Header, right: &Header) -> bool {
+    ptr::eq(left, right)
+}
+

@@ -1,0 +1,85 @@
+//! Cooperation: how a task that has much to do gives way to others.
+//!
+//! A poll begins with a slice of 100 microseconds. The runtime's own futures (sockets, timers,
+//! channels of this crate) look at the clock before they do something, and yield when the slice
+//! is used up; [`checkpoint`] does the same for loops that compute. The slice is time and not a
+//! count of operations, as operations differ a thousandfold in what they cost.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use crate::runtime::context;
+
+/// For leaf futures: yields if the running task's slice is used up.
+#[inline]
+pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
+    context::with_worker(|worker| match worker {
+        Some(worker) if worker.slice_is_used_up() => {
+            worker.give_way();
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        _ => Poll::Ready(()),
+    })
+}
+
+/// Yields if the running task has used up its slice, and goes on at once if not.
+///
+/// Put it into loops that compute. It costs a reading of the clock when there is nothing to do.
+/// Outside a worker (in [`block_on`](crate::runtime::Runtime::block_on) itself) it does nothing.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it has no effect but to give way.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let sum = evenkeel::spawn(async {
+///     let mut sum = 0u64;
+///     for chunk in 0..1_000u64 {
+///         sum += (chunk * 1_000..(chunk + 1) * 1_000).sum::<u64>();
+///         evenkeel::task::checkpoint().await;
+///     }
+///     sum
+/// });
+/// assert_eq!(sum.await.unwrap(), 499_999_500_000);
+/// # }
+/// ```
+pub async fn checkpoint() {
+    poll_fn(poll_proceed).await;
+}
+
+/// Gives way to every task that is ready now, once.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it has no effect but to give way.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// evenkeel::task::yield_now().await;
+/// # }
+/// ```
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context::with_worker(|worker| {
+            if let Some(worker) = worker {
+                worker.give_way();
+            }
+        });
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,127 @@
+//! Why a task gave no output.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Mutex;
+
+/// Why a task ended without an output.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let handle = evenkeel::spawn(async { panic!("a bug") });
+/// let error = handle.await.unwrap_err();
+/// assert!(error.is_panic());
+/// # }
+/// ```
+pub struct JoinError(Cause);
+
+enum Cause {
+    Cancelled,
+    Refused,
+    /// The lock is never contended: it makes the payload, which is only `Send`, shareable.
+    Panic(Mutex<Box<dyn Any + Send + 'static>>),
+}
+
+impl JoinError {
+    pub(crate) fn cancelled() -> Self {
+        Self(Cause::Cancelled)
+    }
+
+    pub(crate) fn refused() -> Self {
+        Self(Cause::Refused)
+    }
+
+    pub(crate) fn panic(payload: Box<dyn Any + Send + 'static>) -> Self {
+        Self(Cause::Panic(Mutex::new(payload)))
+    }
+
+    /// Whether the task was aborted, or its runtime shut down before it finished.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.0, Cause::Cancelled)
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.0, Cause::Panic(_))
+    }
+
+    /// Whether the work was refused because the queue for blocking work was full; it never ran.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.0, Cause::Refused)
+    }
+
+    /// The panic's payload, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// # Panics
+    ///
+    /// If the task did not panic; [`try_into_panic`](JoinError::try_into_panic) does not.
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("`JoinError::into_panic` on a task that did not panic: {error}"),
+        }
+    }
+
+    /// The panic's payload, if the task panicked.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if the task did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
+        match self.0 {
+            Cause::Panic(payload) => Ok(match payload.into_inner() {
+                Ok(payload) => payload,
+                Err(poisoned) => poisoned.into_inner(),
+            }),
+            cause => Err(JoinError(cause)),
+        }
+    }
+
+    /// What the task said when it panicked, if it said it in words.
+    fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+        payload
+            .downcast_ref::<&'static str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Cause::Cancelled => f.write_str("the task was cancelled before it finished"),
+            Cause::Refused => f.write_str(
+                "the blocking work was refused because its queue is full; \
+                 retry later, or raise `Builder::blocking_queue_limit`",
+            ),
+            Cause::Panic(payload) => {
+                let payload = match payload.lock() {
+                    Ok(payload) => payload,
+                    Err(poisoned) => poisoned.into_inner(),
+                };
+                match Self::message(&**payload) {
+                    Some(message) => write!(f, "the task panicked: {message}"),
+                    None => f.write_str("the task panicked"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinError({self})")
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+impl From<JoinError> for std::io::Error {
+    fn from(error: JoinError) -> Self {
+        std::io::Error::other(error)
+    }
+}

@@ -1,0 +1,139 @@
+//! Handles to a spawned task: the one that waits for it, and those that end it.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::cell::Reference;
+use super::error::JoinError;
+
+/// The right to a task's output.
+///
+/// Awaiting it gives what the task returned, or a [`JoinError`] if it panicked or was cancelled.
+/// Dropping it detaches the task, which goes on.
+///
+/// # Cancel safety
+///
+/// `&mut handle` may be awaited in a `select!` and dropped there: the output is not lost.
+///
+/// # Panics
+///
+/// Awaiting a handle again after it gave its output panics.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() -> Result<(), evenkeel::task::JoinError> {
+/// let handle = evenkeel::spawn(async { 1 + 1 });
+/// assert_eq!(handle.await?, 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct JoinHandle<T> {
+    task: Reference,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Wraps a task's first reference. `T` must be the type of its future's output, which
+    /// [`runtime::spawn`](crate::runtime) establishes by passing on what `new_task` returned.
+    pub(crate) fn new(task: Reference) -> Self {
+        Self { task, output: PhantomData }
+    }
+
+    /// Has the task's future dropped as soon as no worker polls it. The handle then gives an
+    /// error for which [`JoinError::is_cancelled`] is true, unless the task finished first.
+    ///
+    /// A poll that is under way is not interrupted. Blocking work that has begun goes on to its
+    /// end.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// A handle that can abort the task, and nothing else.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle { task: self.task.clone() }
+    }
+
+    /// Whether the task has ended, in whatever way.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_complete()
+    }
+
+    /// Where in the source the task was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.task.header().spawned_at()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: this is the task's join handle, and `T` its output's type, as `new` demands.
+        match unsafe { self.task.poll_join::<T>(cx.waker()) } {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(output)) => Poll::Ready(output),
+            Poll::Ready(None) => panic!("`JoinHandle` polled after it gave its output"),
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the task's join handle, and it is going away.
+        unsafe { self.task.drop_join() };
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("spawned_at", &format_args!("{}", self.spawned_at()))
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// The power to abort a task from afar.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let handle = evenkeel::spawn(std::future::pending::<()>());
+/// handle.abort_handle().abort();
+/// assert!(handle.await.unwrap_err().is_cancelled());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct AbortHandle {
+    task: Reference,
+}
+
+impl AbortHandle {
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// Whether the task has ended, in whatever way.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_complete()
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle")
+            .field("spawned_at", &format_args!("{}", self.task.header().spawned_at()))
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

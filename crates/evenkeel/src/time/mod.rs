@@ -1,0 +1,3 @@
+//! Time.
+pub(crate) mod timers;
+mod wheel;
