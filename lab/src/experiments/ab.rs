@@ -53,6 +53,7 @@ fn read(output: &str) -> Option<HttpSummary> {
     Some(HttpSummary {
         requests: completed.saturating_sub(failed),
         failed,
+        failure: None,
         seconds: field("Time taken for tests:")?,
         per_second: field("Requests per second:")?,
         latency: LatencySummary {

@@ -221,6 +221,7 @@ fn read(output: &str) -> Option<HttpSummary> {
     Some(HttpSummary {
         requests: requests as u64,
         failed: field("ignored errors:").unwrap_or(0.0) as u64,
+        failure: None,
         seconds,
         per_second: requests / seconds.max(f64::EPSILON),
         latency: LatencySummary {

@@ -253,7 +253,12 @@ pub(crate) fn checks_table<'a>(
             .iter()
             .map(|origin| format!("{origin} (of which empty)")),
     );
-    columns.extend(["empty".to_owned(), "checks per request".to_owned()]);
+    let last = [
+        "empty",
+        "checks per request",
+        "ready to run, p50 / p99 at most",
+    ];
+    columns.extend(last.map(str::to_owned));
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
         let mut row = vec![Cell::Text((*name).to_owned())];
         for origin in &origins {
@@ -278,6 +283,10 @@ pub(crate) fn checks_table<'a>(
                 }
             }
             None => Cell::Missing("an open loop".to_owned()),
+        });
+        row.push(match (stats.wait_us(0.5), stats.wait_us(0.99)) {
+            (Some(p50), Some(p99)) => Cell::Text(format!("{p50:.1} / {p99:.1} us")),
+            _ => Cell::Missing("not measured".to_owned()),
         });
         row
     };
@@ -324,7 +333,8 @@ mod tests {
     #[test]
     fn only_who_counts_checks_is_in_their_table() {
         let text = r#"{"runtime":"x","wall_us":1,"workers":[],
-            "checks":{"due":{"total":30,"empty":10},"idle":{"total":10,"empty":0}}}"#;
+            "checks":{"due":{"total":30,"empty":10},"idle":{"total":10,"empty":0}},
+            "waits":[[2.0,9],[16.0,1]]}"#;
         let counts: RuntimeStats = serde_json::from_str(text).expect("good accounts");
         let silent = RuntimeStats::default();
         let who = [("a", &silent, Some(1)), ("b", &counts, Some(20))];
@@ -334,6 +344,7 @@ mod tests {
         assert!(matches!(&table.rows[0][1], Cell::Text(text) if text == "30 (10)"));
         assert!(matches!(table.rows[0][3], Cell::Number { value, .. } if value == 25.0));
         assert!(matches!(table.rows[0][4], Cell::Number { value, .. } if value == 2.0));
+        assert!(matches!(&table.rows[0][5], Cell::Text(text) if text == "2.0 / 16.0 us"));
         assert!(checks_table("none", [("a", &silent, None)].into_iter()).is_none());
     }
 }

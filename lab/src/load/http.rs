@@ -21,6 +21,9 @@ pub(crate) struct HttpSummary {
     pub(crate) requests: u64,
     /// Requests that were not: refused, broken off, answered otherwise, or never.
     pub(crate) failed: u64,
+    /// Why the last of them failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<String>,
     pub(crate) seconds: f64,
     pub(crate) per_second: f64,
     /// From connecting (short connections) or sending (kept alive) to the end of the answer.
@@ -46,17 +49,20 @@ pub(crate) fn run(args: &HttpArgs) -> Result<HttpSummary> {
         .run()
         .map_err(Error::system("the load generator's readiness queue failed"))?;
     let seconds = engine.start.elapsed().as_secs_f64();
-    if engine.answered == 0
-        && let Some(source) = engine.refusal.take()
-    {
-        return Err(Error::Connect {
-            address: args.target,
-            source,
-        });
-    }
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    let failure = match engine.failure {
+        Some(source) if engine.answered == 0 && refused(&source) => {
+            return Err(Error::Connect {
+                address: args.target,
+                source,
+            });
+        }
+        failure => failure.map(|error| error.to_string()),
+    };
     Ok(HttpSummary {
         requests: engine.answered,
         failed: args.requests - engine.answered,
+        failure,
         seconds,
         per_second: engine.answered as f64 / seconds.max(f64::EPSILON),
         latency: engine.latencies.summary(),
@@ -79,7 +85,7 @@ struct Engine {
     answered: u64,
     /// Failures in a row: a server that is gone is given up.
     failures: u32,
-    refusal: Option<io::Error>,
+    failure: Option<io::Error>,
     latencies: Latencies,
     start: Instant,
 }
@@ -116,7 +122,7 @@ impl Engine {
             begun: 0,
             answered: 0,
             failures: 0,
-            refusal: None,
+            failure: None,
             latencies: Latencies::new(),
             start: Instant::now(),
         })
@@ -187,7 +193,7 @@ impl Engine {
         self.connections[slot] = None;
         self.closed.insert(slot);
         self.failures += 1;
-        self.refusal = Some(error);
+        self.failure = Some(error);
     }
 }
 

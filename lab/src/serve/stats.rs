@@ -26,6 +26,10 @@ pub(crate) struct RuntimeStats {
     /// Wake-ups of readers with data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deliveries: Option<u64>,
+    /// How long tasks were ready before they were polled: the upper end of each bucket in
+    /// microseconds, and how many waits it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits: Vec<(f64, u64)>,
 }
 
 /// Where one worker spent its time, in microseconds.
@@ -74,6 +78,12 @@ impl RuntimeStats {
             let empty = now.empty.saturating_sub(then.empty);
             (origin.clone(), Checks { total, empty })
         };
+        let waits = |(index, &(upper, now)): (usize, &(f64, u64))| {
+            (
+                upper,
+                now.saturating_sub(earlier.waits.get(index).map_or(0, |(_, then)| *then)),
+            )
+        };
         RuntimeStats {
             runtime: self.runtime.clone(),
             wall_us: self.wall_us.saturating_sub(earlier.wall_us),
@@ -87,6 +97,7 @@ impl RuntimeStats {
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),
             deliveries: less(self.deliveries, earlier.deliveries),
+            waits: self.waits.iter().enumerate().map(waits).collect(),
         }
     }
 
@@ -94,6 +105,18 @@ impl RuntimeStats {
     pub(crate) fn utilisation_cores(&self) -> f64 {
         self.workers.iter().map(|worker| worker.run_us).sum::<u64>() as f64
             / self.wall_us.max(1) as f64
+    }
+
+    /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
+    /// microseconds. `None` where waits are not measured, or there were none.
+    pub(crate) fn wait_us(&self, share: f64) -> Option<f64> {
+        let total: u64 = self.waits.iter().map(|(_, count)| count).sum();
+        let rank = (share * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.waits.iter().find_map(|&(upper, count)| {
+            seen += count;
+            (seen >= rank).then_some(upper)
+        })
     }
 
     /// Time that all workers spun over wall time, in the same unit; `None` where spin is not
@@ -154,6 +177,19 @@ mod tests {
         );
         assert_eq!(between.utilisation_cores(), 0.25);
         assert_eq!(between.spin_cores(), Some(0.025));
+    }
+
+    #[test]
+    fn waits_are_counted_between_two_readings() {
+        let waits = |counts: [u64; 3]| RuntimeStats {
+            waits: [1.0, 2.0, 4.0].into_iter().zip(counts).collect(),
+            ..RuntimeStats::default()
+        };
+        let between = waits([100, 99, 1]).since(&waits([100, 9, 0]));
+        assert_eq!(between.wait_us(0.5), Some(2.0));
+        assert_eq!(between.wait_us(0.99), Some(4.0));
+        assert_eq!(waits([0, 0, 0]).wait_us(0.5), None);
+        assert_eq!(RuntimeStats::default().wait_us(0.5), None);
     }
 
     #[test]

@@ -65,6 +65,11 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 
+/// Whole microseconds, as the accounts have them.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Accepts for ever and spawns `serve` for each connection.
 ///
 /// Connections are limited by the descriptor limit of the process: when it is reached, accepting

@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Platform, Settings};
+use super::{Platform, Settings, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::BusyWait;
 use crate::serve::stats::{RuntimeStats, WorkerTimes};
@@ -133,8 +133,4 @@ impl Platform for Tokio {
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
         TokioIo::new(stream)
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
