@@ -1,2 +1,125 @@
-//! What the project checks of itself.
-fn main() {}
+//! What the project checks of itself: `cargo xtask ci` runs it all, `cargo xtask help` explains.
+
+mod cargo;
+mod models;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Help,
+    List,
+    Everything,
+    One(String),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match parse(&arguments) {
+        Ok(Request::Help) => {
+            print!("{}", help());
+            Ok(())
+        }
+        Ok(Request::List) => {
+            print!("{}", steps::list());
+            Ok(())
+        }
+        Ok(Request::Everything) => steps::run_all(),
+        Ok(Request::One(name)) => steps::run_one(&name),
+        Err(advice) => {
+            eprintln!("error: {advice}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads the arguments after `cargo xtask`; the error says what would have been right.
+fn parse(arguments: &[String]) -> Result<Request, String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] | ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => Ok(Request::Help),
+        ["ci"] => Ok(Request::Everything),
+        ["ci", "--list"] => Ok(Request::List),
+        [name] if steps::find(name).is_some() => Ok(Request::One((*name).to_owned())),
+        _ => Err(format!(
+            "`cargo xtask {}` is not known; `cargo xtask help` lists what is",
+            words.join(" ")
+        )),
+    }
+}
+
+fn help() -> String {
+    format!(
+        "\
+What the project checks of itself.
+
+    cargo xtask ci           every step below, in order; stops at the first failure
+    cargo xtask ci --list    the steps, and nothing is run
+    cargo xtask <step>       one step alone: the quick way back after a failure
+    cargo xtask help         this text
+
+Steps:
+{}
+The model tests try thread interleavings with up to {} preemptions each. Set
+{} to look deeper; a model that needs more than {} s is
+stopped and counts as failed, since what it did not try it did not check.
+Set CARGO_TARGET_DIR to build elsewhere than in target/.
+",
+        steps::list(),
+        models::PREEMPTIONS_MAX,
+        models::PREEMPTIONS_VARIABLE,
+        models::CAP.as_secs(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, String> {
+        parse(
+            &line
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn the_command_line_is_understood() {
+        assert_eq!(parsed(""), Ok(Request::Help));
+        assert_eq!(parsed("tidy --help"), Ok(Request::Help));
+        assert_eq!(parsed("ci"), Ok(Request::Everything));
+        assert_eq!(parsed("ci --list"), Ok(Request::List));
+        assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_with_advice() {
+        for line in ["nonsense", "ci --fast", "tidy now"] {
+            let advice = parsed(line).expect_err(line);
+            assert!(advice.contains("cargo xtask help"), "{advice}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_step() {
+        for step in steps::STEPS {
+            assert!(
+                help().contains(step.name),
+                "{} is not in the help",
+                step.name
+            );
+        }
+    }
+}

@@ -4,21 +4,19 @@ use std::time::{Duration, Instant};
 
 use crate::sys::cycles::Scale;
 
-/// A clock that counts cycles from its runtime's start; a millisecond is the timers' tick.
+/// Counts cycles for the scheduler, and ticks of a millisecond since the runtime's start for the
+/// timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     scale: Scale,
-    /// The same moment on both clocks.
     began: Instant,
-    began_cycles: u64,
 }
 
 const TICK_NS: u64 = 1_000_000;
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        let scale = Scale::of_machine();
-        Self { scale, began: Instant::now(), began_cycles: scale.now() }
+        Self { scale: Scale::of_machine(), began: Instant::now() }
     }
 
     /// The time in cycles. Differences are meaningful, absolute values are not.
@@ -55,11 +53,6 @@ impl Clock {
     pub(crate) fn until_tick(&self, tick: u64) -> Duration {
         let begins = Duration::from_nanos(tick.saturating_mul(TICK_NS));
         begins.saturating_sub(self.began.elapsed())
-    }
-
-    /// When the clock was started, in cycles.
-    pub(crate) fn began_cycles(&self) -> u64 {
-        self.began_cycles
     }
 
     fn since_start(&self, instant: Instant) -> u64 {

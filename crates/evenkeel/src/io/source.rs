@@ -13,7 +13,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
-use crate::io::interest::{Direction, Interest, Ready};
+pub(crate) use crate::io::interest::Direction;
+use crate::io::interest::{Interest, Ready};
 use crate::io::readiness::{Readiness, Seen};
 use crate::io::slots::Token;
 use crate::runtime::context;

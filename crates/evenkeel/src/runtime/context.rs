@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::Arc;
-use crate::time::instant::Instant;
+use crate::time::Instant;
 use crate::time::timers::Timers;
 
 use super::handle::Handle;

@@ -75,6 +75,7 @@ fn drop_waiting(shared: &Shared) {
     let mut wakers = Vec::new();
     for seat in &shared.seats {
         seat.driver.shut_down(&mut wakers);
+        seat.timers.close(&mut wakers);
     }
     wakers.into_iter().for_each(std::task::Waker::wake);
 }

@@ -67,11 +67,6 @@ impl<T> Ring<T> {
         tail.saturating_sub(head) as usize
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Appends an entry, or gives it back when the ring is full. For the seat's holder alone.
     #[inline]
     pub(crate) fn push(&self, entry: NonNull<T>) -> Result<(), NonNull<T>> {

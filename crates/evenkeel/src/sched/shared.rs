@@ -249,7 +249,7 @@ impl Schedule for Home {
     #[inline]
     fn schedule(&self, task: Runnable) {
         context::with_worker(|worker| match worker {
-            Some(worker) if ptr::eq(worker.shared(), self.0.as_ptr()) => worker.wake_here(task),
+            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0.as_ptr()) => worker.wake_here(task),
             _ => {
                 // Once pushed, the task may complete and the runtime go away under our feet, so
                 // this thread holds on to the runtime.

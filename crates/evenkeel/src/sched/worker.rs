@@ -369,7 +369,9 @@ impl Worker {
             self.check(seat, CheckOrigin::Due);
         }
         self.fire_timers();
-        Class::ALL.into_iter().for_each(|class| drop(self.fetch_mail(class)));
+        for class in Class::ALL {
+            self.fetch_mail(class);
+        }
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
     }

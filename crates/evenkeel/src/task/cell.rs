@@ -19,6 +19,7 @@
 //! class, and an entry in a registry that only tasks which survive their first poll pay for.
 
 use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -65,6 +66,12 @@ unsafe impl Link for Header {
     #[inline]
     fn link(&self) -> &AtomicPtr<Header> {
         &self.link
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} task from {}", self.class(), self.spawned_at())
     }
 }
 
@@ -552,10 +559,3 @@ unsafe fn drop_waker(data: *const ()) {
     // SAFETY: the waker is consumed, and its reference with it.
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
 }
-
-/// Whether two headers are one task; for "who is running here".
-#[inline]
-pub(crate) fn same_task(left: *const Header, right: &Header) -> bool {
-    ptr::eq(left, right)
-}
-

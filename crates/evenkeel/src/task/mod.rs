@@ -17,6 +17,7 @@ pub(crate) mod join;
 mod join_set;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod registry;
+mod ready_list;
 pub(crate) mod state;
 
 #[cfg(not(evenkeel_loom))]

@@ -1,3 +1,41 @@
-//! Time.
+//! Waiting for a time, limiting how long something may take, and doing something regularly.
+//!
+//! - [`sleep()`] and [`sleep_until`] wait.
+//! - [`timeout()`] and [`timeout_at`] give up on a future that takes too long.
+//! - [`interval()`] and [`interval_at`] tick at a period.
+//! - [`Instant`] is a point in time of the monotonic clock they all use.
+//!
+//! # Guarantee
+//!
+//! Nothing here completes before its time. The resolution is one millisecond: a timer is due at the
+//! first whole millisecond of the runtime's life that is not before its deadline. How long after
+//! that its task runs is up to the scheduler. This holds at any uptime and for any deadline;
+//! durations too long for the clock to add wait for about a hundred years.
+//!
+//! # Behaviour today
+//!
+//! A timer lives with the worker on which its task first waits for it. Making one that completes
+//! without waiting, such as the limit of a future that is ready at once, costs a look at the clock
+//! and nothing else; waiting and cancelling each take constant time, whatever the number of timers.
+
+#[cfg(not(evenkeel_loom))]
+mod instant;
+#[cfg(not(evenkeel_loom))]
+mod interval;
+#[cfg(not(evenkeel_loom))]
+mod sleep;
+#[cfg(not(evenkeel_loom))]
+mod timeout;
 pub(crate) mod timers;
 mod wheel;
+
+#[cfg(not(evenkeel_loom))]
+pub use instant::Instant;
+#[cfg(not(evenkeel_loom))]
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+#[cfg(not(evenkeel_loom))]
+pub use sleep::{Sleep, sleep, sleep_until};
+#[cfg(not(evenkeel_loom))]
+pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
+
+pub use std::time::Duration;

@@ -40,6 +40,12 @@ pub(crate) struct Timers {
     state: Mutex<State>,
 }
 
+impl std::fmt::Debug for Timers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timers").field("next_due", &self.next_due()).finish_non_exhaustive()
+    }
+}
+
 struct State {
     wheel: Wheel<Waker>,
     /// The tick until which the worker sleeps. `None` while it is awake or called already.

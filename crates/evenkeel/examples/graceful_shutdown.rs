@@ -1,0 +1,113 @@
+//! A server that ends well: at Ctrl-C it stops accepting, lets the requests under way finish
+//! within a time limit, and cuts off what is left. A second Ctrl-C cuts at once.
+//!
+//! A request is a line with a number of milliseconds, the time that serving it is to take. The
+//! order of events at the end is the point:
+//!
+//! 1. The listener is dropped: the system refuses new connections at once.
+//! 2. Each connection hears of it through a `watch` channel between two requests, never within.
+//! 3. A `JoinSet` tells when the last one is done, and ends those that are not in time.
+//!
+//! ```sh
+//! cargo run --example graceful_shutdown -- 127.0.0.1:7005 10
+//! echo 5000 | nc 127.0.0.1 7005      # then Ctrl-C in the server's terminal
+//! ```
+
+use std::env;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::signal::unix::{SignalKind, signal};
+use evenkeel::task::JoinSet;
+use evenkeel::time::{sleep, timeout};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::watch;
+
+/// With so many connections open, the next one waits in the system's backlog.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// The longest that a request may ask for.
+const WORK_MS_MAX: u64 = 60_000;
+
+/// The longest line that is read.
+const LINE_BYTES_MAX: u64 = 64;
+
+#[evenkeel::main]
+async fn main() -> io::Result<()> {
+    let mut arguments = env::args().skip(1);
+    let address = arguments
+        .next()
+        .unwrap_or_else(|| "127.0.0.1:7005".to_owned());
+    let limit_seconds = arguments.next().map_or(Ok(10), |text| text.parse());
+    let limit = Duration::from_secs(limit_seconds.map_err(io::Error::other)?);
+
+    // Heard from here on, so that not even an early Ctrl-C ends the process the hard way.
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let listener = TcpListener::bind(address.as_str()).await?;
+    println!("listening on {}", listener.local_addr()?);
+
+    let closing = watch::Sender::new(false);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, peer)) => {
+                    connections.spawn(report(peer, serve(stream, closing.subscribe())));
+                }
+                Err(error) => eprintln!("cannot accept: {error}"),
+            },
+            // Takes the finished ones out of the set as they come.
+            Some(_) = connections.join_next() => {}
+            _ = interrupts.recv() => break,
+        }
+    }
+
+    drop(listener);
+    println!("closing, {} connections open", connections.len());
+    closing.send_replace(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    tokio::select! {
+        // Whether all were done in time shows below.
+        _ = timeout(limit, drained) => {}
+        _ = interrupts.recv() => {}
+    }
+    println!("closed, {} connections cut off", connections.len());
+    connections.shutdown().await;
+    Ok(())
+}
+
+/// Waits for a connection's end and says what went wrong with it.
+async fn report(peer: SocketAddr, connection: impl Future<Output = io::Result<()>>) {
+    if let Err(error) = connection.await {
+        eprintln!("{peer}: {error}");
+    }
+}
+
+/// Answers requests until the peer has sent its last one or the server is closing.
+async fn serve(stream: TcpStream, mut closing: watch::Receiver<bool>) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let mut request = (&mut stream).take(LINE_BYTES_MAX);
+        let length = tokio::select! {
+            // In this order: a server that is closing begins no further request.
+            biased;
+            _ = closing.wait_for(|closing| *closing) => return Ok(()),
+            length = request.read_line(&mut line) => length?,
+        };
+        if length == 0 {
+            return Ok(());
+        }
+        let answer = match line.trim().parse() {
+            Ok(work_ms) if work_ms <= WORK_MS_MAX => {
+                sleep(Duration::from_millis(work_ms)).await;
+                format!("done after {work_ms} ms\n")
+            }
+            _ => format!("say how many milliseconds to take, {WORK_MS_MAX} at most\n"),
+        };
+        stream.write_all(answer.as_bytes()).await?;
+    }
+}

@@ -1,0 +1,243 @@
+//! Waiting for a time.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use super::Instant;
+use super::wheel::Key;
+use crate::runtime::context::{TimerHome, timers_here};
+use crate::task::coop;
+
+/// Waits for `duration`.
+///
+/// Never completes early; a `duration` of zero completes at the first poll. A duration too long for
+/// the clock to add waits for about a hundred years.
+///
+/// # Panics
+///
+/// When polled outside a runtime before its time has come.
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the wait and has no other effect. To go on waiting later, keep the
+/// future, or remember the deadline and use [`sleep_until`].
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::time::{Duration, Instant, sleep};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(5)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// # });
+/// # Ok(())
+/// # }
+/// ```
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(Instant::now().add_or_far_away(duration))
+}
+
+/// Waits until `deadline`.
+///
+/// Never completes early; a `deadline` in the past completes at the first poll.
+///
+/// # Panics
+///
+/// When polled outside a runtime before its time has come.
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the wait and has no other effect.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::time::{Duration, Instant, sleep_until};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// sleep_until(deadline).await;
+/// assert!(Instant::now() >= deadline);
+/// # });
+/// # Ok(())
+/// # }
+/// ```
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        deadline,
+        timer: None,
+    }
+}
+
+/// The future of [`sleep()`] and [`sleep_until`].
+///
+/// It may be made anywhere, and polled by any task of a runtime. Its timer stays with the worker on
+/// which it first had to wait; a task that has moved on is woken where it is.
+///
+/// It is ready exactly when the clock says that the deadline has come, and stays ready, also when
+/// polled again after it completed. Once its runtime has shut down, the clock still decides, but
+/// nobody wakes the task: a poll after the deadline is ready, a poll before it pending.
+///
+/// `Sleep` is `Unpin`, so that `&mut sleep` can be awaited, for instance in a loop that keeps one
+/// deadline while it does other things.
+///
+/// # Examples
+///
+/// ```
+/// use std::pin::Pin;
+/// use evenkeel::time::{Duration, Instant, sleep};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// let mut idle = sleep(Duration::from_secs(60));
+/// assert!(!idle.is_elapsed());
+/// Pin::new(&mut idle).reset(Instant::now() + Duration::from_millis(5));
+/// (&mut idle).await;
+/// assert!(idle.is_elapsed());
+/// # });
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a sleep does nothing unless it is awaited"]
+pub struct Sleep {
+    deadline: Instant,
+    /// Present since the first poll that had to wait, and as long as the timer may be in its home.
+    timer: Option<Timer>,
+}
+
+/// A registered timer.
+struct Timer {
+    home: TimerHome,
+    key: Key,
+}
+
+impl Sleep {
+    /// The time at which this completes.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether the deadline has come.
+    pub fn is_elapsed(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Moves the deadline, earlier or later, also after it has passed.
+    ///
+    /// A task that waits already need not poll again to be woken at the new time. Unlike a new
+    /// `Sleep`, this keeps the timer's place and its waker.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().set_deadline(deadline);
+    }
+
+    pub(super) fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        let Some(Timer { home, key }) = &mut self.timer else {
+            return;
+        };
+        match home.timers().reschedule(*key, home.tick_at(deadline)) {
+            Some((new_key, call)) => {
+                *key = new_key;
+                if call {
+                    home.unpark();
+                }
+            }
+            // It has fired, so the task has been woken and will poll.
+            None => self.timer = None,
+        }
+    }
+
+    /// As `poll`, but also when the task's slice is used up: what limits the time of something else
+    /// must not lose its turn to what it limits.
+    pub(super) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_elapsed() {
+            self.cancel();
+            return Poll::Ready(());
+        }
+        let waits = self
+            .timer
+            .as_ref()
+            .is_some_and(|timer| timer.home.timers().update_waker(timer.key, cx.waker()));
+        if !waits {
+            self.register(cx.waker());
+        }
+        Poll::Pending
+    }
+
+    /// Registers a timer with the worker on which this runs.
+    fn register(&mut self, waker: &Waker) {
+        let home = match timers_here() {
+            Ok(home) => home,
+            Err(error) => panic!("a sleep was polled outside a runtime: {error}"),
+        };
+        let (key, call) = home
+            .timers()
+            .insert(home.tick_at(self.deadline), waker.clone());
+        if call {
+            home.unpark();
+        }
+        self.timer = Some(Timer { home, key });
+    }
+
+    fn cancel(&mut self) {
+        if let Some(Timer { home, key }) = self.timer.take() {
+            home.timers().cancel(key);
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(coop::poll_proceed(cx));
+        self.get_mut().poll_elapsed(cx)
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_may_be_moved_and_shared() {
+        fn check<T: Send + Sync + Unpin>() {}
+        check::<Sleep>();
+    }
+
+    #[test]
+    fn a_past_deadline_needs_no_runtime() {
+        let mut sleep = sleep(Duration::ZERO);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(sleep.poll_elapsed(&mut cx).is_ready());
+        assert!(sleep.poll_elapsed(&mut cx).is_ready(), "ready stays ready");
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a runtime")]
+    fn waiting_needs_a_runtime() {
+        let mut sleep = sleep(Duration::from_secs(60));
+        _ = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()));
+    }
+}

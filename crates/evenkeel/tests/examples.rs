@@ -1,0 +1,377 @@
+//! The examples, as their users meet them: programs of their own that are talked to over sockets.
+//!
+//! Each program is started on port 0 and says where it listens. Every wait has a limit, and a
+//! program that a test leaves behind is ended.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// The longest that any one step may take. Far more than needed: a test fails by what it gets,
+/// and only when nothing comes at all by time.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running example.
+struct Program {
+    child: Child,
+    complaints: Option<JoinHandle<String>>,
+    address: SocketAddr,
+    lines: Receiver<String>,
+}
+
+impl Program {
+    /// Starts the example on a free port, and waits until it says which one.
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(path(name))
+            .arg("127.0.0.1:0")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut errors = child.stderr.take().unwrap();
+        let complaints = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let address = SocketAddr::from(([0; 4], 0));
+        let mut program = Self {
+            child,
+            complaints: Some(complaints),
+            address,
+            lines,
+        };
+        let line = program.line();
+        let address = line
+            .strip_prefix("listening on ")
+            .expect("it says where it listens first");
+        program.address = address.parse().unwrap();
+        program
+    }
+
+    /// The next line that the program prints.
+    fn line(&self) -> String {
+        self.lines
+            .recv_timeout(LIMIT)
+            .expect("the program prints a line")
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect_timeout(&self.address, LIMIT).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_write_timeout(Some(LIMIT)).unwrap();
+        stream
+    }
+
+    /// Presses Ctrl-C.
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill")
+            .args(["-s", "INT", &pid])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+
+    /// How the program ends by itself.
+    fn ended(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(started.elapsed() < LIMIT, "the program does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Fails if it has ended by itself, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let complaints = self
+            .complaints
+            .take()
+            .and_then(|complaints| complaints.join().ok());
+        if thread::panicking() {
+            eprintln!(
+                "the program's own errors:\n{}",
+                complaints.unwrap_or_default()
+            );
+        }
+    }
+}
+
+/// Where cargo puts the example: this test is `<profile>/deps/…`, that is `<profile>/examples/…`.
+fn path(name: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let path = profile
+        .join("examples")
+        .join(name)
+        .with_extension(env::consts::EXE_EXTENSION);
+    assert!(
+        path.exists(),
+        "{} is missing; `cargo build --package evenkeel --all-features --examples` makes it",
+        path.display()
+    );
+    path
+}
+
+fn read_line(reader: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn echo_sends_back_every_byte_of_every_connection() {
+    let server = Program::start("echo", &[]);
+    let clients: Vec<_> = (0..8_u8)
+        .map(|number| {
+            let mut writer = server.connect();
+            thread::spawn(move || {
+                let sent: Vec<u8> = (0..200_000_u32)
+                    .map(|at| (at % 251) as u8 ^ number)
+                    .collect();
+                let mut reader = writer.try_clone().unwrap();
+                let expected = sent.clone();
+                let writing = thread::spawn(move || {
+                    writer.write_all(&sent).unwrap();
+                    writer.shutdown(Shutdown::Write).unwrap();
+                });
+                let mut received = Vec::new();
+                reader.read_to_end(&mut received).unwrap();
+                writing.join().unwrap();
+                assert!(received == expected, "client {number} got other bytes");
+            })
+        })
+        .collect();
+    clients
+        .into_iter()
+        .for_each(|client| client.join().unwrap());
+}
+
+#[test]
+fn echo_survives_a_peer_that_resets() {
+    let server = Program::start("echo", &[]);
+    for _ in 0..20 {
+        // Closing with unread data makes the system send a reset.
+        let mut stream = server.connect();
+        stream.write_all(&[7; 10_000]).unwrap();
+        stream.peek(&mut [0]).unwrap();
+        drop(stream);
+    }
+    let mut stream = server.connect();
+    stream.write_all(b"still there").unwrap();
+    let mut answer = [0; 11];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"still there");
+}
+
+#[test]
+fn udp_answers_its_client() {
+    let server = Program::start("udp", &[]);
+    let output = Command::new(path("udp"))
+        .args([&server.address.to_string(), "ahoy"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ahoy\n");
+}
+
+#[test]
+fn udp_client_reports_a_silent_server() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let output = Command::new(path("udp"))
+        .args([&address, "ahoy"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("did not answer"), "{error}");
+    silent.set_read_timeout(Some(LIMIT)).unwrap();
+    for attempt in 1..=3 {
+        let length = silent
+            .recv(&mut [0; 16])
+            .unwrap_or_else(|e| panic!("{attempt}: {e}"));
+        assert_eq!(length, 4);
+    }
+}
+
+#[test]
+fn chat_passes_lines_to_the_others_in_order() {
+    let server = Program::start("chat", &[]);
+    let mut clients: Vec<_> = (0..3).map(|_| BufReader::new(server.connect())).collect();
+    for client in &mut clients {
+        assert!(read_line(client).starts_with("welcome, "));
+    }
+    let speaker = clients[0].get_ref().local_addr().unwrap();
+    clients[0].get_mut().write_all(b"one\ntwo\nthree").unwrap();
+    clients[0].get_ref().shutdown(Shutdown::Write).unwrap();
+    for client in &mut clients[1..] {
+        for word in ["one", "two", "three"] {
+            assert_eq!(read_line(client), format!("{speaker}: {word}\n"));
+        }
+    }
+    // The speaker hears nothing of itself, and is let go once it has said its last line.
+    assert_eq!(read_line(&mut clients[0]), "");
+}
+
+#[test]
+fn graceful_shutdown_finishes_what_is_under_way() {
+    let mut server = Program::start("graceful_shutdown", &["30"]);
+    let mut idle = BufReader::new(server.connect());
+    let mut busy = BufReader::new(server.connect());
+    idle.get_mut().write_all(b"0\n").unwrap();
+    assert_eq!(read_line(&mut idle), "done after 0 ms\n");
+    // The first answer shows that the connection is served; the second request is then under way
+    // or about to be read when the signal comes.
+    busy.get_mut().write_all(b"0\n").unwrap();
+    assert_eq!(read_line(&mut busy), "done after 0 ms\n");
+    busy.get_mut().write_all(b"1500\n").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    server.interrupt();
+
+    assert_eq!(server.line(), "closing, 2 connections open");
+    assert_eq!(read_line(&mut idle), "", "an idle connection is let go");
+    assert_eq!(read_line(&mut busy), "done after 1500 ms\n");
+    assert_eq!(read_line(&mut busy), "", "and then it too");
+    assert_eq!(server.line(), "closed, 0 connections cut off");
+    assert!(server.ended().success());
+    TcpStream::connect_timeout(&server.address, LIMIT).expect_err("nobody listens any more");
+}
+
+#[test]
+fn graceful_shutdown_cuts_off_what_takes_too_long() {
+    let mut server = Program::start("graceful_shutdown", &["1"]);
+    let mut slow = BufReader::new(server.connect());
+    slow.get_mut().write_all(b"nonsense\n").unwrap();
+    assert!(read_line(&mut slow).starts_with("say how many"));
+    slow.get_mut().write_all(b"60000\n").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    server.interrupt();
+
+    assert_eq!(server.line(), "closing, 1 connections open");
+    assert_eq!(server.line(), "closed, 1 connections cut off");
+    assert_eq!(
+        read_line(&mut slow),
+        "",
+        "the connection ends without an answer"
+    );
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_second_interrupt_cuts_at_once() {
+    let mut server = Program::start("graceful_shutdown", &["3600"]);
+    let mut slow = BufReader::new(server.connect());
+    slow.get_mut().write_all(b"0\n").unwrap();
+    assert_eq!(read_line(&mut slow), "done after 0 ms\n");
+    slow.get_mut().write_all(b"60000\n").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    server.interrupt();
+    assert_eq!(server.line(), "closing, 1 connections open");
+    server.interrupt();
+    assert_eq!(server.line(), "closed, 1 connections cut off");
+    assert!(server.ended().success());
+}
+
+#[cfg(feature = "hyper")]
+mod http {
+    use super::*;
+
+    /// Sends one request and returns the status line and the body of the answer.
+    fn request(server: &Program, head: &str, body: &str) -> (String, String) {
+        let mut stream = server.connect();
+        let length = body.len();
+        write!(
+            stream,
+            "{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.lines().next().expect("a status line");
+        (status.to_owned(), body.to_owned())
+    }
+
+    #[test]
+    fn hyper_hello_answers() {
+        let server = Program::start("hyper_hello", &[]);
+        let (status, body) = request(&server, "GET /", "");
+        assert_eq!(
+            (status.as_str(), body.as_str()),
+            ("HTTP/1.1 200 OK", "Hello, world!\n")
+        );
+        assert_eq!(
+            request(&server, "POST /", "x").0,
+            "HTTP/1.1 405 Method Not Allowed"
+        );
+        assert_eq!(
+            request(&server, "GET /elsewhere", "").0,
+            "HTTP/1.1 404 Not Found"
+        );
+    }
+
+    #[test]
+    fn hyper_hello_keeps_a_connection_open() {
+        let server = Program::start("hyper_hello", &[]);
+        let mut stream = BufReader::new(server.connect());
+        for _ in 0..100 {
+            stream
+                .get_mut()
+                .write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                .unwrap();
+            assert_eq!(read_line(&mut stream), "HTTP/1.1 200 OK\r\n");
+            while read_line(&mut stream) != "\r\n" {}
+            assert_eq!(read_line(&mut stream), "Hello, world!\n");
+        }
+    }
+
+    #[test]
+    fn axum_app_routes_shares_and_limits() {
+        let server = Program::start("axum_app", &[]);
+        let (status, body) = request(&server, "GET /hello/Ada", "");
+        assert_eq!(
+            (status.as_str(), body.as_str()),
+            ("HTTP/1.1 200 OK", "Hello, Ada!\n")
+        );
+        assert_eq!(request(&server, "POST /shout", "some text").1, "SOME TEXT");
+        assert_eq!(request(&server, "GET /hello/Bob", "").1, "Hello, Bob!\n");
+        assert_eq!(request(&server, "GET /visits", "").1, "2\n");
+        assert_eq!(
+            request(&server, "GET /elsewhere", "").0,
+            "HTTP/1.1 404 Not Found"
+        );
+        let large = "x".repeat(64 * 1024 + 1);
+        assert_eq!(
+            request(&server, "POST /shout", &large).0,
+            "HTTP/1.1 413 Payload Too Large"
+        );
+    }
+}

@@ -1,0 +1,506 @@
+//! TCP streams and listeners, seen from outside.
+
+mod support;
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use evenkeel::io::Interest;
+use evenkeel::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
+use support::within;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = within(TcpStream::connect(listener.local_addr().unwrap())).await.unwrap();
+    let (server, from) = within(listener.accept()).await.unwrap();
+    assert_eq!(from, client.local_addr().unwrap());
+    (client, server)
+}
+
+/// An address at which nobody listens.
+fn closed_port() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Bytes that show when some are lost, doubled or out of order.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+#[evenkeel::test]
+async fn many_connections_echo_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = evenkeel::spawn(async move {
+        let mut echoes = Vec::new();
+        for _ in 0..32 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            echoes.push(evenkeel::spawn(async move {
+                let (mut read, mut write) = stream.split();
+                tokio::io::copy(&mut read, &mut write).await.unwrap()
+            }));
+        }
+        let mut total = 0;
+        for echo in echoes {
+            total += echo.await.unwrap();
+        }
+        total
+    });
+    let mut clients = Vec::new();
+    for client in 0..32u8 {
+        clients.push(evenkeel::spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            for round in 0..20u8 {
+                let sent = [client, round, 3, 4, 5];
+                stream.write_all(&sent).await.unwrap();
+                let mut heard = [0; 5];
+                stream.read_exact(&mut heard).await.unwrap();
+                assert_eq!(heard, sent);
+            }
+        }));
+    }
+    for client in clients {
+        within(client).await.unwrap();
+    }
+    assert_eq!(within(server).await.unwrap(), 32 * 20 * 5);
+}
+
+#[evenkeel::test]
+async fn megabytes_cross_both_ways_in_uneven_pieces() {
+    const LEN: usize = 4 << 20;
+    let (one, other) = pair().await;
+    let sent = pattern(LEN);
+    let mut tasks = Vec::new();
+    for (stream, write_len, read_len) in [(one, 70_001, 3_001), (other, 9_973, 131_072)] {
+        let (mut read, mut write) = stream.into_split();
+        let data = sent.clone();
+        tasks.push(evenkeel::spawn(async move {
+            for piece in data.chunks(write_len) {
+                write.write_all(piece).await.unwrap();
+            }
+        }));
+        let expected = sent.clone();
+        tasks.push(evenkeel::spawn(async move {
+            let mut heard = Vec::with_capacity(LEN);
+            let mut piece = vec![0; read_len];
+            while heard.len() < LEN {
+                let len = read.read(&mut piece).await.unwrap();
+                assert_ne!(len, 0, "the stream ended at byte {}", heard.len());
+                heard.extend_from_slice(&piece[..len]);
+            }
+            assert!(heard == expected);
+        }));
+    }
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+}
+
+#[evenkeel::test]
+async fn a_short_message_followed_by_the_end_is_heard_to_the_end() {
+    // The end may arrive together with the bytes, whose read comes back short.
+    for _ in 0..200 {
+        let (mut client, mut server) = pair().await;
+        let client = evenkeel::spawn(async move {
+            client.write_all(b"short").await.unwrap();
+        });
+        let mut heard = Vec::new();
+        within(server.read_to_end(&mut heard)).await.unwrap();
+        assert_eq!(heard, b"short");
+        within(client).await.unwrap();
+    }
+}
+
+#[evenkeel::test]
+async fn one_side_may_close_while_the_other_goes_on() {
+    let (mut client, mut server) = pair().await;
+    client.write_all(b"question").await.unwrap();
+    client.shutdown().await.unwrap();
+    let refused = client.write(b"more").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
+
+    let mut heard = String::new();
+    within(server.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!(heard, "question");
+    server.write_all(b"answer").await.unwrap();
+    drop(server);
+    heard.clear();
+    within(client.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!(heard, "answer");
+}
+
+#[evenkeel::test]
+async fn the_end_stays_the_end_and_wakes_a_waiting_reader() {
+    let (client, mut server) = pair().await;
+    let reader = evenkeel::spawn(async move {
+        let mut buf = [0; 8];
+        let first = server.read(&mut buf).await.unwrap();
+        let second = server.read(&mut buf).await.unwrap();
+        (first, second)
+    });
+    evenkeel::task::yield_now().await;
+    drop(client);
+    assert_eq!(within(reader).await.unwrap(), (0, 0));
+}
+
+#[evenkeel::test]
+async fn owned_halves_work_in_two_tasks_and_reunite() {
+    let (client, mut server) = pair().await;
+    let (mut read, mut write) = client.into_split();
+    let reader = evenkeel::spawn(async move {
+        let mut heard = [0; 4];
+        read.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"pong");
+        read
+    });
+    write.write_all(b"ping").await.unwrap();
+    let mut heard = [0; 4];
+    within(server.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"ping");
+    server.write_all(b"pong").await.unwrap();
+    let read = within(reader).await.unwrap();
+
+    let mut client = read.reunite(write).unwrap();
+    client.write_all(b"whole").await.unwrap();
+    let mut heard = [0; 5];
+    within(server.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"whole");
+}
+
+#[evenkeel::test]
+async fn halves_of_two_streams_do_not_reunite() {
+    let (one, other) = pair().await;
+    let (one_read, one_write) = one.into_split();
+    let (other_read, other_write) = other.into_split();
+    let error = one_read.reunite(other_write).unwrap_err();
+    assert!(error.to_string().contains("not of the same stream"));
+    // The error gives both back, still usable.
+    error.0.reunite(one_write).unwrap();
+    error.1.reunite(other_read).unwrap();
+}
+
+#[evenkeel::test]
+async fn a_dropped_write_half_ends_the_stream_and_a_forgotten_one_does_not() {
+    let (client, mut server) = pair().await;
+    let (mut read, write) = client.into_split();
+    drop(write);
+    let mut buf = [0; 8];
+    assert_eq!(within(server.read(&mut buf)).await.unwrap(), 0);
+    server.write_all(b"still heard").await.unwrap();
+    drop(server);
+    let mut heard = String::new();
+    within(read.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!(heard, "still heard");
+
+    let (client, server) = pair().await;
+    let (read, write) = client.into_split();
+    write.forget();
+    assert_eq!(server.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(read);
+    within(server.readable()).await.unwrap();
+    assert_eq!(server.try_read(&mut buf).unwrap(), 0);
+}
+
+#[evenkeel::test]
+async fn borrowed_halves_read_and_write_within_one_task() {
+    let (mut client, mut server) = pair().await;
+    let sent = pattern(1 << 20);
+    let echo = evenkeel::spawn(async move {
+        let (mut read, mut write) = server.split();
+        tokio::io::copy(&mut read, &mut write).await.unwrap();
+        write.shutdown().await.unwrap();
+    });
+    let (mut read, mut write) = client.split();
+    let mut heard = Vec::new();
+    let (written, read) = within(futures_util::future::join(
+        async {
+            write.write_all(&sent).await?;
+            write.shutdown().await
+        },
+        read.read_to_end(&mut heard),
+    ))
+    .await;
+    written.unwrap();
+    assert_eq!(read.unwrap(), sent.len());
+    assert!(heard == sent);
+    within(echo).await.unwrap();
+}
+
+#[evenkeel::test]
+async fn a_shared_reference_reads_and_writes() {
+    let (client, server) = pair().await;
+    within((&client).write_all(b"by reference")).await.unwrap();
+    let mut heard = [0; 12];
+    within((&server).read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"by reference");
+}
+
+#[evenkeel::test]
+async fn peeked_bytes_are_still_there() {
+    let (mut client, mut server) = pair().await;
+    client.write_all(b"peek").await.unwrap();
+    let mut buf = [0; 16];
+    assert_eq!(within(server.peek(&mut buf)).await.unwrap(), 4);
+    assert_eq!(within(server.peek(&mut buf[..2])).await.unwrap(), 2);
+    let mut uninit = [std::mem::MaybeUninit::uninit(); 16];
+    let mut read_buf = tokio::io::ReadBuf::uninit(&mut uninit);
+    let peeked = std::future::poll_fn(|cx| server.poll_peek(cx, &mut read_buf));
+    assert_eq!(within(peeked).await.unwrap(), 4);
+    assert_eq!(read_buf.filled(), b"peek");
+    assert_eq!(within(server.read(&mut buf)).await.unwrap(), 4);
+    assert_eq!(&buf[..4], b"peek");
+    drop(client);
+    assert_eq!(within(server.peek(&mut buf)).await.unwrap(), 0);
+}
+
+#[evenkeel::test]
+async fn a_read_keeps_what_the_buffer_held_and_asks_for_no_more_than_there_is_room() {
+    let (mut client, mut server) = pair().await;
+    client.write_all(b"0123456789").await.unwrap();
+    let mut memory = [std::mem::MaybeUninit::uninit(); 8];
+    let mut buf = tokio::io::ReadBuf::uninit(&mut memory);
+    buf.put_slice(b"kept");
+    let mut server = std::pin::Pin::new(&mut server);
+    for (filled, initialized) in [(&b"kept0123"[..], 8), (b"kept0123", 8)] {
+        let read = std::future::poll_fn(|cx| {
+            tokio::io::AsyncRead::poll_read(server.as_mut(), cx, &mut buf)
+        });
+        within(read).await.unwrap();
+        assert_eq!(buf.filled(), filled);
+        assert_eq!(buf.initialized().len(), initialized);
+    }
+    let mut rest = [0; 6];
+    within(server.read_exact(&mut rest)).await.unwrap();
+    assert_eq!(&rest, b"456789");
+}
+
+#[evenkeel::test]
+async fn slices_are_gathered_and_scattered_in_order() {
+    let (mut client, mut server) = pair().await;
+    assert!(client.is_write_vectored());
+    let slices = [IoSlice::new(b"one "), IoSlice::new(b""), IoSlice::new(b"two")];
+    assert_eq!(within(client.write_vectored(&slices)).await.unwrap(), 7);
+    within(server.readable()).await.unwrap();
+    let (mut head, mut tail) = ([0; 2], [0; 16]);
+    let mut into = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)];
+    assert_eq!(server.try_read_vectored(&mut into).unwrap(), 7);
+    assert_eq!((&head, &tail[..5]), (b"on", &b"e two"[..]));
+
+    // More slices than the system takes in one call.
+    let bytes = pattern(3_000);
+    let slices: Vec<_> = bytes.chunks(1).map(IoSlice::new).collect();
+    let mut written = 0;
+    while written < bytes.len() {
+        written += within(client.write_vectored(&slices[written..])).await.unwrap();
+    }
+    let mut heard = vec![0; bytes.len()];
+    within(server.read_exact(&mut heard)).await.unwrap();
+    assert!(heard == bytes);
+    assert_eq!(server.try_write_vectored(&[IoSlice::new(b"back")]).unwrap(), 4);
+}
+
+#[evenkeel::test]
+async fn attempts_say_would_block_and_then_the_wait_is_real() {
+    let (client, server) = pair().await;
+    let mut buf = [0; 16];
+    assert_eq!(server.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+
+    // Full to the brim: then `writable` has to wait until the peer has read.
+    let chunk = vec![7; 64 * 1024];
+    let mut written = 0;
+    loop {
+        match client.try_write(&chunk) {
+            Ok(len) => written += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let reader = evenkeel::spawn(async move {
+        let mut heard = 0;
+        let mut buf = vec![0; 64 * 1024];
+        while heard < written + 1 {
+            server.readable().await.unwrap();
+            match server.try_read(&mut buf) {
+                Ok(0) => break,
+                Ok(len) => heard += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        heard
+    });
+    loop {
+        within(client.writable()).await.unwrap();
+        match client.try_write(b"!") {
+            Ok(len) => break assert_eq!(len, 1),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(within(reader).await.unwrap(), written + 1);
+}
+
+#[evenkeel::test]
+async fn readiness_tells_what_for() {
+    let (mut client, server) = pair().await;
+    let ready = within(server.ready(Interest::READABLE | Interest::WRITABLE)).await.unwrap();
+    assert!(ready.is_writable());
+    client.write_all(b"x").await.unwrap();
+    assert!(within(server.ready(Interest::READABLE)).await.unwrap().is_readable());
+    let received = within(server.async_io(Interest::READABLE, || {
+        let mut byte = [std::mem::MaybeUninit::uninit()];
+        socket2::SockRef::from(&server).recv(&mut byte)
+    }));
+    assert_eq!(received.await.unwrap(), 1);
+    let again = server.try_io(Interest::READABLE, || -> io::Result<()> {
+        Err(ErrorKind::WouldBlock.into())
+    });
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[evenkeel::test]
+async fn a_refused_connection_is_an_error_and_the_next_address_is_tried() {
+    let refused = within(TcpStream::connect(closed_port())).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = listener.local_addr().unwrap();
+    let addresses = [closed_port(), open];
+    let stream = within(TcpStream::connect(&addresses[..])).await.unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), open);
+
+    let nowhere: [SocketAddr; 0] = [];
+    let error = within(TcpStream::connect(&nowhere[..])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+#[evenkeel::test]
+async fn a_reset_connection_is_an_error_to_the_reader() {
+    let (client, mut server) = pair().await;
+    client.set_zero_linger().unwrap();
+    drop(client);
+    let mut buf = [0; 8];
+    let error = within(server.read(&mut buf)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    // Over is over: to end the stream is no error.
+    server.shutdown().await.unwrap();
+}
+
+#[evenkeel::test]
+async fn names_and_texts_are_looked_up() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for found in within(lookup_host(("localhost", port))).await.unwrap() {
+        assert!(found.ip().is_loopback());
+        assert_eq!(found.port(), port);
+    }
+    // The name may have an IPv6 address too, which nobody listens on.
+    within(TcpStream::connect(format!("localhost:{port}"))).await.unwrap();
+
+    let error = within(lookup_host("no port")).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("no port"), "{error}");
+}
+
+#[evenkeel::test]
+async fn a_stream_goes_to_the_standard_library_and_back() {
+    let (client, mut server) = pair().await;
+    let std_client = client.into_std().unwrap();
+    std_client.set_nonblocking(false).unwrap();
+    io::Write::write_all(&mut &std_client, b"blocking").unwrap();
+    let mut client = TcpStream::try_from(std_client).unwrap();
+    client.write_all(b" and not").await.unwrap();
+    let mut heard = [0; 16];
+    within(server.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"blocking and not");
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
+    let listener = TcpListener::from_std(listener).unwrap();
+    let connecting = TcpStream::connect(listener.local_addr().unwrap());
+    let (client, server) = within(futures_util::future::join(connecting, listener.accept())).await;
+    assert_eq!(client.unwrap().local_addr().unwrap(), server.unwrap().1);
+}
+
+#[evenkeel::test]
+async fn options_are_set_on_the_socket() {
+    let (client, _server) = pair().await;
+    for nodelay in [true, false] {
+        client.set_nodelay(nodelay).unwrap();
+        assert_eq!(client.nodelay().unwrap(), nodelay);
+    }
+    client.set_ttl(33).unwrap();
+    assert_eq!(client.ttl().unwrap(), 33);
+    assert_eq!(client.linger().unwrap(), None);
+    client.set_linger(Some(Duration::ZERO)).unwrap();
+    assert_eq!(client.linger().unwrap(), Some(Duration::ZERO));
+    assert!(client.take_error().unwrap().is_none());
+    let socket = socket2::SockRef::from(&client);
+    socket.set_keepalive(true).unwrap();
+    assert!(socket.keepalive().unwrap());
+    assert!(client.as_fd().try_clone_to_owned().is_ok());
+}
+
+#[evenkeel::test]
+async fn a_socket_is_prepared_before_it_connects_or_listens() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    assert!(socket.reuseaddr().unwrap());
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    let listener = socket.listen(16).unwrap();
+    assert_eq!(listener.local_addr().unwrap(), address);
+
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let from = socket.local_addr().unwrap();
+    let client = within(socket.connect(address)).await.unwrap();
+    assert!(client.nodelay().unwrap());
+    assert_eq!(within(listener.accept()).await.unwrap().1, from);
+
+    let socket = TcpSocket::new_v4().unwrap();
+    let refused = within(socket.connect(closed_port())).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[evenkeel::test]
+async fn several_tasks_accept_from_one_listener() {
+    let listener = std::sync::Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = listener.local_addr().unwrap();
+    let (accepted, mut all) = tokio::sync::mpsc::channel(64);
+    for _ in 0..4 {
+        let (listener, accepted) = (listener.clone(), accepted.clone());
+        evenkeel::spawn(async move {
+            while let Ok((_, from)) = listener.accept().await {
+                if accepted.send(from).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let mut clients = Vec::new();
+    for _ in 0..64 {
+        clients.push(within(TcpStream::connect(address)).await.unwrap());
+    }
+    let mut expected: Vec<_> = clients.iter().map(|c| c.local_addr().unwrap()).collect();
+    let mut seen = Vec::new();
+    while seen.len() < clients.len() {
+        seen.push(within(all.recv()).await.unwrap());
+    }
+    expected.sort();
+    seen.sort();
+    assert_eq!(seen, expected);
+}
+
+#[evenkeel::test]
+async fn a_polled_accept_gives_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = evenkeel::spawn(async move {
+        std::future::poll_fn(|cx| listener.poll_accept(cx)).await.unwrap().1
+    });
+    let client = within(TcpStream::connect(address)).await.unwrap();
+    assert_eq!(within(accepting).await.unwrap(), client.local_addr().unwrap());
+}

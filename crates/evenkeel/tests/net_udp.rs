@@ -1,0 +1,195 @@
+//! UDP, seen from outside.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use evenkeel::net::UdpSocket;
+use support::within;
+use tokio::io::ReadBuf;
+
+async fn pair() -> (UdpSocket, UdpSocket) {
+    let one = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let other = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    one.connect(other.local_addr().unwrap()).await.unwrap();
+    other.connect(one.local_addr().unwrap()).await.unwrap();
+    (one, other)
+}
+
+#[evenkeel::test]
+async fn datagrams_go_back_and_forth() {
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let echo = evenkeel::spawn(async move {
+        let mut buf = [0; 64];
+        for _ in 0..10 {
+            let (len, from) = server.recv_from(&mut buf).await.unwrap();
+            assert_eq!(server.send_to(&buf[..len], from).await.unwrap(), len);
+        }
+    });
+    let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    for round in 0..10u8 {
+        client.send_to(&[round; 3], address).await.unwrap();
+        let mut buf = [0; 64];
+        let (len, from) = within(client.recv_from(&mut buf)).await.unwrap();
+        assert_eq!((&buf[..len], from), (&[round; 3][..], address));
+    }
+    within(echo).await.unwrap();
+}
+
+#[evenkeel::test]
+async fn each_of_many_waiters_gets_datagrams_of_its_own() {
+    const WAITERS: usize = 8;
+    const ROUNDS: u32 = 50;
+    let server = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let address = server.local_addr().unwrap();
+    let (heard, mut all) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..WAITERS {
+        let (server, heard) = (server.clone(), heard.clone());
+        evenkeel::spawn(async move {
+            let mut buf = [0; 4];
+            loop {
+                let (len, _) = server.recv_from(&mut buf).await.unwrap();
+                assert_eq!(len, 4);
+                if heard.send(u32::from_be_bytes(buf)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let mut seen = BTreeSet::new();
+    for round in 0..ROUNDS {
+        // As many at once as there are waiters, and fewer than the socket's buffer holds.
+        for waiter in 0..WAITERS as u32 {
+            let number = round * WAITERS as u32 + waiter;
+            client.send_to(&number.to_be_bytes(), address).await.unwrap();
+        }
+        for _ in 0..WAITERS {
+            let number = within(all.recv()).await.unwrap();
+            assert!(seen.insert(number), "datagram {number} was received twice");
+        }
+    }
+    assert_eq!(seen.len(), WAITERS * ROUNDS as usize);
+}
+
+#[evenkeel::test]
+async fn waiters_that_peek_all_see_the_one_datagram() {
+    let server = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let mut waiters = Vec::new();
+    for _ in 0..6 {
+        let server = server.clone();
+        waiters.push(evenkeel::spawn(async move {
+            let mut buf = [0; 16];
+            let (len, from) = server.peek_from(&mut buf).await.unwrap();
+            assert_eq!(&buf[..len], b"seen by all");
+            from
+        }));
+    }
+    evenkeel::task::yield_now().await;
+    let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    client.send_to(b"seen by all", server.local_addr().unwrap()).await.unwrap();
+    for waiter in waiters {
+        assert_eq!(within(waiter).await.unwrap(), client.local_addr().unwrap());
+    }
+    let mut buf = [0; 16];
+    assert_eq!(within(server.recv_from(&mut buf)).await.unwrap().0, 11);
+}
+
+#[evenkeel::test]
+async fn a_connected_socket_knows_its_peer() {
+    let (one, other) = pair().await;
+    assert_eq!(one.peer_addr().unwrap(), other.local_addr().unwrap());
+    assert_eq!(within(one.send(b"ping")).await.unwrap(), 4);
+    let mut buf = [0; 16];
+    assert_eq!(within(other.peek(&mut buf)).await.unwrap(), 4);
+    assert_eq!(within(other.recv(&mut buf[..2])).await.unwrap(), 2);
+    // The end of a datagram that is too long for the buffer is lost.
+    assert_eq!(other.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[evenkeel::test]
+async fn attempts_say_would_block_and_then_the_wait_is_real() {
+    let (one, other) = pair().await;
+    let mut buf = [0; 16];
+    assert_eq!(other.try_recv_from(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(other.try_peek_from(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let waiter = evenkeel::spawn(async move {
+        let mut buf = [0; 16];
+        loop {
+            other.readable().await.unwrap();
+            match other.try_recv(&mut buf) {
+                Ok(len) => break buf[..len].to_vec(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    within(one.writable()).await.unwrap();
+    assert_eq!(one.try_send(b"tried").unwrap(), 5);
+    assert_eq!(within(waiter).await.unwrap(), b"tried");
+}
+
+#[evenkeel::test]
+async fn polled_methods_use_memory_that_is_not_initialised() {
+    let (one, other) = pair().await;
+    let address = one.local_addr().unwrap();
+    let mut memory = [MaybeUninit::uninit(); 16];
+
+    within(poll_fn(|cx| one.poll_send(cx, b"first"))).await.unwrap();
+    let mut buf = ReadBuf::uninit(&mut memory);
+    within(poll_fn(|cx| other.poll_recv_ready(cx))).await.unwrap();
+    assert_eq!(within(poll_fn(|cx| other.poll_peek_from(cx, &mut buf))).await.unwrap(), address);
+    within(poll_fn(|cx| other.poll_recv(cx, &mut buf))).await.unwrap();
+    assert_eq!(buf.filled(), b"firstfirst");
+
+    let to = other.local_addr().unwrap();
+    within(poll_fn(|cx| one.poll_send_ready(cx))).await.unwrap();
+    within(poll_fn(|cx| one.poll_send_to(cx, b"second", to))).await.unwrap();
+    buf.clear();
+    assert_eq!(within(poll_fn(|cx| other.poll_recv_from(cx, &mut buf))).await.unwrap(), address);
+    assert_eq!(buf.filled(), b"second");
+}
+
+#[evenkeel::test]
+async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    client.connect(gone).await.unwrap();
+    let mut buf = [0; 16];
+    assert_eq!(client.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    within(client.send(b"anybody?")).await.unwrap();
+    let refused = within(client.recv(&mut buf)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+
+    // The error is used up: the next receive waits for a datagram, and gets it.
+    let address = client.local_addr().unwrap();
+    let receiving = evenkeel::spawn(async move {
+        let mut buf = [0; 16];
+        let len = client.recv(&mut buf).await.unwrap();
+        buf[..len].to_vec()
+    });
+    evenkeel::task::yield_now().await;
+    let server = UdpSocket::bind(gone).await.unwrap();
+    within(server.send_to(b"here now", address)).await.unwrap();
+    assert_eq!(within(receiving).await.unwrap(), b"here now");
+}
+
+#[evenkeel::test]
+async fn options_are_set_on_the_socket() {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.set_broadcast(true).unwrap();
+    assert!(socket.broadcast().unwrap());
+    socket.set_ttl(7).unwrap();
+    assert_eq!(socket.ttl().unwrap(), 7);
+    socket.set_multicast_ttl_v4(3).unwrap();
+    assert_eq!(socket.multicast_ttl_v4().unwrap(), 3);
+    assert!(socket.take_error().unwrap().is_none());
+    let std_socket = socket.into_std().unwrap();
+    let address = std_socket.local_addr().unwrap();
+    assert_eq!(UdpSocket::from_std(std_socket).unwrap().local_addr().unwrap(), address);
+}

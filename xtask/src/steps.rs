@@ -1,0 +1,216 @@
+//! The steps of `cargo xtask ci`: what each is for, and in which order they run.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::cargo::{self, Cargo};
+use crate::{models, tidy};
+
+/// One thing the project checks of itself.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    about: &'static str,
+    run: fn() -> Result<()>,
+}
+
+/// In the order they run: what fails fastest comes first, what takes longest last.
+pub(crate) const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "the code is formatted by rustfmt",
+        run: fmt,
+    },
+    Step {
+        name: "tidy",
+        about: "the house rules that no other tool knows",
+        run: tidy::run,
+    },
+    Step {
+        name: "clippy",
+        about: "no lint, in any target with any feature",
+        run: clippy,
+    },
+    Step {
+        name: "features",
+        about: "each feature of evenkeel stands alone",
+        run: features,
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds, every link resolves",
+        run: doc,
+    },
+    Step {
+        name: "test",
+        about: "unit and integration tests, examples included",
+        run: test,
+    },
+    Step {
+        name: "doctest",
+        about: "the examples in the documentation run",
+        run: doctest,
+    },
+    Step {
+        name: "model",
+        about: "the concurrent cores under every interleaving",
+        run: models::run,
+    },
+];
+
+/// The step called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|step| step.name == name)
+}
+
+/// The steps, a line each.
+pub(crate) fn list() -> String {
+    STEPS.iter().fold(String::new(), |mut text, step| {
+        writeln!(text, "    {:<10}{}", step.name, step.about).expect("a String takes all");
+        text
+    })
+}
+
+/// Runs the step called `name`, which [`find`] knows.
+pub(crate) fn run_one(name: &str) -> Result<()> {
+    let step = find(name).with_context(|| format!("there is no step {name}"))?;
+    (step.run)()
+}
+
+/// Runs every step until one fails, and ends with how long each took.
+pub(crate) fn run_all() -> Result<()> {
+    let started = Instant::now();
+    let mut table = String::new();
+    for (index, step) in STEPS.iter().enumerate() {
+        println!(
+            "\n== {}/{} {}: {}",
+            index + 1,
+            STEPS.len(),
+            step.name,
+            step.about
+        );
+        let step_started = Instant::now();
+        let outcome = (step.run)();
+        let took = step_started.elapsed();
+        if let Err(error) = outcome {
+            eprintln!("\n== {} FAILED after {}", step.name, seconds(took));
+            return Err(error.context(format!("rerun it with: cargo xtask {}", step.name)));
+        }
+        println!("== {} ok in {}", step.name, seconds(took));
+        writeln!(table, "  {:<10}{:>9}", step.name, seconds(took)).expect("a String takes all");
+    }
+    println!(
+        "\nAll {} steps passed in {}:\n{table}",
+        STEPS.len(),
+        seconds(started.elapsed())
+    );
+    Ok(())
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+fn fmt() -> Result<()> {
+    Cargo::new("fmt --all --check")
+        .run()
+        .context("`cargo fmt --all` mends it")
+}
+
+fn clippy() -> Result<()> {
+    Cargo::new("clippy --workspace --all-targets --all-features -- -D warnings").run()
+}
+
+fn doc() -> Result<()> {
+    Cargo::new("doc --no-deps --workspace --all-features")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()
+}
+
+fn test() -> Result<()> {
+    // Tests start the examples as programs, and cargo builds those only when asked to.
+    Cargo::new("build --workspace --all-features --examples").run()?;
+    Cargo::new("test --workspace --all-features --lib --bins --tests").run()
+}
+
+fn doctest() -> Result<()> {
+    Cargo::new("test --workspace --all-features --doc").run()
+}
+
+/// Clippy rather than `check`: it also refuses the warnings that a missing feature brings
+/// (an import or a function nobody uses), and shares what the clippy step has compiled.
+fn features() -> Result<()> {
+    let manifest = cargo::root().join("crates/evenkeel/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest)
+        .with_context(|| format!("cannot read {}", manifest.display()))?;
+    for selection in selections(&feature_names(&text)?) {
+        Cargo::new(&format!(
+            "clippy --package evenkeel {selection} -- -D warnings"
+        ))
+        .run()?;
+    }
+    Ok(())
+}
+
+/// The names in a manifest's `[features]`, but for `default`.
+fn feature_names(manifest: &str) -> Result<Vec<String>> {
+    let document =
+        toml_edit::Document::parse(manifest).context("evenkeel's manifest is no TOML")?;
+    let table = document
+        .get("features")
+        .and_then(toml_edit::Item::as_table_like);
+    let table = table.context("evenkeel's manifest has no [features]")?;
+    Ok(table
+        .iter()
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name != "default")
+        .collect())
+}
+
+/// The feature arguments to try: none, each alone, all.
+fn selections(names: &[String]) -> Vec<String> {
+    let mut selections = vec!["--no-default-features".to_owned()];
+    selections.extend(
+        names
+            .iter()
+            .map(|n| format!("--no-default-features --features {n}")),
+    );
+    selections.push("--all-features".to_owned());
+    selections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_names_are_unique() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(
+                STEPS[..index].iter().all(|other| other.name != step.name),
+                "{}",
+                step.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_feature_is_tried_alone() {
+        let manifest = "[features]\ndefault = [\"a\"]\na = []\nb = [\"dep:b\"]\n";
+        assert_eq!(
+            selections(&feature_names(manifest).unwrap()),
+            [
+                "--no-default-features",
+                "--no-default-features --features a",
+                "--no-default-features --features b",
+                "--all-features",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_manifest_without_features_is_an_error() {
+        feature_names("[package]\nname = \"a\"\n").expect_err("nothing would be checked");
+    }
+}
