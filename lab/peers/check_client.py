@@ -364,7 +364,10 @@ def mistakes():
             ["--proxy", LOCAL],
         ):
             done = subprocess.run(
-                [*COMMAND, *flags], capture_output=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL
+                [*COMMAND, *flags],
+                capture_output=True,
+                timeout=PATIENCE_S,
+                stdin=subprocess.DEVNULL,
             )
             assert done.returncode == 2 and done.stderr, (flags, done)
 
@@ -389,7 +392,9 @@ def main():
         except Exception as error:  # whatever it is, the other checks still run
             result, failures = f"FAILED  {type(error).__name__}: {error}", failures + 1
         what, _, reason = result.partition("  ")
-        print(f"{NAME:7} {what:8} {check.__doc__}" + (f"\n        {reason}" if reason else ""), flush=True)
+        print(f"{NAME:7} {what:8} {check.__doc__}", flush=True)
+        if reason:
+            print("        " + reason, flush=True)
     return 1 if failures else 0
 
 

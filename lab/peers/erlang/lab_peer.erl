@@ -411,7 +411,8 @@ headers(Socket, Found, Count) ->
             headers(Socket, Found#{keep := keep(Value, maps:get(keep, Found))}, Count + 1);
         {ok, {http_header, _, 'Content-Length', _, Value}} ->
             try binary_to_integer(Value) of
-                N when N >= 0, N =< ?HTTP_BODY_MAX -> headers(Socket, Found#{length := N}, Count + 1);
+                N when N >= 0, N =< ?HTTP_BODY_MAX ->
+                    headers(Socket, Found#{length := N}, Count + 1);
                 _ -> refused
             catch
                 error:badarg -> refused

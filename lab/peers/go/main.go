@@ -111,7 +111,7 @@ func parse(args []string) (options, error) {
 	set.StringVar(&proxy, "proxy", "", "`LISTEN=TARGET`: TCP proxy")
 	set.IntVar(&opts.workers, "workers", 0, "GOMAXPROCS; 0 leaves Go's own choice")
 	set.IntVar(&opts.hogs, "hogs", 0, "goroutines that compute beside the services")
-	set.StringVar(&hogPoll, "hog-poll-us", "10000", "us that a hog computes between yields, or `never`")
+	set.StringVar(&hogPoll, "hog-poll-us", "10000", "us computed between yields, or `never`")
 	set.StringVar(&busyWait, "busy-wait", "", "`LEVEL`: accepted, has no counterpart in Go")
 	set.BoolVar(&opts.exitWithParent, "exit-with-parent", false, "exit when standard input ends")
 	set.SetOutput(io.Discard) // mistakes are told by main, once
