@@ -1,8 +1,29 @@
 //! The lab: evenkeel's experiments, run beside its peers.
-#[allow(
-    dead_code,
-    reason = "the experiments that fill reports are yet to come"
-)]
-mod report;
+//!
+//! `evenkeel-lab` runs all of them in about two minutes and writes a report; `evenkeel-lab NAME`
+//! runs one; `serve` and `load` are the two sides of every experiment, for anyone's own use. Each
+//! side is a process of its own: what is measured and what measures share no thread, no runtime and
+//! no allocator.
 
-fn main() {}
+mod cli;
+mod error;
+mod experiments;
+mod load;
+mod peers;
+mod process;
+mod report;
+mod serve;
+mod sys;
+
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    let cli = cli::Cli::parse();
+    match cli::run(cli) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("evenkeel-lab: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -111,11 +111,16 @@ func parse(args []string) (options, error) {
 	set.StringVar(&proxy, "proxy", "", "`LISTEN=TARGET`: TCP proxy")
 	set.IntVar(&opts.workers, "workers", 0, "GOMAXPROCS; 0 leaves Go's own choice")
 	set.IntVar(&opts.hogs, "hogs", 0, "goroutines that compute beside the services")
-	set.StringVar(&hogPoll, "hog-poll-us", "10000", "us that a hog computes between yields, or `never`")
+	set.StringVar(&hogPoll, "hog-poll-us", "10000", "us computed between yields, or `never`")
 	set.StringVar(&busyWait, "busy-wait", "", "`LEVEL`: accepted, has no counterpart in Go")
 	set.BoolVar(&opts.exitWithParent, "exit-with-parent", false, "exit when standard input ends")
-	if err := set.Parse(args); err != nil {
+	set.SetOutput(io.Discard) // mistakes are told by main, once
+	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+		set.SetOutput(os.Stdout)
+		set.PrintDefaults()
 		return opts, err
+	} else if err != nil {
+		return opts, fmt.Errorf("%w; see --help", err)
 	}
 	if set.NArg() > 0 {
 		return opts, fmt.Errorf("what is %q? every argument is a flag; see --help", set.Arg(0))

@@ -152,7 +152,8 @@ fn figure(id: &str, plot: &Plot) -> String {
         ""
     };
     format!(
-        "<figure{wide}>\n<figcaption>{}</figcaption>\n<div class=\"drawing\">\n{}</div>\n{}</figure>\n",
+        "<figure{wide}>\n<figcaption>{}</figcaption>\n\
+         <div class=\"drawing\">\n{}</div>\n{}</figure>\n",
         escape(plot.title()),
         svg::draw(plot, id),
         scrollable(&numbers, "numbers"),

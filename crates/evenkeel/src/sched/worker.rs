@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     turn: RefCell<Turn>,
     /// For each class, how long woken tasks have run since a yielded one did.
     woken_for: [Cell<u64>; CLASSES],
+    /// Which line the running task came from; the next-task slot counts as the woken one.
+    taken_from: Cell<Line>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
     /// The running task; null between polls.
@@ -109,6 +111,7 @@ impl Worker {
             slot_since: Cell::new(0),
             turn: RefCell::new(Turn::new(bounds.slice)),
             woken_for: Default::default(),
+            taken_from: Cell::new(Line::Woken),
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
             current: Cell::new(ptr::null()),
@@ -185,13 +188,17 @@ impl Worker {
     #[inline]
     fn next_task(&self) -> Option<Runnable> {
         let now = self.now.get();
-        if now.wrapping_sub(self.slot_since.get()) < self.bounds.slot
-            && let Some(task) = self.seat().take_next()
-        {
-            return Some(task);
+        if let Some(task) = self.seat().take_next() {
+            if now.wrapping_sub(self.slot_since.get()) < self.bounds.slot {
+                self.taken_from.set(Line::Woken);
+                return Some(task);
+            }
+            // The slot has had its time. Its task lines up with those that were woken: left in the
+            // slot it would wait until the lines are empty, which beside busy tasks is never.
+            self.line_up(Line::Woken, task);
         }
         self.slot_since.set(now);
-        self.from_lines().or_else(|| self.seat().take_next())
+        self.from_lines()
     }
 
     /// The first task of the class whose turn it is. Takes from the inboxes what the lines lack.
@@ -213,6 +220,7 @@ impl Worker {
         let lines = &self.seat().lines;
         let woken_for = &self.woken_for[class.index()];
         let owed = woken_for.get() >= self.bounds.slice;
+        self.taken_from.set(Line::Woken);
         if !owed && let Some(task) = lines.pop(class, Line::Woken) {
             return Some(task);
         }
@@ -220,9 +228,11 @@ impl Worker {
             return Some(task);
         }
         woken_for.set(0);
-        lines
-            .pop(class, Line::Yielded)
-            .or_else(|| if owed { lines.pop(class, Line::Woken) } else { None })
+        if let Some(task) = lines.pop(class, Line::Yielded) {
+            self.taken_from.set(Line::Yielded);
+            return Some(task);
+        }
+        if owed { lines.pop(class, Line::Woken) } else { None }
     }
 
     /// Moves tasks from a class's inbox to its line of woken tasks.
@@ -278,8 +288,10 @@ impl Worker {
         self.seat().end_poll();
         let length = self.mark(State::Run(class), State::Run(class)) - now;
         self.turn.borrow_mut().charge(class, length);
-        let woken_for = &self.woken_for[class.index()];
-        woken_for.set(woken_for.get() + length);
+        if self.taken_from.get() == Line::Woken {
+            let woken_for = &self.woken_for[class.index()];
+            woken_for.set(woken_for.get() + length);
+        }
         self.poll_length.set(self.poll_length.get() - self.poll_length.get() / 8 + length / 8);
         if let Ran::Again(task) = ran {
             // Relaxed: a statistic.

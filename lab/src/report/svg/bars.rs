@@ -191,7 +191,8 @@ impl Frame {
             // An arrow head: the bar goes on past the axis.
             let (tip, middle, low) = (end + 10.0, y + BAR / 2.0, y + BAR);
             canvas.push(&format!(
-                "<path class=\"fill {class}\" d=\"M{end:.1} {y:.1}L{tip:.1} {middle:.1}L{end:.1} {low:.1}Z\"/>"
+                "<path class=\"fill {class}\" \
+                 d=\"M{end:.1} {y:.1}L{tip:.1} {middle:.1}L{end:.1} {low:.1}Z\"/>"
             ));
             beside += 8.0;
         }

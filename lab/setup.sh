@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs the optional tools of the lab by the system's package manager: Erlang/OTP and Go (peers), ab (HTTP load),
+# sysbench and MariaDB (what stands behind the proxy). The lab runs without any of them and says what is missing.
+set -eu
+
+say() { printf '%s\n' "setup.sh: $*"; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+if command -v apt-get >/dev/null; then
+    as_root apt-get update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        erlang-base erlang-runtime-tools apache2-utils sysbench mariadb-server
+    # A Go of any origin will do, so one that is there is left alone.
+    command -v go >/dev/null ||
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends golang-go
+elif command -v dnf >/dev/null; then
+    as_root dnf install --assumeyes erlang-erts erlang-runtime_tools httpd-tools sysbench mariadb-server golang
+elif command -v pacman >/dev/null; then
+    as_root pacman --sync --needed --noconfirm erlang-nox apache sysbench mariadb go
+elif command -v brew >/dev/null; then
+    # ab comes with the system there.
+    brew install erlang sysbench mariadb go
+else
+    say "no package manager that it knows (apt-get, dnf, pacman, brew); install by hand:"
+    say "Erlang/OTP, Go, ab, sysbench, MariaDB"
+    exit 1
+fi
+
+# The lab starts a database of its own; one that the package started for all is not needed by it.
+for tool in erl erlc go ab sysbench mariadbd mariadb-install-db; do
+    if command -v "$tool" >/dev/null; then say "$tool is installed"; else say "$tool is still missing"; fi
+done

@@ -1,0 +1,76 @@
+//! What can go wrong in the lab, in sentences that say what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A failed command of the lab.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(
+        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --hogs"
+    )]
+    NothingToServe,
+    #[error(
+        "this build of the lab has no evenkeel runtime; build it with \
+         `cargo build --release --package evenkeel-lab --features evenkeel-runtime`"
+    )]
+    #[cfg(not(feature = "evenkeel-runtime"))]
+    NoEvenkeel,
+    #[error("`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs")]
+    OsThreadOnlyEchoes { flag: &'static str },
+    #[error("the {runtime} runtime did not start: {reason}")]
+    Runtime {
+        runtime: &'static str,
+        reason: String,
+    },
+    #[error("cannot listen on {address} for --{service}: {source}; is the port taken?")]
+    Listen {
+        service: &'static str,
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot connect to {address}: {source}; does the server run there?")]
+    Connect {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot start {program}: {source}; is it installed? `lab/setup.sh` installs the tools")]
+    Start { program: String, source: io::Error },
+    #[error("{program} did not say `ready` within {seconds} s")]
+    NotReady { program: String, seconds: u64 },
+    #[error("{program} ended before it was ready ({status}); its own words are above")]
+    EndedEarly { program: String, status: String },
+    #[error("{program} listens, but named no address for {service}")]
+    NoAddress {
+        program: String,
+        service: &'static str,
+    },
+    #[error("{program} failed ({status}): {output}")]
+    Failed {
+        program: String,
+        status: String,
+        output: String,
+    },
+    #[error("{program} answered with what the lab cannot read: {reason}")]
+    Unreadable { program: String, reason: String },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("no peer is left to measure: --peers names only what is not installed")]
+    NoPeers,
+    #[error("{what}: {source}")]
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Wraps a failed system call; `what` says what was being done.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::System { what, source }
+    }
+}
+
+/// A result of the lab.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,95 @@
+//! `ab`, the Apache benchmark, where it is installed.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use super::lab::Lab;
+use crate::error::{Error, Result};
+use crate::load::{HttpSummary, LatencySummary};
+
+pub(crate) fn is_installed() -> bool {
+    Command::new("ab")
+        .arg("-V")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// `ab -c CONCURRENCY -n REQUESTS`, over short connections.
+pub(crate) fn run(
+    lab: &Lab,
+    target: SocketAddr,
+    concurrency: u32,
+    requests: u64,
+) -> Result<HttpSummary> {
+    let mut command = Command::new("ab");
+    command.args([
+        "-q",
+        "-c",
+        &concurrency.to_string(),
+        "-n",
+        &requests.to_string(),
+    ]);
+    command.arg(format!("http://{target}/"));
+    let output = lab.tool("ab", &mut command)?.output()?;
+    read(&output).ok_or_else(|| Error::Unreadable {
+        program: "ab".to_owned(),
+        reason: "its report lacks a line that the lab looks for".to_owned(),
+    })
+}
+
+/// What `ab` prints, as far as the lab wants it. Its percentiles are whole milliseconds.
+fn read(output: &str) -> Option<HttpSummary> {
+    let field = |name: &str| {
+        let line = output
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let completed = field("Complete requests:")? as u64;
+    // Lengths may differ, for the date in the head may; what counts is whether there was a good
+    // answer.
+    let failed = (field("Failed requests:")? + field("Non-2xx responses:").unwrap_or(0.0)) as u64;
+    let us = |name: &str| field(name).map(|ms| ms * 1e3);
+    Some(HttpSummary {
+        requests: completed.saturating_sub(failed),
+        failed,
+        failure: None,
+        seconds: field("Time taken for tests:")?,
+        per_second: field("Requests per second:")?,
+        latency: LatencySummary {
+            p50_us: us("50%")?,
+            p90_us: us("90%")?,
+            p99_us: us("99%")?,
+            p999_us: f64::NAN,
+            max_us: us("100%")?,
+            mean_us: f64::NAN,
+            curve: Vec::new(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_ab_is_read() {
+        let report = "\
+Time taken for tests:   4.020 seconds
+Complete requests:      100000
+Failed requests:        2
+Requests per second:    24875.62 [#/sec] (mean)
+Percentage of the requests served within a certain time (ms)
+  50%      2
+  66%      3
+  90%      4
+  99%      7
+ 100%     21 (longest request)
+";
+        let summary = read(report).expect("every line is there");
+        assert_eq!((summary.requests, summary.failed), (99_998, 2));
+        assert_eq!((summary.seconds, summary.per_second), (4.02, 24_875.62));
+        assert_eq!((summary.latency.p50_us, summary.latency.p99_us), (2e3, 7e3));
+        assert_eq!(read("ab: no such host"), None);
+    }
+}

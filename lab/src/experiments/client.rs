@@ -1,0 +1,56 @@
+//! One HTTP call to a server under test.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+/// The JSON that `GET path` answers.
+///
+/// # Errors
+/// When it does not answer 200 with such JSON in time.
+pub(crate) fn get<T: DeserializeOwned>(
+    address: SocketAddr,
+    path: &str,
+    patience: Duration,
+) -> io::Result<T> {
+    /// Longer answers are cut, and then are no JSON.
+    const ANSWER_LEN_MAX: u64 = 4 * 1024 * 1024;
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_LEN_MAX).read_to_end(&mut answer)?;
+    Ok(serde_json::from_slice(body(&answer)?)?)
+}
+
+fn body(answer: &[u8]) -> io::Result<&[u8]> {
+    let broken = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+    let mut headers = [httparse::EMPTY_HEADER; 32];
+    let mut response = httparse::Response::new(&mut headers);
+    match response.parse(answer) {
+        Ok(httparse::Status::Complete(head_len)) if response.code == Some(200) => {
+            Ok(&answer[head_len..])
+        }
+        Ok(_) => Err(broken(format!("answered {:?}, not 200", response.code))),
+        Err(error) => Err(broken(format!("answered no HTTP: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_follows_the_head_of_a_200() {
+        assert_eq!(
+            body(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n{}").expect("a good answer"),
+            b"{}"
+        );
+        assert!(body(b"HTTP/1.1 404 Not Found\r\n\r\n{}").is_err());
+        assert!(body(b"HTTP/1.1 200 OK\r\nA: b").is_err());
+        assert!(body(b"").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! What every experiment needs.
+
+use std::num::NonZeroUsize;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cli::{Pin, RunArgs};
+use crate::error::Result;
+use crate::load::CpuList;
+use crate::peers::{Lineup, Peer, ServerSpec};
+use crate::process::{Process, Server};
+
+/// A run of the lab.
+pub(crate) struct Lab {
+    pub(crate) lineup: Lineup,
+    /// Where servers run, and where load does; empty is anywhere.
+    server_cpus: Vec<usize>,
+    load_cpus: Vec<usize>,
+    /// Workers of every server: as many as it has processors.
+    pub(crate) workers: usize,
+    /// Seconds of each measurement; `None` in brief.
+    pub(crate) seconds: Option<Duration>,
+    rounds: Option<u32>,
+    started: Instant,
+}
+
+impl Lab {
+    pub(crate) fn open(args: &RunArgs) -> Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let (server_cpus, load_cpus) = places(&args.pin, cores);
+        let lineup = Lineup::muster(&args.peers)?;
+        for line in &lineup.missing {
+            eprintln!("{line}");
+        }
+        let lab = Lab {
+            lineup,
+            workers: if server_cpus.is_empty() {
+                cores
+            } else {
+                server_cpus.len()
+            },
+            server_cpus,
+            load_cpus,
+            seconds: args.seconds,
+            rounds: args.rounds,
+            started: Instant::now(),
+        };
+        if lab.is_brief() {
+            eprintln!("in brief: figures are rough; --seconds 10 gives full ones");
+        }
+        Ok(lab)
+    }
+
+    /// Whether figures may be rough.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.seconds.is_none()
+    }
+
+    /// Seconds of each measurement, which an experiment in brief chooses itself.
+    pub(crate) fn measured(&self, brief: Duration) -> Duration {
+        self.seconds.unwrap_or(brief)
+    }
+
+    /// Rounds, in each of which everyone has a turn.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.is_brief() { 1 } else { 3 })
+    }
+
+    /// The sentence of a report that says where things ran and how often.
+    pub(crate) fn conditions(&self) -> String {
+        let list = |cpus: &[usize]| CpuList(cpus.to_vec()).to_string();
+        let places = if self.load_cpus.is_empty() {
+            "Servers and load share all processors".to_owned()
+        } else {
+            let (servers, load) = (list(&self.server_cpus), list(&self.load_cpus));
+            format!("Servers run on processors {servers}, load on {load}")
+        };
+        format!(
+            "{places}; every server has {} workers and is started afresh for each measurement; \
+             peers take turns within each of {} rounds, medians over rounds are quoted.",
+            self.workers,
+            self.rounds()
+        )
+    }
+
+    /// Starts a server and waits until it listens.
+    pub(crate) fn serve(&self, peer: Peer, spec: &ServerSpec) -> Result<Server> {
+        let spec = ServerSpec {
+            workers: self.workers,
+            ..spec.clone()
+        };
+        Server::start(
+            peer.name(),
+            &mut self.lineup.server(peer, &spec),
+            &self.server_cpus,
+        )
+    }
+
+    /// Starts one of the lab's own load generators; its result is JSON.
+    pub(crate) fn load(&self, args: &[&str]) -> Result<Process> {
+        let mut command = self.lineup.lab();
+        command.arg("load").args(args).arg("--json");
+        self.tool("load", &mut command)
+    }
+
+    /// Starts one of the lab's own servers that is not measured.
+    pub(crate) fn helper(&self, args: &[&str]) -> Result<Server> {
+        let mut command = self.lineup.lab();
+        Server::start("load", command.arg("load").args(args), &self.load_cpus)
+    }
+
+    /// Starts a program where load runs, with its standard output to be read.
+    pub(crate) fn tool(&self, name: &str, command: &mut Command) -> Result<Process> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Process::start(name, command, &self.load_cpus)
+    }
+
+    /// One line of progress.
+    pub(crate) fn progress(&self, line: &str) {
+        eprintln!("[{:>4} s] {line}", self.started.elapsed().as_secs());
+    }
+
+    pub(crate) fn done(&self) {
+        self.progress("done\n");
+    }
+}
+
+/// Processors of servers and of load.
+fn places(pin: &Pin, cores: usize) -> (Vec<usize>, Vec<usize>) {
+    /// Fewer processors than this are shared: one alone for load would leave the servers too
+    /// little.
+    const CORES_TO_SHARE_OUT: usize = 4;
+    let load: Vec<usize> = match pin {
+        Pin::None => return Default::default(),
+        Pin::Auto if cores < CORES_TO_SHARE_OUT => return Default::default(),
+        Pin::Auto => (cores - cores / 4..cores).collect(),
+        Pin::Load(cpus) => cpus.0.clone(),
+    };
+    let servers: Vec<usize> = (0..cores).filter(|cpu| !load.contains(cpu)).collect();
+    (servers, load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_processors_are_shared_and_many_shared_out() {
+        assert_eq!(places(&Pin::Auto, 2), (vec![], vec![]));
+        assert_eq!(places(&Pin::Auto, 8), ((0..6).collect(), vec![6, 7]));
+        assert_eq!(places(&Pin::None, 8), (vec![], vec![]));
+        assert_eq!(places(&Pin::Load(CpuList(vec![1])), 2), (vec![0], vec![1]));
+    }
+}

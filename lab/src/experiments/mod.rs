@@ -1,0 +1,111 @@
+//! The experiments: each starts servers and load as processes, peers in turn, and ends in a part of
+//! the report.
+//!
+//! - [`lab`]: what every experiment needs: who takes part, where load runs, how long, progress
+//! - [`client`]: one HTTP call to a server under test
+//! - [`figures`]: medians, and cells of tables
+//! - [`grid`]: echo probes, what stands beside them down, who answers across
+//! - [`throughput`]: servers compared by requests per second, and by what each cost
+//! - [`responsive`], [`checks`], [`busywait`]: the experiments
+//! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
+//! - [`ab`], [`database`]: tools that are used where they are installed
+
+mod ab;
+mod busywait;
+mod checks;
+mod client;
+mod database;
+mod figures;
+mod grid;
+mod lab;
+mod relay;
+mod responsive;
+mod starved;
+mod throughput;
+mod web;
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::RunArgs;
+use crate::error::{Error, Result};
+use crate::process;
+use crate::report::{Experiment, Machine, Report};
+use lab::Lab;
+
+/// An experiment, by the name that the command line has for it.
+type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
+
+const EXPERIMENTS: [Named; 3] = [
+    ("responsive", responsive::run),
+    ("checks", checks::run),
+    ("busywait", busywait::run),
+];
+
+/// Runs one experiment and prints its report; files are written where asked for.
+///
+/// # Errors
+/// When it cannot be run, or a file cannot be written.
+pub(crate) fn run_one(name: &'static str, args: &RunArgs) -> Result<()> {
+    let chosen: Vec<Named> = EXPERIMENTS
+        .into_iter()
+        .filter(|(known, _)| *known == name)
+        .collect();
+    run(&chosen, args, args.json.clone(), args.html.clone())
+}
+
+/// Runs all experiments, prints their report and writes it to files.
+///
+/// # Errors
+/// As [`run_one`].
+pub(crate) fn run_all(args: &RunArgs) -> Result<()> {
+    let json = args
+        .json
+        .clone()
+        .unwrap_or_else(|| "lab-report.json".into());
+    let html = args
+        .html
+        .clone()
+        .unwrap_or_else(|| "lab-report.html".into());
+    run(&EXPERIMENTS, args, Some(json), Some(html))
+}
+
+fn run(
+    chosen: &[Named],
+    args: &RunArgs,
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+) -> Result<()> {
+    process::end_all_on_signal()?;
+    let lab = Lab::open(args)?;
+    let mut experiments = Vec::new();
+    for (_, experiment) in chosen {
+        experiments.push(experiment(&lab)?);
+    }
+    let title = match chosen {
+        [(name, _)] => format!("Evenkeel lab: {name}"),
+        _ => "Evenkeel lab".to_owned(),
+    };
+    let report = Report {
+        title,
+        machine: Machine::detect(),
+        experiments,
+    };
+    lab.done();
+    report.print();
+    if let Some(path) = json {
+        written(&path, report.write_json(&path))?;
+    }
+    if let Some(path) = html {
+        written(&path, report.write_html(&path))?;
+    }
+    Ok(())
+}
+
+fn written(path: &Path, result: std::io::Result<()>) -> Result<()> {
+    result.map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })?;
+    eprintln!("written: {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! `responsive`: an echo probe beside tasks that hog the workers.
+
+use std::time::Duration;
+
+use super::grid::{Beside, Grid, Probe};
+use super::lab::Lab;
+use crate::error::Result;
+use crate::peers::Peer;
+use crate::report::Experiment;
+use crate::serve::HogPoll;
+
+const PROBE: Probe = Probe {
+    experiment: "responsive",
+    rate: 1_000,
+    connections: 1,
+    brief: Duration::from_millis(800),
+    with_stats: false,
+};
+
+pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
+    let mut peers = lab.lineup.present.clone();
+    peers.push(Peer::OsThread);
+    let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
+    let mut plots = vec![grid.bars()];
+    plots.extend(grid.curves());
+    Ok(Experiment {
+        name: PROBE.experiment.to_owned(),
+        claim: "No task can keep an echo from its answer: beside tasks that compute for 100 us, \
+                for 10 ms or for ever, latency stays near what the kernel gives a thread of its \
+                own."
+            .to_owned(),
+        how: format!(
+            "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
+             request was due, and a request without an answer counts with the time waited so far. \
+             The column `{}` has no runtime: one thread that echoes beside as many spinning \
+             threads as there are hogs. {}",
+            Peer::OsThread.name(),
+            lab.conditions()
+        ),
+        tables: grid.tables(),
+        plots,
+        notes: lab.lineup.missing.clone(),
+        raw: grid.raw(),
+    })
+}
+
+fn rows(workers: usize) -> Vec<Beside> {
+    let hogs = 2 * workers;
+    let row = |name: String, hogs, poll| Beside { name, hogs, poll };
+    vec![
+        row("nothing".to_owned(), 0, HogPoll::Micros(100)),
+        row(
+            format!("{hogs} tasks, each poll 100 us, yielding"),
+            hogs,
+            HogPoll::Micros(100),
+        ),
+        row(
+            format!("{hogs} tasks, each poll 10 ms, yielding"),
+            hogs,
+            HogPoll::Micros(10_000),
+        ),
+        row(
+            format!("{workers} tasks that never yield"),
+            workers,
+            HogPoll::Never,
+        ),
+    ]
+}

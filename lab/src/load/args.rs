@@ -1,0 +1,197 @@
+//! The flags of `load`, and where each generator is started.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::cpus::CpuList;
+use super::{echo, http, pair, stream};
+use crate::error::{Error, Result};
+use crate::sys;
+
+/// Loads a server, from a process of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    #[command(subcommand)]
+    generator: Generator,
+    /// Keep this process on these processors, as in `0,2-3` [default: any].
+    // An id of its own: the experiments have flags of the same names, and a global one reaches them.
+    #[arg(long, id = "load-pin", value_name = "LIST", global = true)]
+    pin: Option<CpuList>,
+    /// Print the result as one line of JSON.
+    #[arg(long, id = "load-json", global = true)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Generator {
+    /// Open-loop probe of a TCP echo: latency counts from when a request was due, not from when it
+    /// was sent.
+    Echo(EchoArgs),
+    /// Many connections that each write at a steady rate.
+    Stream(StreamArgs),
+    /// Closed-loop HTTP: so many requests, so many at once, over short or kept-alive connections.
+    Http(HttpArgs),
+    /// The far end of a request/response pair: answers every 64 bytes with 256.
+    Respond(RespondArgs),
+    /// The near end of a request/response pair, in a closed loop.
+    Request(RequestArgs),
+}
+
+/// Flags of `load echo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EchoArgs {
+    /// The echo server.
+    pub(crate) target: SocketAddr,
+    /// Requests per second, over all connections.
+    #[arg(long, value_name = "HZ", default_value_t = 1_000, value_parser = at_most(100_000))]
+    pub(crate) rate: u32,
+    /// Connections, which take turns.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(10_000))]
+    pub(crate) connections: u32,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+    /// Seconds to wait for answers after the last request.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub(crate) drain: Duration,
+}
+
+/// Flags of `load stream`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StreamArgs {
+    /// The sink.
+    pub(crate) target: SocketAddr,
+    /// Connections, whose writes are spread evenly over time.
+    #[arg(long, value_name = "N", default_value_t = 700, value_parser = at_most(15_000))]
+    pub(crate) connections: u32,
+    /// Megabits per second of each connection.
+    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = positive)]
+    pub(crate) mbit: f64,
+    /// Writes per second of each connection.
+    #[arg(long, value_name = "W", default_value_t = 10.0, value_parser = positive)]
+    #[arg(conflicts_with = "segment")]
+    pub(crate) writes_per_s: f64,
+    /// Bytes of each write, in place of --writes-per-s: the rate then says how many there are.
+    #[arg(long, value_name = "BYTES", value_parser = at_most(1_048_576))]
+    pub(crate) segment: Option<u32>,
+    /// Seconds to go on for.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+}
+
+/// Flags of `load http`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HttpArgs {
+    /// The HTTP server.
+    pub(crate) target: SocketAddr,
+    /// The path that is asked for.
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
+    /// Requests at once.
+    #[arg(long, value_name = "C", default_value_t = 60, value_parser = at_most(10_000))]
+    pub(crate) concurrency: u32,
+    /// Requests in all.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) requests: u64,
+    /// Many requests per connection, in place of one.
+    #[arg(long)]
+    pub(crate) keep_alive: bool,
+    /// Give up when nothing has happened for so many seconds.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) patience: Duration,
+}
+
+/// Flags of `load respond`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RespondArgs {
+    /// Where to listen; port 0 finds one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+}
+
+/// Flags of `load request`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    /// A responder, or a proxy in front of one.
+    pub(crate) target: SocketAddr,
+    /// Connections, each with one request on its way.
+    #[arg(long, value_name = "C", default_value_t = 20, value_parser = at_most(200))]
+    pub(crate) connections: u32,
+    /// Seconds to go on for.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+}
+
+/// Runs a generator to its end and prints what it found.
+///
+/// # Errors
+/// When a flag does not fit, or the server cannot be reached.
+pub(crate) fn run(args: &LoadArgs) -> Result<()> {
+    if let Some(cpus) = &args.pin {
+        sys::pin(&cpus.0).map_err(Error::system("cannot pin to the processors of --pin"))?;
+    }
+    sys::raise_descriptor_limit().map_err(Error::system("cannot raise the descriptor limit"))?;
+    match &args.generator {
+        Generator::Echo(echo_args) => print(args.json, &echo::run(echo_args)?),
+        Generator::Stream(stream_args) => print(args.json, &stream::run(stream_args)?),
+        Generator::Http(http_args) => print(args.json, &http::run(http_args)?),
+        Generator::Respond(respond_args) => pair::respond(respond_args),
+        Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),
+    }
+}
+
+/// As one line for a program, or as lines for a person.
+fn print(json: bool, summary: &impl Serialize) -> Result<()> {
+    let text = if json {
+        serde_json::to_string(summary)
+    } else {
+        serde_json::to_string_pretty(summary)
+    };
+    let text = text.map_err(|error| Error::Unreadable {
+        program: "this load generator".to_owned(),
+        reason: error.to_string(),
+    })?;
+    println!("{text}");
+    Ok(())
+}
+
+/// Seconds with a fraction, at most a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    const DAY_S: f64 = 86_400.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=DAY_S).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        Ok(_) => Err("not between 0 and 86400 seconds".to_owned()),
+        Err(_) => Err("not a number of seconds, as in `2.5`".to_owned()),
+    }
+}
+
+/// A count from 1 to `limit`.
+fn at_most(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=limit.into())
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("not a number above 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_a_fraction_and_a_limit() {
+        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2_500)));
+        assert!(seconds("-1").is_err());
+        assert!(seconds("1e9").is_err());
+        assert!(seconds("NaN").is_err());
+        assert!(seconds("soon").is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! `evenkeel-lab load`: the load generators, each a process of its own with one plain thread and a
+//! readiness queue, none of it a runtime under test.
+//!
+//! - [`pace`]: when each request is due, whatever the server does (open loop)
+//! - [`latency`]: the histogram, and its summary
+//! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
+//!   so far
+//! - [`cpus`]: the `--pin` lists
+//! - [`echo`], [`stream`], [`http`], [`pair`]: the generators
+
+mod args;
+mod cpus;
+mod echo;
+mod http;
+mod latency;
+mod ledger;
+mod pace;
+mod pair;
+mod stream;
+
+pub(crate) use args::{LoadArgs, run};
+pub(crate) use cpus::CpuList;
+pub(crate) use echo::EchoSummary;
+pub(crate) use http::HttpSummary;
+pub(crate) use latency::LatencySummary;
+pub(crate) use stream::StreamSummary;

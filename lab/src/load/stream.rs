@@ -1,0 +1,184 @@
+//! Many senders at a steady rate each, in an open loop.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use serde::{Deserialize, Serialize};
+
+use super::args::StreamArgs;
+use super::echo::connect;
+use super::pace::Pace;
+use crate::error::{Error, Result};
+use crate::sys;
+
+/// What the senders did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct StreamSummary {
+    /// Writes that were due, and their bytes.
+    pub(crate) writes: u64,
+    pub(crate) bytes_due: u64,
+    /// Bytes that the sockets took; less than were due means that the server did not keep up.
+    pub(crate) bytes_sent: u64,
+    /// Writes that found their connection's earlier bytes still waiting.
+    pub(crate) writes_behind: u64,
+    pub(crate) connections_lost: u64,
+    /// How long it took.
+    pub(crate) seconds: f64,
+}
+
+struct Sender {
+    stream: TcpStream,
+    /// Bytes that are due and were not taken yet.
+    owed: u64,
+    lost: bool,
+}
+
+/// How the rate of a connection is cut into writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cut {
+    bytes: u64,
+    writes_per_s: f64,
+}
+
+pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
+    let cut = cut(args.mbit, args.writes_per_s, args.segment);
+    let pace = Pace::new(cut.writes_per_s * f64::from(args.connections), args.seconds);
+    let mut senders = (0..args.connections)
+        .map(|_| {
+            Ok(Sender {
+                stream: connect(args.target)?,
+                owed: 0,
+                lost: false,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    send(&mut senders, cut.bytes, pace, args.seconds)
+        .map_err(Error::system("the senders' timer failed"))
+}
+
+/// The size and the rate of one connection's writes.
+fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> Cut {
+    let bytes_per_s = mbit * 1e6 / 8.0;
+    match segment {
+        Some(bytes) => Cut {
+            bytes: bytes.into(),
+            writes_per_s: bytes_per_s / f64::from(bytes),
+        },
+        None => Cut {
+            bytes: (bytes_per_s / writes_per_s).round().max(1.0) as u64,
+            writes_per_s,
+        },
+    }
+}
+
+/// Write `i` belongs to sender `i mod senders`, so that the senders are evenly spread over time.
+fn send(
+    senders: &mut [Sender],
+    bytes: u64,
+    pace: Pace,
+    length: Duration,
+) -> io::Result<StreamSummary> {
+    let mut timer = BlockingTimer::new(pace.tick())?;
+    let mut summary = StreamSummary::default();
+    let start = Instant::now();
+    while start.elapsed() < length && senders.iter().any(|sender| !sender.lost) {
+        let due = pace.due_by(start.elapsed());
+        while summary.writes < due {
+            let index = (summary.writes % senders.len() as u64) as usize;
+            let sender = &mut senders[index];
+            summary.writes += 1;
+            summary.writes_behind += u64::from(sender.owed > 0);
+            summary.bytes_due += bytes;
+            sender.owed += bytes;
+            summary.bytes_sent += sender.write();
+        }
+        // What a full socket refused earlier gets another chance at each tick.
+        for sender in senders.iter_mut().filter(|sender| sender.owed > 0) {
+            summary.bytes_sent += sender.write();
+        }
+        timer.wait()?;
+    }
+    summary.connections_lost = senders.iter().filter(|sender| sender.lost).count() as u64;
+    summary.seconds = start.elapsed().as_secs_f64();
+    Ok(summary)
+}
+
+impl Sender {
+    /// Writes what is owed as far as the socket takes it; says how much it took.
+    fn write(&mut self) -> u64 {
+        static ZEROES: [u8; 64 * 1024] = [0; 64 * 1024];
+        let mut taken = 0;
+        while self.owed > 0 && !self.lost {
+            let len = usize::try_from(self.owed)
+                .unwrap_or(usize::MAX)
+                .min(ZEROES.len());
+            match self.stream.write(&ZEROES[..len]) {
+                Ok(len) => {
+                    self.owed -= len as u64;
+                    taken += len as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.lost = true,
+            }
+        }
+        taken
+    }
+}
+
+/// A periodic timer that is waited for alone.
+struct BlockingTimer {
+    poll: mio::Poll,
+    events: mio::Events,
+    timer: std::fs::File,
+}
+
+impl BlockingTimer {
+    fn new(period: Duration) -> io::Result<Self> {
+        use std::os::fd::AsRawFd;
+        let timer = sys::periodic_timer(period)?;
+        let poll = mio::Poll::new()?;
+        let mut source = mio::unix::SourceFd(&timer.as_raw_fd());
+        poll.registry()
+            .register(&mut source, mio::Token(0), mio::Interest::READABLE)?;
+        Ok(BlockingTimer {
+            poll,
+            events: mio::Events::with_capacity(1),
+            timer,
+        })
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, None) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        let mut fired = [0; 8];
+        match self.timer.read(&mut fired) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_cut_by_writes_or_by_segment() {
+        assert_eq!(
+            cut(1.0, 10.0, None),
+            Cut {
+                bytes: 12_500,
+                writes_per_s: 10.0
+            }
+        );
+        let segments = cut(1.46 * 8.0 / 10.0, 0.0, Some(1_460));
+        assert_eq!(segments.bytes, 1_460);
+        assert!((segments.writes_per_s - 100.0).abs() < 1e-9);
+        // A rate below a byte per write still writes.
+        assert_eq!(cut(0.000_001, 10.0, None).bytes, 1);
+    }
+}

@@ -1,0 +1,318 @@
+//! Who is measured, and how each is started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+use crate::serve::{BusyWait, HogPoll};
+
+/// The peers that `--peers` can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PeerName {
+    Tokio,
+    Go,
+    Erlang,
+}
+
+/// Whoever can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    Evenkeel,
+    Tokio,
+    Go,
+    Erlang,
+    /// No runtime: what the kernel's scheduler alone makes of it.
+    OsThread,
+}
+
+impl Peer {
+    /// The name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Peer::Evenkeel => "evenkeel",
+            Peer::Tokio => "tokio",
+            Peer::Go => "go",
+            Peer::Erlang => "erlang",
+            Peer::OsThread => "OS thread",
+        }
+    }
+
+    /// Whether its server answers `GET /stats`.
+    pub(crate) fn has_stats(self) -> bool {
+        matches!(self, Peer::Evenkeel | Peer::Tokio)
+    }
+}
+
+/// A server that an experiment wants.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerSpec {
+    /// Services by their flag without dashes, each on a port of its own choosing.
+    pub(crate) services: Vec<&'static str>,
+    /// Where the proxy, if asked for, leads.
+    pub(crate) proxy_target: Option<std::net::SocketAddr>,
+    pub(crate) workers: usize,
+    pub(crate) hogs: usize,
+    pub(crate) hog_poll: Option<HogPoll>,
+    pub(crate) busy_wait: Option<BusyWait>,
+    pub(crate) io_check_us: Option<u64>,
+}
+
+/// Who takes part in a run.
+pub(crate) struct Lineup {
+    /// Evenkeel first, if this build has it.
+    pub(crate) present: Vec<Peer>,
+    /// One clear line for each who was asked for and cannot take part.
+    pub(crate) missing: Vec<String>,
+    lab: PathBuf,
+    built: PathBuf,
+}
+
+impl Lineup {
+    /// Builds the peers that were asked for and can be built.
+    ///
+    /// # Errors
+    /// When nobody is left.
+    pub(crate) fn muster(asked: &[PeerName]) -> Result<Self> {
+        let lab = std::env::current_exe().map_err(Error::system("cannot find this program"))?;
+        let built = built_directory(&lab);
+        std::fs::create_dir_all(&built).map_err(|source| Error::Write {
+            path: built.clone(),
+            source,
+        })?;
+        let mut lineup = Lineup {
+            present: Vec::new(),
+            missing: Vec::new(),
+            lab,
+            built,
+        };
+        if cfg!(feature = "evenkeel-runtime") {
+            lineup.present.push(Peer::Evenkeel);
+        } else {
+            let advice = "evenkeel: left out, this build has none (--features evenkeel-runtime)";
+            lineup.missing.push(advice.to_owned());
+        }
+        if asked.contains(&PeerName::Tokio) {
+            lineup.present.push(Peer::Tokio);
+        }
+        if asked.contains(&PeerName::Go) {
+            let built = build_go(&lineup.built);
+            lineup.enlist(Peer::Go, built);
+        }
+        if asked.contains(&PeerName::Erlang) {
+            let built = build_erlang(&lineup.built);
+            lineup.enlist(Peer::Erlang, built);
+        }
+        if lineup.present.is_empty() {
+            Err(Error::NoPeers)
+        } else {
+            Ok(lineup)
+        }
+    }
+
+    fn enlist(&mut self, peer: Peer, built: Result<(), String>) {
+        match built {
+            Ok(()) => self.present.push(peer),
+            Err(reason) => self
+                .missing
+                .push(format!("{}: left out, {reason}", peer.name())),
+        }
+    }
+
+    /// The lab itself, for its load generators.
+    pub(crate) fn lab(&self) -> Command {
+        Command::new(&self.lab)
+    }
+
+    /// The command that starts `peer` as `spec` wants it.
+    pub(crate) fn server(&self, peer: Peer, spec: &ServerSpec) -> Command {
+        let mut command = match peer {
+            Peer::Evenkeel => self.serve("evenkeel"),
+            Peer::Tokio => self.serve("tokio"),
+            Peer::OsThread => self.serve("os-thread"),
+            Peer::Go => Command::new(self.built.join("go-peer")),
+            Peer::Erlang => self.erlang(spec),
+        };
+        if peer != Peer::Erlang {
+            command.args(["--workers", &spec.workers.to_string()]);
+        }
+        // Go has no busy wait to set, and Erlang's is the virtual machine's own flag.
+        if peer.has_stats()
+            && let Some(level) = spec.busy_wait
+        {
+            command.args(["--busy-wait", level.word()]);
+        }
+        if peer == Peer::Evenkeel
+            && let Some(us) = spec.io_check_us
+        {
+            command.args(["--io-check-us", &us.to_string()]);
+        }
+        for service in &spec.services {
+            command.args([&format!("--{service}"), "127.0.0.1:0"]);
+        }
+        if let Some(target) = spec.proxy_target {
+            command.args(["--proxy", &format!("127.0.0.1:0={target}")]);
+        }
+        if spec.hogs > 0 {
+            let poll = spec.hog_poll.unwrap_or(HogPoll::Micros(100));
+            command.args([
+                "--hogs",
+                &spec.hogs.to_string(),
+                "--hog-poll-us",
+                &poll.to_string(),
+            ]);
+        }
+        command.arg("--exit-with-parent");
+        command
+    }
+
+    fn serve(&self, runtime: &str) -> Command {
+        let mut command = self.lab();
+        command.args(["serve", runtime]);
+        command
+    }
+
+    fn erlang(&self, spec: &ServerSpec) -> Command {
+        let schedulers = format!("{0}:{0}", spec.workers);
+        let mut command = Command::new("erl");
+        command.args(["-noshell", "+S", &schedulers]);
+        if let Some(level) = spec.busy_wait {
+            command.args(["+sbwt", level.word()]);
+        }
+        command
+            .arg("-pa")
+            .arg(&self.built)
+            .args(["-run", "lab_peer", "main"]);
+        command
+    }
+}
+
+/// `target/lab-peers`, beside the profile's directory that the lab runs from.
+fn built_directory(lab: &Path) -> PathBuf {
+    let profile = lab.ancestors().skip(1).find(|directory| {
+        directory
+            .file_name()
+            .is_some_and(|name| name == "debug" || name == "release")
+    });
+    let target = profile.and_then(Path::parent).map(Path::to_owned);
+    target.unwrap_or_else(std::env::temp_dir).join("lab-peers")
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
+}
+
+fn build_go(into: &Path) -> Result<(), String> {
+    let mut command = Command::new("go");
+    command
+        .arg("build")
+        .arg("-o")
+        .arg(into.join("go-peer"))
+        .arg(".");
+    // The toolchain that is installed, never one from the network.
+    command
+        .env("GOTOOLCHAIN", "local")
+        .env("GOFLAGS", "-mod=readonly");
+    build(command.current_dir(sources().join("go")), "Go")
+}
+
+fn build_erlang(into: &Path) -> Result<(), String> {
+    let mut command = Command::new("erlc");
+    command.arg("-o").arg(into).arg("lab_peer.erl");
+    build(command.current_dir(sources().join("erlang")), "Erlang/OTP")
+}
+
+/// Runs a compiler; the reason why there is no result is a clause for one line.
+fn build(command: &mut Command, language: &str) -> Result<(), String> {
+    let directory = command
+        .get_current_dir()
+        .map(Path::to_owned)
+        .unwrap_or_default();
+    if !directory.is_dir() {
+        return Err(format!("its program is not at {}", directory.display()));
+    }
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let words = [output.stdout, output.stderr].concat();
+            let words = String::from_utf8_lossy(&words);
+            let last = words
+                .lines()
+                .rfind(|line| !line.trim().is_empty())
+                .unwrap_or_default();
+            Err(format!("its program does not compile: {}", last.trim()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
+            "{language} is not installed (lab/setup.sh installs it)"
+        )),
+        Err(error) => Err(format!("its compiler does not start: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(peer: Peer, spec: &ServerSpec) -> String {
+        let lineup = Lineup {
+            present: Vec::new(),
+            missing: Vec::new(),
+            lab: "lab".into(),
+            built: "built".into(),
+        };
+        format!("{:?}", lineup.server(peer, spec)).replace('"', "")
+    }
+
+    #[test]
+    fn every_peer_is_asked_for_the_same_in_its_own_words() {
+        let spec = ServerSpec {
+            services: vec!["echo", "sink"],
+            workers: 2,
+            hogs: 4,
+            hog_poll: Some(HogPoll::Never),
+            busy_wait: Some(BusyWait::VeryLong),
+            io_check_us: Some(50),
+            ..ServerSpec::default()
+        };
+        let services =
+            "--echo 127.0.0.1:0 --sink 127.0.0.1:0 --hogs 4 --hog-poll-us never --exit-with-parent";
+        assert_eq!(
+            words(Peer::Evenkeel, &spec),
+            format!(
+                "lab serve evenkeel --workers 2 --busy-wait very_long --io-check-us 50 {services}"
+            )
+        );
+        assert_eq!(
+            words(Peer::Tokio, &spec),
+            format!("lab serve tokio --workers 2 --busy-wait very_long {services}")
+        );
+        assert_eq!(
+            words(Peer::Go, &spec),
+            format!("built/go-peer --workers 2 {services}")
+        );
+        assert_eq!(
+            words(Peer::Erlang, &spec),
+            format!("erl -noshell +S 2:2 +sbwt very_long -pa built -run lab_peer main {services}")
+        );
+    }
+
+    #[test]
+    fn peers_are_built_beside_the_profile() {
+        for lab in [
+            "/w/target/release/evenkeel-lab",
+            "/w/target/debug/deps/evenkeel_lab-0123",
+        ] {
+            assert_eq!(
+                built_directory(Path::new(lab)),
+                Path::new("/w/target/lab-peers")
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_language_is_one_clear_line() {
+        let mut command = Command::new("no-such-compiler");
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let reason = build(&mut command, "Cobol").expect_err("there is none");
+        assert_eq!(reason, "Cobol is not installed (lab/setup.sh installs it)");
+    }
+}

@@ -1,0 +1,384 @@
+//! The processes of a run: started tied to the lab, ended with it, however it ends.
+//!
+//! Three things see to it that an interrupted run leaves nothing behind. A handle ends its process,
+//! and all that the process started, when it is dropped. Ctrl-c and SIGTERM end all that are
+//! registered, remove the lab's temporary directories, and then the lab. And the kernel kills each
+//! of them when the lab's main thread is gone, for which reason only the main thread starts
+//! processes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::sys;
+
+/// What has to go when the lab goes.
+struct Belongings {
+    groups: BTreeSet<u32>,
+    directories: BTreeSet<PathBuf>,
+}
+
+static BELONGINGS: Mutex<Belongings> = Mutex::new(Belongings {
+    groups: BTreeSet::new(),
+    directories: BTreeSet::new(),
+});
+
+fn belongings() -> MutexGuard<'static, Belongings> {
+    // Every change is one insertion or removal: there is no half-made state to fear.
+    BELONGINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on ctrl-c and SIGTERM end the lab's processes, remove its temporary directories, and
+/// end the lab.
+pub(crate) fn end_all_on_signal() -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(Error::system("cannot install a signal handler"))?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // The lock is kept to the end, so that no process is reaped, and its number reused,
+            // meanwhile.
+            let belongings = belongings();
+            for &group in &belongings.groups {
+                // An error says that it has already ended.
+                let _ = sys::kill_group(group, signal_hook::consts::SIGKILL);
+            }
+            for directory in &belongings.directories {
+                let _ = std::fs::remove_dir_all(directory);
+            }
+            eprintln!("\nevenkeel-lab: interrupted; nothing is left running");
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// A process that ends when this is dropped, with all that it started.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    /// Reaped: its number may be another's by now.
+    reaped: bool,
+}
+
+impl Process {
+    /// Starts `command` on `cpus` (any, when there are none).
+    pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
+        sys::tie_to_parent(command, cpus);
+        // Held over the start, so that an interruption finds either no process or a registered one.
+        let mut belongings = belongings();
+        let child = command.spawn().map_err(|source| Error::Start {
+            program: name.to_owned(),
+            source,
+        })?;
+        belongings.groups.insert(child.id());
+        Ok(Process {
+            name: name.to_owned(),
+            child,
+            reaped: false,
+        })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for it to end by itself and gives what it wrote to standard output, read as JSON.
+    pub(crate) fn result<T: DeserializeOwned>(mut self) -> Result<T> {
+        let output = self.output()?;
+        serde_json::from_str(output.trim()).map_err(|error| Error::Unreadable {
+            program: self.name.clone(),
+            reason: format!("{error} in `{}`", excerpt(&output)),
+        })
+    }
+
+    /// Waits for it to end by itself and gives what it wrote to standard output.
+    ///
+    /// # Errors
+    /// When it failed; the error holds the end of what it wrote.
+    pub(crate) fn output(&mut self) -> Result<String> {
+        let mut output = String::new();
+        if let Some(stdout) = &mut self.child.stdout {
+            stdout
+                .read_to_string(&mut output)
+                .map_err(Error::system("cannot read what a process wrote"))?;
+        }
+        let status = self
+            .finish()
+            .map_err(Error::system("cannot wait for a process"))?;
+        if status.success() {
+            return Ok(output);
+        }
+        let program = self.name.clone();
+        Err(Error::Failed {
+            program,
+            status: status.to_string(),
+            output: excerpt(&output).to_owned(),
+        })
+    }
+
+    /// Waits for it to end by itself, then ends what it left behind.
+    fn finish(&mut self) -> io::Result<ExitStatus> {
+        sys::wait_unreaped(self.child.id())?;
+        self.end()
+    }
+
+    /// Ends it and all that it started. Its number is given back last: until then nobody else can
+    /// have it.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        let group = self.child.id();
+        if !self.reaped {
+            // An error says that nothing is left to end.
+            let _ = sys::kill_group(group, signal_hook::consts::SIGKILL);
+            belongings().groups.remove(&group);
+            self.reaped = true;
+        }
+        self.child.wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It was killed: how it ended is of no interest.
+        let _ = self.end();
+    }
+}
+
+/// A temporary directory that goes when this is dropped, or when the lab is interrupted.
+pub(crate) struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    pub(crate) fn new(purpose: &str) -> Result<Self> {
+        let name = format!("evenkeel-lab-{purpose}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut belongings = belongings();
+        std::fs::create_dir(&path).map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        belongings.directories.insert(path.clone());
+        Ok(TemporaryDirectory(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system's own sweep of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+        belongings().directories.remove(&self.0);
+    }
+}
+
+/// A server that has said `ready`.
+pub(crate) struct Server {
+    process: Process,
+    addresses: HashMap<String, SocketAddr>,
+    /// Its end is the server's sign to go, should all else fail.
+    _stdin: Option<ChildStdin>,
+}
+
+/// What a server's process has used since its start.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) at: Option<Instant>,
+    pub(crate) cpu: Duration,
+    /// Times that a thread went to sleep, and times that one was put aside for another.
+    pub(crate) switches_voluntary: u64,
+    pub(crate) switches_forced: u64,
+}
+
+impl Server {
+    /// Starts `command` and waits until it listens.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends, or does not become ready in time.
+    pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::start(name, command, cpus)?;
+        let stdin = process.child.stdin.take();
+        let lines = lines(&mut process.child);
+        let mut addresses = HashMap::new();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) if line.trim() == "ready" => break,
+                Ok(line) => {
+                    if let Some((service, address)) = line.trim().split_once(' ')
+                        && let Ok(address) = address.parse()
+                    {
+                        addresses.insert(service.to_owned(), address);
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return Err(Error::NotReady {
+                        program: name.to_owned(),
+                        seconds: PATIENCE.as_secs(),
+                    });
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let status = process.finish().map(|status| status.to_string());
+                    return Err(Error::EndedEarly {
+                        program: name.to_owned(),
+                        status: status.unwrap_or_else(|error| error.to_string()),
+                    });
+                }
+            }
+        }
+        Ok(Server {
+            process,
+            addresses,
+            _stdin: stdin,
+        })
+    }
+
+    /// Where it serves `service`.
+    pub(crate) fn address(&self, service: &'static str) -> Result<SocketAddr> {
+        let program = || self.process.name.clone();
+        let address = self.addresses.get(service).copied();
+        address.ok_or_else(|| Error::NoAddress {
+            program: program(),
+            service,
+        })
+    }
+
+    /// What it has used so far; zero for what the system does not say.
+    pub(crate) fn usage(&self) -> Usage {
+        let pid = self.process.id();
+        let (switches_voluntary, switches_forced) = context_switches(pid);
+        Usage {
+            at: Some(Instant::now()),
+            cpu: sys::process_cpu_time(pid).unwrap_or_default(),
+            switches_voluntary,
+            switches_forced,
+        }
+    }
+}
+
+impl Usage {
+    /// Processor time over wall time since `earlier`, where 1.0 is one whole core.
+    pub(crate) fn cores_since(&self, earlier: &Usage) -> f64 {
+        let wall = match (self.at, earlier.at) {
+            (Some(now), Some(then)) => now.saturating_duration_since(then),
+            _ => Duration::ZERO,
+        };
+        let cpu = self.cpu.saturating_sub(earlier.cpu);
+        cpu.as_secs_f64() / wall.as_secs_f64().max(f64::EPSILON)
+    }
+}
+
+/// The lines of a process's standard output; they are read to their end whether or not anyone wants
+/// them, so that the process never waits for a reader.
+fn lines(child: &mut Child) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(stdout) = child.stdout.take() {
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(io::Result::ok) {
+                // After `ready` nobody listens; what is left is read and dropped.
+                let _ = sender.send(line);
+            }
+        });
+    }
+    receiver
+}
+
+/// Voluntary and forced context switches of all threads that live.
+fn context_switches(pid: u32) -> (u64, u64) {
+    let mut switches = (0, 0);
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    for thread in threads {
+        // A thread that ends meanwhile takes its counts along.
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let count = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|count| count.trim().parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        switches.0 += count("voluntary_ctxt_switches:");
+        switches.1 += count("nonvoluntary_ctxt_switches:");
+    }
+    switches
+}
+
+/// The end of a process's words, which is where its complaint is.
+fn excerpt(output: &str) -> &str {
+    const LEN_MAX: usize = 500;
+    let output = output.trim();
+    let start = output.len().saturating_sub(LEN_MAX);
+    let start = (start..output.len())
+        .find(|&at| output.is_char_boundary(at))
+        .unwrap_or(0);
+    &output[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_the_end_and_cuts_no_character() {
+        assert_eq!(excerpt("  short\n"), "short");
+        let long = "é".repeat(400) + "!";
+        let cut = excerpt(&long);
+        assert!(cut.len() <= 500 && cut.ends_with("é!"), "{cut}");
+    }
+
+    #[test]
+    fn a_process_that_fails_says_so() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "echo the reason; exit 3"])
+            .stdout(Stdio::piped());
+        let error = Process::start("sh", &mut command, &[]).and_then(|mut p| p.output());
+        assert!(error.is_err_and(|e| e.to_string().contains("the reason")));
+    }
+
+    #[test]
+    fn a_dropped_process_takes_what_it_started_along() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "sleep 600 & echo $!; wait"])
+            .stdout(Stdio::piped());
+        let mut process = Process::start("sh", &mut command, &[]).expect("sh starts");
+        let child = lines(&mut process.child)
+            .recv()
+            .expect("sh says its child's number");
+        drop(process);
+        let gone = || match std::fs::read_to_string(format!("/proc/{child}/stat")) {
+            Err(_) => true,
+            // Ended, and waiting for init to notice.
+            Ok(stat) => stat.contains(") Z "),
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !gone() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(gone(), "process {child} is left");
+    }
+
+    #[test]
+    fn a_server_that_ends_before_it_is_ready_is_an_error() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo echo 127.0.0.1:1"]);
+        let error = Server::start("sh", &mut command, &[])
+            .err()
+            .expect("it is not ready");
+        assert!(matches!(error, Error::EndedEarly { .. }), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The API: one call that computes for long, beside whatever else the server does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use serde::Serialize;
+
+use super::http::{Answer, answer, connection, not_found};
+use super::platform::{Platform, accept_loop};
+use super::sink::SinkCounters;
+use super::work::compute;
+
+/// Microseconds of computing between two checkpoints.
+const STEP_US: u64 = 100;
+
+/// The answer of `GET /parse`.
+#[derive(Debug, Serialize)]
+struct Parsed {
+    /// How long the call took, from its first step to its last.
+    took_us: u64,
+    /// How long it would have taken with a core for itself.
+    work_us: u64,
+    /// What the sink saw meanwhile.
+    deliveries_per_s: f64,
+    /// Mean length of those deliveries; 0 when there was none.
+    bytes_per_delivery: f64,
+}
+
+pub(crate) async fn serve<P: Platform>(
+    listener: P::Listener,
+    observer: P::Observer,
+    api_us: u64,
+    counters: Arc<SinkCounters>,
+) {
+    accept_loop::<P, _>("api", listener, move |stream| {
+        let (observer, counters) = (observer.clone(), Arc::clone(&counters));
+        connection::<P, _>(stream, move |request| {
+            let (observer, counters) = (observer.clone(), Arc::clone(&counters));
+            async move { call::<P>(&request, &observer, api_us, &counters).await }
+        })
+    })
+    .await;
+}
+
+async fn call<P: Platform>(
+    request: &Request<Incoming>,
+    observer: &P::Observer,
+    api_us: u64,
+    counters: &SinkCounters,
+) -> Answer {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/parse") => json(&parse::<P>(api_us, counters).await),
+        (&Method::GET, "/stats") => json(&P::stats(observer)),
+        _ => not_found("GET /parse and GET /stats"),
+    }
+}
+
+async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
+    let start = Instant::now();
+    let (deliveries_before, bytes_before) = counters.read();
+    let mut left_us = api_us;
+    while left_us > 0 {
+        let step_us = left_us.min(STEP_US);
+        compute(step_us);
+        left_us -= step_us;
+        P::checkpoint().await;
+    }
+    let took = start.elapsed();
+    let (deliveries, bytes) = counters.read();
+    let deliveries = deliveries.saturating_sub(deliveries_before) as f64;
+    let bytes = bytes.saturating_sub(bytes_before) as f64;
+    Parsed {
+        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        work_us: api_us,
+        deliveries_per_s: deliveries / took.as_secs_f64().max(f64::EPSILON),
+        bytes_per_delivery: bytes / deliveries.max(1.0),
+    }
+}
+
+fn json(value: &impl Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(body) => answer(StatusCode::OK, "application/json", body),
+        Err(error) => answer(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain",
+            error.to_string(),
+        ),
+    }
+}

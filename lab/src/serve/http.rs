@@ -1,0 +1,63 @@
+//! The HTTP server: `GET /` answers 200 with a short body.
+
+use std::convert::Infallible;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::platform::{Platform, accept_loop};
+
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
+    accept_loop::<P, _>("http", listener, |stream| {
+        connection::<P, _>(stream, |request| async move {
+            match (request.method(), request.uri().path()) {
+                (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", "on an even keel\n"),
+                _ => not_found("GET /"),
+            }
+        })
+    })
+    .await;
+}
+
+/// Serves one connection, kept alive or closed as its client asks.
+pub(crate) async fn connection<P: Platform, F>(
+    stream: P::Stream,
+    handler: impl Fn(Request<Incoming>) -> F + Send,
+) where
+    F: Future<Output = Answer> + Send,
+{
+    let service = service_fn(|request| {
+        let answered = handler(request);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    // Without a timer: a load generator that stalls is not to be hung up on.
+    let served = http1::Builder::new()
+        .header_read_timeout(None)
+        .serve_connection(P::hyper_stream(stream), service)
+        .await;
+    // Load generators close as they like; what breaks a connection is theirs to count.
+    drop(served);
+}
+
+pub(crate) fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let content = hyper::header::HeaderValue::from_static(content);
+    response
+        .headers_mut()
+        .insert(hyper::header::CONTENT_TYPE, content);
+    response
+}
+
+pub(crate) fn not_found(known: &'static str) -> Answer {
+    answer(
+        StatusCode::NOT_FOUND,
+        "text/plain",
+        format!("not here; this server knows {known}\n"),
+    )
+}

@@ -1,0 +1,28 @@
+//! `evenkeel-lab serve`: the server side of every experiment, the same code on each runtime.
+//!
+//! - [`args`]: the flags
+//! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
+//! - [`services`]: start what was asked for, say `ready`
+//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`hogs`]: the services
+//! - [`work`]: computing for so many microseconds
+//! - [`stats`]: what a runtime says of itself, in one form for all
+//! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
+//! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
+
+mod api;
+mod args;
+mod echo;
+mod hogs;
+mod http;
+mod lifetime;
+mod os_thread;
+mod platform;
+mod proxy;
+mod services;
+mod sink;
+mod stats;
+mod work;
+
+pub(crate) use args::{BusyWait, HogPoll, ServeArgs};
+pub(crate) use services::run;
+pub(crate) use stats::RuntimeStats;

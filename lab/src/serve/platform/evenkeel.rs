@@ -1,0 +1,166 @@
+//! Evenkeel as a platform: with its defaults, but for what the flags ask.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::runtime::{Builder, Handle, Runtime};
+use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
+
+use super::{Platform, Settings, micros};
+use crate::error::{Error, Result};
+use crate::serve::args::BusyWait;
+use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
+
+/// The runtime of this project.
+pub(crate) struct Evenkeel {
+    runtime: Runtime,
+    started: Instant,
+}
+
+impl Platform for Evenkeel {
+    const NAME: &'static str = "evenkeel";
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+    type HyperStream = TcpStream;
+    type Observer = (Handle, Instant);
+
+    fn start(settings: Settings) -> Result<Self> {
+        let mut builder = Builder::new();
+        builder.workers(settings.workers);
+        if let Some(level) = settings.busy_wait {
+            builder.busy_wait(busy_wait(level));
+        }
+        if let Some(bound) = settings.io_check {
+            builder.io_check_bound(bound);
+        }
+        let runtime = builder.build();
+        let runtime = runtime.map_err(|error| Error::Runtime {
+            runtime: Self::NAME,
+            reason: error.to_string(),
+        })?;
+        Ok(Evenkeel {
+            runtime,
+            started: Instant::now(),
+        })
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn observer(&self) -> Self::Observer {
+        (self.runtime.handle().clone(), self.started)
+    }
+
+    fn stats((handle, started): &Self::Observer) -> RuntimeStats {
+        let wall_us = micros(started.elapsed());
+        let stats = handle.stats();
+        RuntimeStats {
+            runtime: Self::NAME.to_owned(),
+            wall_us,
+            workers: stats.workers.iter().map(worker).collect(),
+            tasks: Some(stats.tasks_waiting as u64),
+            checks: [
+                ("due", stats.checks.due),
+                ("idle", stats.checks.idle),
+                ("spin", stats.checks.spin),
+                ("monitor", stats.checks.monitor),
+            ]
+            .map(|(origin, counts)| (origin.to_owned(), checks(counts)))
+            .into(),
+            polls: Some(stats.classes.iter().map(|class| class.polls).sum()),
+            deliveries: Some(stats.readiness.deliveries),
+            waits: waits(&stats),
+        }
+    }
+
+    fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+        // Dropping the handle lets the task run on by itself.
+        drop(evenkeel::spawn(future));
+    }
+
+    async fn sleep(duration: Duration) {
+        evenkeel::time::sleep(duration).await;
+    }
+
+    async fn yield_now() {
+        evenkeel::task::yield_now().await;
+    }
+
+    async fn checkpoint() {
+        evenkeel::task::checkpoint().await;
+    }
+
+    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
+        listener.local_addr()
+    }
+
+    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        let (stream, _) = listener.accept().await?;
+        // As for the peer: the option alone is no reason to fail.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(address).await?;
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    /// The stream itself: it has hyper's traits.
+    fn hyper_stream(stream: TcpStream) -> TcpStream {
+        stream
+    }
+}
+
+fn busy_wait(level: BusyWait) -> evenkeel::BusyWait {
+    match level {
+        BusyWait::None => evenkeel::BusyWait::None,
+        BusyWait::VeryShort => evenkeel::BusyWait::VeryShort,
+        BusyWait::Short => evenkeel::BusyWait::Short,
+        BusyWait::Medium => evenkeel::BusyWait::Medium,
+        BusyWait::Long => evenkeel::BusyWait::Long,
+        BusyWait::VeryLong => evenkeel::BusyWait::VeryLong,
+        BusyWait::Adaptive => evenkeel::BusyWait::Adaptive,
+    }
+}
+
+fn worker(worker: &WorkerStats) -> WorkerTimes {
+    WorkerTimes {
+        run_us: micros(worker.run()),
+        check_us: Some(micros(worker.check)),
+        spin_us: Some(micros(worker.spin)),
+        park_us: Some(micros(worker.park)),
+        steal_us: Some(micros(worker.steal)),
+        parks: Some(worker.parks),
+    }
+}
+
+fn checks(counts: CheckCounts) -> Checks {
+    Checks {
+        total: counts.total(),
+        empty: counts.empty,
+    }
+}
+
+/// Ready-to-run delays of all classes; each class has the same buckets.
+fn waits(stats: &Stats) -> Vec<(f64, u64)> {
+    let mut sums: Vec<(f64, u64)> = Vec::new();
+    for class in &stats.classes {
+        for (index, (upper, count)) in class.waits.buckets().enumerate() {
+            match sums.get_mut(index) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((upper.as_secs_f64() * 1e6, count)),
+            }
+        }
+    }
+    sums
+}

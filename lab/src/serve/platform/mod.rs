@@ -1,0 +1,100 @@
+//! What the services ask of a runtime, and the runtimes that give it.
+//!
+//! The services are written once against [`Platform`]. Where the runtimes differ in more than a
+//! name, the difference is here and said in the documentation of the instance.
+
+#[cfg(feature = "evenkeel-runtime")]
+mod evenkeel;
+mod tokio;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::tokio::io::{AsyncRead, AsyncWrite};
+
+use super::args::BusyWait;
+use super::stats::RuntimeStats;
+use crate::error::Result;
+
+#[cfg(feature = "evenkeel-runtime")]
+pub(crate) use self::evenkeel::Evenkeel;
+pub(crate) use self::tokio::Tokio;
+
+/// How a runtime is to be built.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// Threads that run tasks.
+    pub(crate) workers: usize,
+    /// How long an idle worker spins; `None` is the runtime's own default.
+    pub(crate) busy_wait: Option<BusyWait>,
+    /// The bound between two I/O checks of a busy worker; `None` is the runtime's own default.
+    pub(crate) io_check: Option<Duration>,
+}
+
+/// A runtime under test: started once, shared by every service.
+pub(crate) trait Platform: Sized + Send + Sync + 'static {
+    /// The name on the command line and in reports.
+    const NAME: &'static str;
+    type Listener: Send + Sync + 'static;
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// A stream as hyper wants it.
+    type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
+    /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
+    type Observer: Clone + Send + Sync + 'static;
+
+    fn start(settings: Settings) -> Result<Self>;
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+    fn observer(&self) -> Self::Observer;
+    fn stats(observer: &Self::Observer) -> RuntimeStats;
+
+    fn spawn(future: impl Future<Output = ()> + Send + 'static);
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
+    /// Back to the end of the queue.
+    fn yield_now() -> impl Future<Output = ()> + Send;
+    /// A place where a computing task lets others run if they are due.
+    fn checkpoint() -> impl Future<Output = ()> + Send;
+
+    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+    /// The next connection, with `TCP_NODELAY` set.
+    fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// A connection to `address`, with `TCP_NODELAY` set.
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
+}
+
+/// Whole microseconds, as the accounts have them.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Accepts for ever and spawns `serve` for each connection.
+///
+/// Connections are limited by the descriptor limit of the process: when it is reached, accepting
+/// pauses until some connection ends.
+pub(crate) async fn accept_loop<P: Platform, F>(
+    service: &'static str,
+    listener: P::Listener,
+    serve: impl Fn(P::Stream) -> F + Send,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    /// Long enough not to spin on a full descriptor table, short enough not to be noticed when it
+    /// is not.
+    const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
+    let mut complained = false;
+    loop {
+        match P::accept(&listener).await {
+            Ok(stream) => P::spawn(serve(stream)),
+            Err(error) => {
+                if !complained {
+                    eprintln!("{service}: cannot accept a connection: {error} (said once)");
+                    complained = true;
+                }
+                P::sleep(PAUSE_AFTER_ERROR).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Tokio as a platform: its multi-threaded runtime with its defaults.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::{Platform, Settings, micros};
+use crate::error::{Error, Result};
+use crate::serve::args::BusyWait;
+use crate::serve::stats::{RuntimeStats, WorkerTimes};
+
+/// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
+/// warning.
+pub(crate) struct Tokio {
+    runtime: Runtime,
+    started: Instant,
+}
+
+impl Platform for Tokio {
+    const NAME: &'static str = "tokio";
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+    type HyperStream = TokioIo<TcpStream>;
+    type Observer = (Handle, Instant);
+
+    fn start(settings: Settings) -> Result<Self> {
+        if settings
+            .busy_wait
+            .is_some_and(|level| level != BusyWait::None)
+        {
+            eprintln!(
+                "warning: tokio has no busy wait; --busy-wait is ignored (its workers always park)"
+            );
+        }
+        if settings.io_check.is_some() {
+            eprintln!(
+                "warning: tokio checks I/O by a count of polls, not by time; --io-check-us is \
+                 ignored"
+            );
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(settings.workers)
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Runtime {
+                runtime: Self::NAME,
+                reason: source.to_string(),
+            })?;
+        Ok(Tokio {
+            runtime,
+            started: Instant::now(),
+        })
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn observer(&self) -> Self::Observer {
+        (self.runtime.handle().clone(), self.started)
+    }
+
+    /// What Tokio's stable metrics give: busy time and parks of each worker. Busy time is all that
+    /// is not parked.
+    fn stats((handle, started): &Self::Observer) -> RuntimeStats {
+        let metrics = handle.metrics();
+        let wall = started.elapsed();
+        let workers = (0..metrics.num_workers())
+            .map(|worker| {
+                let run = metrics.worker_total_busy_duration(worker);
+                WorkerTimes {
+                    run_us: micros(run),
+                    park_us: Some(micros(wall.saturating_sub(run))),
+                    parks: Some(metrics.worker_park_count(worker)),
+                    ..WorkerTimes::default()
+                }
+            })
+            .collect();
+        RuntimeStats {
+            runtime: Self::NAME.to_owned(),
+            wall_us: micros(wall),
+            tasks: Some(metrics.num_alive_tasks() as u64),
+            workers,
+            ..RuntimeStats::default()
+        }
+    }
+
+    fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(future);
+    }
+
+    async fn sleep(duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    async fn yield_now() {
+        tokio::task::yield_now().await;
+    }
+
+    /// Tokio's own `consume_budget` counts to 128 before it yields, which would be 12.8 ms of
+    /// computing here; what its documentation advises for computing is to yield.
+    async fn checkpoint() {
+        tokio::task::yield_now().await;
+    }
+
+    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
+        listener.local_addr()
+    }
+
+    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        let (stream, _) = listener.accept().await?;
+        // A peer that is gone already shows at the first read; the option alone is no reason to
+        // fail.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(address).await?;
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
+        TokioIo::new(stream)
+    }
+}

@@ -1,0 +1,206 @@
+//! What a runtime says of itself, in one form for all: the answer of `GET /stats` and of
+//! `--stats-every`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The accounts of a runtime since its start. What a runtime does not measure is absent, not zero.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RuntimeStats {
+    /// Its name.
+    pub(crate) runtime: String,
+    /// Time since its start.
+    pub(crate) wall_us: u64,
+    /// Where its workers spent that time.
+    pub(crate) workers: Vec<WorkerTimes>,
+    /// Tasks that live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tasks: Option<u64>,
+    /// Visits to the readiness queue by what brought the worker there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) checks: BTreeMap<String, Checks>,
+    /// Polls of futures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) polls: Option<u64>,
+    /// Wake-ups of readers with data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deliveries: Option<u64>,
+    /// How long tasks were ready before they were polled: the upper end of each bucket in
+    /// microseconds, and how many waits it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits: Vec<(f64, u64)>,
+}
+
+/// Where one worker spent its time, in microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerTimes {
+    /// Polling futures; for Tokio all that is not parked.
+    pub(crate) run_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) check_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) spin_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) park_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) steal_us: Option<u64>,
+    /// How often it parked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parks: Option<u64>,
+}
+
+/// I/O checks of one origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Checks {
+    /// All of them.
+    pub(crate) total: u64,
+    /// Those that found nothing ready.
+    pub(crate) empty: u64,
+}
+
+impl RuntimeStats {
+    /// What happened between `earlier` and this: the same accounts, for the time between the two.
+    pub(crate) fn since(&self, earlier: &RuntimeStats) -> RuntimeStats {
+        let less =
+            |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        let worker = |(now, then): (&WorkerTimes, &WorkerTimes)| WorkerTimes {
+            run_us: now.run_us.saturating_sub(then.run_us),
+            check_us: less(now.check_us, then.check_us),
+            spin_us: less(now.spin_us, then.spin_us),
+            park_us: less(now.park_us, then.park_us),
+            steal_us: less(now.steal_us, then.steal_us),
+            parks: less(now.parks, then.parks),
+        };
+        let checks = |(origin, now): (&String, &Checks)| {
+            let then = earlier.checks.get(origin).copied().unwrap_or_default();
+            let total = now.total.saturating_sub(then.total);
+            let empty = now.empty.saturating_sub(then.empty);
+            (origin.clone(), Checks { total, empty })
+        };
+        let waits = |(index, &(upper, now)): (usize, &(f64, u64))| {
+            (
+                upper,
+                now.saturating_sub(earlier.waits.get(index).map_or(0, |(_, then)| *then)),
+            )
+        };
+        RuntimeStats {
+            runtime: self.runtime.clone(),
+            wall_us: self.wall_us.saturating_sub(earlier.wall_us),
+            workers: self
+                .workers
+                .iter()
+                .zip(&earlier.workers)
+                .map(worker)
+                .collect(),
+            tasks: self.tasks,
+            checks: self.checks.iter().map(checks).collect(),
+            polls: less(self.polls, earlier.polls),
+            deliveries: less(self.deliveries, earlier.deliveries),
+            waits: self.waits.iter().enumerate().map(waits).collect(),
+        }
+    }
+
+    /// Useful run time of all workers over wall time, where 1.0 is one whole core.
+    pub(crate) fn utilisation_cores(&self) -> f64 {
+        self.workers.iter().map(|worker| worker.run_us).sum::<u64>() as f64
+            / self.wall_us.max(1) as f64
+    }
+
+    /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
+    /// microseconds. `None` where waits are not measured, or there were none.
+    pub(crate) fn wait_us(&self, share: f64) -> Option<f64> {
+        let total: u64 = self.waits.iter().map(|(_, count)| count).sum();
+        let rank = (share * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.waits.iter().find_map(|&(upper, count)| {
+            seen += count;
+            (seen >= rank).then_some(upper)
+        })
+    }
+
+    /// Time that all workers spun over wall time, in the same unit; `None` where spin is not
+    /// counted apart.
+    pub(crate) fn spin_cores(&self) -> Option<f64> {
+        let spun: Option<u64> = self.workers.iter().map(|worker| worker.spin_us).sum();
+        Some(spun? as f64 / self.wall_us.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(wall_us: u64, run_us: u64, spin_us: Option<u64>, due: u64) -> RuntimeStats {
+        let checks = [(
+            "due".to_owned(),
+            Checks {
+                total: due,
+                empty: due / 2,
+            },
+        )];
+        RuntimeStats {
+            wall_us,
+            workers: vec![WorkerTimes {
+                run_us,
+                spin_us,
+                ..WorkerTimes::default()
+            }],
+            checks: checks.into_iter().collect(),
+            ..RuntimeStats::default()
+        }
+    }
+
+    #[test]
+    fn a_difference_is_of_every_account() {
+        let between = stats(3_000, 900, Some(70), 40).since(&stats(1_000, 400, Some(20), 10));
+        assert_eq!(
+            between,
+            RuntimeStats {
+                wall_us: 2_000,
+                workers: vec![WorkerTimes {
+                    run_us: 500,
+                    spin_us: Some(50),
+                    ..WorkerTimes::default()
+                }],
+                checks: [(
+                    "due".to_owned(),
+                    Checks {
+                        total: 30,
+                        empty: 15
+                    }
+                )]
+                .into_iter()
+                .collect(),
+                ..RuntimeStats::default()
+            }
+        );
+        assert_eq!(between.utilisation_cores(), 0.25);
+        assert_eq!(between.spin_cores(), Some(0.025));
+    }
+
+    #[test]
+    fn waits_are_counted_between_two_readings() {
+        let waits = |counts: [u64; 3]| RuntimeStats {
+            waits: [1.0, 2.0, 4.0].into_iter().zip(counts).collect(),
+            ..RuntimeStats::default()
+        };
+        let between = waits([100, 99, 1]).since(&waits([100, 9, 0]));
+        assert_eq!(between.wait_us(0.5), Some(2.0));
+        assert_eq!(between.wait_us(0.99), Some(4.0));
+        assert_eq!(waits([0, 0, 0]).wait_us(0.5), None);
+        assert_eq!(RuntimeStats::default().wait_us(0.5), None);
+    }
+
+    #[test]
+    fn what_is_not_measured_stays_absent() {
+        let between = stats(3_000, 900, None, 0).since(&stats(1_000, 400, None, 0));
+        assert_eq!(between.spin_cores(), None);
+        let text = serde_json::to_string(&between).expect("plain data");
+        assert!(!text.contains("spin_us"), "{text}");
+        assert_eq!(
+            serde_json::from_str::<RuntimeStats>(&text).expect("what was written"),
+            between
+        );
+    }
+}

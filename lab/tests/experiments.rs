@@ -1,0 +1,135 @@
+//! The experiments from end to end, as short as they go: that they measure, report, and leave
+//! nothing behind. What they measure is not looked at.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{eventually, is_gone, lab};
+
+/// Who takes part when the only other peer is the one linked in.
+fn linked() -> Vec<&'static str> {
+    if cfg!(feature = "evenkeel-runtime") {
+        vec!["evenkeel", "tokio"]
+    } else {
+        vec!["tokio"]
+    }
+}
+
+fn report(name: &str) -> serde_json::Value {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+    let mut command = lab();
+    command.args([
+        name,
+        "--seconds",
+        "0.1",
+        "--rounds",
+        "1",
+        "--peers",
+        "tokio",
+        "--json",
+    ]);
+    let output = command.arg(&file).output().expect("the lab starts");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    let text = std::fs::read_to_string(&file).expect("the report is written");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn responsive_measures_every_cell() {
+    let report = report("responsive");
+    let cells = report["experiments"][0]["raw"]
+        .as_array()
+        .expect("raw figures");
+    // Four rows, and the lone thread beside the runtimes.
+    assert_eq!(cells.len(), 4 * (linked().len() + 1));
+    for cell in cells {
+        assert!(cell["error"].is_null(), "{cell}");
+        assert!(
+            cell["found"]["requests"].as_u64().is_some_and(|n| n > 0),
+            "{cell}"
+        );
+    }
+}
+
+#[test]
+fn busywait_measures_every_level() {
+    let report = report("busywait");
+    let samples = report["experiments"][0]["raw"]
+        .as_array()
+        .expect("raw figures");
+    let levels = if cfg!(feature = "evenkeel-runtime") {
+        7
+    } else {
+        0
+    };
+    assert_eq!(samples.len(), levels + 1);
+    for sample in samples {
+        assert!(sample["error"].is_null(), "{sample}");
+        assert!(
+            sample["cpu_cores"]
+                .as_f64()
+                .is_some_and(|cores| cores > 0.0),
+            "{sample}"
+        );
+        assert!(
+            sample["stats"]["wall_us"].as_u64().is_some_and(|us| us > 0),
+            "{sample}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_process_behind() {
+    for signal in ["TERM", "INT", "KILL"] {
+        let mut command = lab();
+        command.args(["responsive", "--seconds", "30", "--peers", "tokio"]);
+        let mut run = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let mut seen = BTreeSet::new();
+        eventually("a server and its load run", || {
+            seen = descendants(run.id());
+            seen.len() >= 2
+        });
+        // Between two measurements the lab may be starting the next pair.
+        std::thread::sleep(Duration::from_millis(50));
+        seen.extend(descendants(run.id()));
+        let sent = Command::new("kill")
+            .args(["-s", signal, &run.id().to_string()])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        assert!(!common::wait(&mut run).success(), "SIG{signal}");
+        for pid in seen {
+            eventually(&format!("SIG{signal} ends process {pid}"), || is_gone(pid));
+        }
+    }
+}
+
+/// The processes that `ancestor` has started, and those that these have.
+fn descendants(ancestor: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut ask = vec![ancestor];
+    while let Some(pid) = ask.pop() {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        for thread in threads {
+            let children = std::fs::read_to_string(thread.path().join("children"));
+            for child in children.unwrap_or_default().split_whitespace() {
+                let child = child.parse().expect("a number");
+                if found.insert(child) {
+                    ask.push(child);
+                }
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,202 @@
+//! The load generators against a server that is known to work. Nothing here asserts a time.
+
+mod common;
+
+use std::io::Read;
+use std::net::TcpListener;
+
+use common::{Server, load};
+
+const ANY: &str = "127.0.0.1:0";
+
+#[test]
+fn echo_answers_every_request() {
+    let server = Server::start("tokio", &["--echo", ANY]);
+    let target = server.address("echo").to_string();
+    let args = [
+        "echo",
+        &target,
+        "--rate",
+        "500",
+        "--connections",
+        "3",
+        "--seconds",
+        "0.4",
+    ];
+    let found = load(&[&args[..], &["--warmup", "0.1", "--drain", "20"]].concat());
+    assert_eq!(found["requests"], 200, "{found}");
+    assert_eq!(
+        (&found["unanswered"], &found["connections_lost"]),
+        (&0.into(), &0.into())
+    );
+    let latency = |name: &str| found["latency"][name].as_f64().expect("a number");
+    assert!(0.0 < latency("p50_us"), "{found}");
+    assert!(latency("p50_us") <= latency("p99_us") && latency("p99_us") <= latency("max_us"));
+}
+
+#[test]
+fn echo_counts_silence_as_unanswered() {
+    // Listens, accepts by the kernel's queue, and never answers.
+    let silent = TcpListener::bind(ANY).expect("a port is free");
+    let target = silent.local_addr().expect("bound").to_string();
+    let args = [
+        "echo",
+        &target,
+        "--rate",
+        "200",
+        "--seconds",
+        "0.2",
+        "--warmup",
+        "0",
+    ];
+    let found = load(&[&args[..], &["--drain", "0.1"]].concat());
+    assert_eq!(
+        (&found["requests"], &found["unanswered"]),
+        (&40.into(), &40.into()),
+        "{found}"
+    );
+    // The first request waited until the end: at least as long as the schedule and the drain.
+    assert!(
+        found["latency"]["max_us"]
+            .as_f64()
+            .is_some_and(|us| us >= 295_000.0),
+        "{found}"
+    );
+}
+
+#[test]
+fn echo_notices_a_connection_that_breaks() {
+    let rude = TcpListener::bind(ANY).expect("a port is free");
+    let target = rude.local_addr().expect("bound").to_string();
+    let hangs_up = std::thread::spawn(move || {
+        let (mut stream, _) = rude.accept().expect("a connection");
+        stream.read_exact(&mut [0; 16])
+    });
+    let found = load(&["echo", &target, "--seconds", "0.2", "--warmup", "0"]);
+    hangs_up.join().expect("no panic").expect("a request came");
+    assert_eq!(found["connections_lost"], 1, "{found}");
+    assert_eq!(found["requests"], found["unanswered"]);
+}
+
+#[test]
+fn stream_delivers_what_is_due() {
+    let server = Server::start("tokio", &["--sink", ANY]);
+    let target = server.address("sink").to_string();
+    let args = [
+        "stream",
+        &target,
+        "--connections",
+        "20",
+        "--mbit",
+        "0.8",
+        "--seconds",
+        "0.5",
+    ];
+    let found = load(&[&args[..], &["--writes-per-s", "50"]].concat());
+    // 0.8 Mbit/s in 50 writes a second are 2000 bytes a write.
+    let writes = found["writes"].as_u64().expect("a number");
+    assert!((1..=500).contains(&writes), "{found}");
+    assert_eq!(found["bytes_due"], writes * 2_000);
+    assert_eq!(found["bytes_sent"], found["bytes_due"]);
+    assert_eq!(found["connections_lost"], 0);
+}
+
+#[test]
+fn stream_reports_a_server_that_does_not_keep_up() {
+    // Accepts by the kernel's queue and never reads: the sockets fill up.
+    let silent = TcpListener::bind(ANY).expect("a port is free");
+    let target = silent.local_addr().expect("bound").to_string();
+    let args = [
+        "stream",
+        &target,
+        "--connections",
+        "1",
+        "--mbit",
+        "4000",
+        "--seconds",
+        "0.3",
+    ];
+    let found = load(&[&args[..], &["--writes-per-s", "100"]].concat());
+    assert!(
+        found["bytes_sent"].as_u64() < found["bytes_due"].as_u64(),
+        "{found}"
+    );
+    assert!(
+        found["writes_behind"]
+            .as_u64()
+            .is_some_and(|writes| writes > 0),
+        "{found}"
+    );
+}
+
+#[test]
+fn http_counts_what_fails() {
+    let server = Server::start("tokio", &["--http", ANY]);
+    let target = server.address("http").to_string();
+    let args = ["http", &target, "--requests", "20", "--concurrency", "3"];
+    let found = load(&[&args[..], &["--path", "/elsewhere"]].concat());
+    assert_eq!(
+        (&found["requests"], &found["failed"]),
+        (&0.into(), &20.into()),
+        "{found}"
+    );
+    assert_eq!(found["failure"], "the answer is 404, not 200");
+}
+
+#[test]
+fn http_gives_up_on_silence() {
+    let silent = TcpListener::bind(ANY).expect("a port is free");
+    let target = silent.local_addr().expect("bound").to_string();
+    let found = load(&["http", &target, "--requests", "2", "--patience", "0.1"]);
+    assert_eq!(
+        (&found["requests"], &found["failed"]),
+        (&0.into(), &2.into()),
+        "{found}"
+    );
+}
+
+#[test]
+fn request_and_respond_are_a_pair() {
+    let mut responder = common::lab();
+    responder
+        .args(["load", "respond"])
+        .stdout(std::process::Stdio::piped());
+    let mut responder = responder.spawn().expect("the lab starts");
+    let mut stdout = std::io::BufReader::new(responder.stdout.take().expect("piped"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says where it listens");
+    let target = line
+        .trim()
+        .strip_prefix("respond ")
+        .expect("`respond ADDR`");
+    let found = load(&["request", target, "--connections", "3", "--seconds", "0.2"]);
+    responder.kill().expect("it lives");
+    responder.wait().expect("it ends");
+    assert!(
+        found["requests"]
+            .as_u64()
+            .is_some_and(|requests| requests > 0),
+        "{found}"
+    );
+    assert_eq!(found["failed"], 0, "{found}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error() {
+    let gone = TcpListener::bind(ANY)
+        .expect("a port is free")
+        .local_addr()
+        .expect("bound");
+    for generator in ["echo", "stream", "http", "request"] {
+        let output = common::lab()
+            .args(["load", generator, &gone.to_string()])
+            .output();
+        let output = output.expect("the lab starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{generator}");
+        assert!(
+            words.contains(&format!("cannot connect to {gone}")),
+            "{generator}: {words}"
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! Every flag of `serve`, on each runtime: one suite, instantiated for both.
+
+mod common;
+
+use std::io::{Read, Write};
+
+use common::{Server, connect, echoes, eventually, get, get_json};
+
+const ANY: &str = "127.0.0.1:0";
+
+fn echo_gives_back_what_it_is_sent(runtime: &str) {
+    let server = Server::start(runtime, &["--echo", ANY]);
+    let mut streams: Vec<_> = (0..20).map(|_| server.connect("echo")).collect();
+    for round in 0..3 {
+        for (index, stream) in streams.iter_mut().enumerate() {
+            let words = format!("connection {index}, round {round}");
+            assert!(echoes(stream, words.as_bytes()));
+        }
+    }
+    // More than any buffer on the way holds at once.
+    let mut stream = server.connect("echo");
+    let mut reader = stream.try_clone().expect("a socket can be cloned");
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| n as u8).collect();
+    let back = std::thread::spawn(move || {
+        let mut back = vec![0; 3_000_000];
+        reader.read_exact(&mut back).map(|()| back)
+    });
+    stream.write_all(&sent).expect("the server reads");
+    assert!(back.join().expect("no panic").expect("all comes back") == sent);
+}
+
+fn sink_takes_all_and_api_sees_it(runtime: &str) {
+    let flags = [
+        "--sink",
+        ANY,
+        "--work-us",
+        "1",
+        "--api",
+        ANY,
+        "--api-us",
+        "300000",
+    ];
+    let server = Server::start(runtime, &flags);
+    let mut stream = server.connect("sink");
+    let sender = std::thread::spawn(move || {
+        // Goes on until the server, and with it the connection, is gone.
+        while stream.write_all(&[7; 10_000]).is_ok() {}
+    });
+    let parsed = get_json(server.address("api"), "/parse");
+    assert_eq!(parsed["work_us"], 300_000);
+    assert!(
+        parsed["took_us"].as_u64().is_some_and(|us| us > 0),
+        "{parsed}"
+    );
+    assert!(
+        parsed["deliveries_per_s"].as_f64().is_some_and(|n| n > 0.0),
+        "{parsed}"
+    );
+    assert!(
+        parsed["bytes_per_delivery"]
+            .as_f64()
+            .is_some_and(|n| n >= 1.0),
+        "{parsed}"
+    );
+    drop(server);
+    sender.join().expect("no panic");
+}
+
+fn http_answers_over_connections_kept_and_closed(runtime: &str) {
+    let server = Server::start(runtime, &["--http", ANY]);
+    let (head, body) = get(server.address("http"), "/");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body, "on an even keel\n");
+    let (head, _) = get(server.address("http"), "/elsewhere");
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    let target = server.address("http").to_string();
+    for more in [&[][..], &["--keep-alive"]] {
+        let args = [
+            &["http", &target, "--requests", "300", "--concurrency", "7"][..],
+            more,
+        ];
+        let found = common::load(&args.concat());
+        assert_eq!(
+            (&found["requests"], &found["failed"]),
+            (&300.into(), &0.into()),
+            "{found}"
+        );
+    }
+}
+
+fn stats_are_json_that_grows(runtime: &str) {
+    let server = Server::start(runtime, &["--api", ANY, "--api-us", "20000"]);
+    let api = server.address("api");
+    let before = get_json(api, "/stats");
+    get_json(api, "/parse");
+    let after = get_json(api, "/stats");
+    assert_eq!(before["runtime"], runtime);
+    let run_us = |stats: &serde_json::Value| -> u64 {
+        let workers = stats["workers"].as_array().expect("workers");
+        assert_eq!(workers.len(), 2);
+        workers
+            .iter()
+            .map(|worker| worker["run_us"].as_u64().expect("a number"))
+            .sum()
+    };
+    assert!(run_us(&after) > run_us(&before), "{before} then {after}");
+    assert!(after["wall_us"].as_u64() > before["wall_us"].as_u64());
+}
+
+fn stats_come_at_intervals(runtime: &str) {
+    let server = Server::start(runtime, &["--echo", ANY, "--stats-every", "1"]);
+    for _ in 0..2 {
+        let line = server
+            .lines
+            .recv_timeout(common::PATIENCE)
+            .expect("a line each second");
+        let stats = line.strip_prefix("stats ").expect("`stats JSON`");
+        let stats: serde_json::Value = serde_json::from_str(stats).expect("JSON");
+        assert_eq!(stats["runtime"], runtime);
+    }
+}
+
+fn proxy_carries_both_ways_and_closes(runtime: &str) {
+    let target = Server::start(runtime, &["--echo", ANY]);
+    let route = format!("{ANY}={}", target.address("echo"));
+    let proxy = Server::start(runtime, &["--proxy", &route]);
+    let mut stream = proxy.connect("proxy");
+    assert!(echoes(&mut stream, b"there and back"));
+    // The end of one direction passes through, while the other still carries.
+    stream.write_all(b"last words").expect("the proxy reads");
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("half a connection can be closed");
+    let mut rest = String::new();
+    stream
+        .read_to_string(&mut rest)
+        .expect("the proxy closes after the last bytes");
+    assert_eq!(rest, "last words");
+    // A target that is gone closes the connection, and not the proxy.
+    drop(target);
+    let mut refused = connect(proxy.address("proxy"));
+    assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
+}
+
+fn hogs_that_yield_let_others_run(runtime: &str) {
+    let flags = ["--echo", ANY, "--hogs", "4", "--hog-poll-us", "200"];
+    let server = Server::start(runtime, &flags);
+    assert!(echoes(&mut server.connect("echo"), b"still here"));
+}
+
+fn hogs_that_never_yield_do_not_keep_it_alive(runtime: &str) {
+    let hogs = [
+        "--hogs",
+        "2",
+        "--hog-poll-us",
+        "never",
+        "--exit-with-parent",
+    ];
+    let mut server = Server::start(runtime, &hogs);
+    drop(server.stdin.take());
+    let (status, words) = server.wait();
+    assert!(status.success(), "{status}: {words}");
+}
+
+fn every_service_is_said_with_its_port(runtime: &str) {
+    let route = format!("{ANY}=127.0.0.1:9");
+    let server = Server::start(
+        runtime,
+        &[
+            "--echo", ANY, "--sink", ANY, "--http", ANY, "--api", ANY, "--proxy", &route,
+        ],
+    );
+    assert_eq!(server.services(), ["api", "echo", "http", "proxy", "sink"]);
+    assert!(
+        server
+            .services()
+            .iter()
+            .all(|service| server.address(service).port() != 0)
+    );
+}
+
+fn busy_wait_is_taken_or_warned_of(runtime: &str) {
+    let warned = |level: &str| {
+        let flags = ["--echo", ANY, "--busy-wait", level, "--exit-with-parent"];
+        let mut server = Server::start(runtime, &flags);
+        assert!(
+            echoes(&mut server.connect("echo"), b"at any level"),
+            "{level}"
+        );
+        drop(server.stdin.take());
+        server.wait().1.contains("no busy wait")
+    };
+    assert!(!warned("none"));
+    for level in [
+        "very_short",
+        "short",
+        "medium",
+        "long",
+        "very_long",
+        "adaptive",
+    ] {
+        assert_eq!(warned(level), runtime == "tokio", "{level}");
+    }
+}
+
+fn io_check_bound_is_taken_or_warned_of(runtime: &str) {
+    let flags = ["--echo", ANY, "--io-check-us", "500", "--exit-with-parent"];
+    let mut server = Server::start(runtime, &flags);
+    assert!(echoes(&mut server.connect("echo"), b"checked"));
+    drop(server.stdin.take());
+    assert_eq!(
+        server.wait().1.contains("--io-check-us is ignored"),
+        runtime == "tokio"
+    );
+}
+
+fn a_port_that_is_taken_is_an_error(runtime: &str) {
+    let server = Server::start(runtime, &["--echo", ANY]);
+    let taken = server.address("echo").to_string();
+    let mut second = common::lab();
+    let output = second
+        .args(["serve", runtime, "--http", &taken])
+        .output()
+        .expect("it starts");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        words.contains(&format!("cannot listen on {taken} for --http")),
+        "{words}"
+    );
+}
+
+fn signals_end_it(runtime: &str) {
+    for signal in ["-TERM", "-INT"] {
+        let server = Server::start(runtime, &["--echo", ANY, "--hogs", "2"]);
+        let pid = server.child.id();
+        let sent = std::process::Command::new("kill")
+            .args([signal, &pid.to_string()])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        let (status, words) = server.wait();
+        assert!(status.success(), "{signal}: {status}: {words}");
+    }
+}
+
+/// The suite, for one runtime.
+macro_rules! suite {
+    ($runtime:ident: $($test:ident,)+) => {
+        mod $runtime {
+            $(#[test] fn $test() { super::$test(stringify!($runtime)); })+
+        }
+    };
+    ($runtime:ident) => {
+        suite! { $runtime:
+            echo_gives_back_what_it_is_sent,
+            sink_takes_all_and_api_sees_it,
+            http_answers_over_connections_kept_and_closed,
+            stats_are_json_that_grows,
+            stats_come_at_intervals,
+            proxy_carries_both_ways_and_closes,
+            hogs_that_yield_let_others_run,
+            hogs_that_never_yield_do_not_keep_it_alive,
+            every_service_is_said_with_its_port,
+            busy_wait_is_taken_or_warned_of,
+            io_check_bound_is_taken_or_warned_of,
+            a_port_that_is_taken_is_an_error,
+            signals_end_it,
+        }
+    };
+}
+
+suite!(tokio);
+#[cfg(feature = "evenkeel-runtime")]
+suite!(evenkeel);
+
+#[test]
+fn a_lone_thread_echoes_beside_spinning_ones() {
+    let flags = [
+        "--echo",
+        ANY,
+        "--hogs",
+        "2",
+        "--hog-poll-us",
+        "never",
+        "--exit-with-parent",
+    ];
+    let mut server = Server::start("os-thread", &flags);
+    assert!(echoes(&mut server.connect("echo"), b"alone"));
+    drop(server.stdin.take());
+    assert!(server.wait().0.success());
+}
+
+#[test]
+fn what_cannot_be_served_is_said_clearly() {
+    for (args, complaint) in [
+        (
+            &["serve", "tokio"][..],
+            "nothing to serve: give at least one of --echo",
+        ),
+        (&["serve", "os-thread", "--http", ANY], "has no --http"),
+        (
+            &["serve", "tokio", "--echo", "here"],
+            "invalid value 'here' for '--echo <ADDR>'",
+        ),
+        (
+            &["serve", "tokio", "--echo", ANY, "--work-us", "5"],
+            "--sink <ADDR>",
+        ),
+        (
+            &["serve", "tokio", "--proxy", "1=2"],
+            "LISTEN `1` is not an IP:PORT",
+        ),
+    ] {
+        let output = common::lab().args(args).output().expect("the lab starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(words.contains(complaint), "{args:?}: {words}");
+    }
+}
+
+#[cfg(not(feature = "evenkeel-runtime"))]
+#[test]
+fn a_build_without_evenkeel_says_so() {
+    let output = common::lab()
+        .args(["serve", "evenkeel", "--echo", ANY])
+        .output();
+    let output = output.expect("the lab starts");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has no evenkeel runtime"));
+}
+
+#[test]
+fn a_parent_that_is_killed_takes_its_server_along() {
+    // The shell starts a server and is killed outright, while standard input stays open here. It
+    // waits by itself, without a child that would outlive it.
+    let script = format!(
+        "exec 3<&0; '{}' serve tokio --echo {ANY} --hogs 1 --exit-with-parent <&3 >/dev/null & \
+         echo $!; read forever",
+        env!("CARGO_BIN_EXE_evenkeel-lab")
+    );
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]);
+    shell
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut shell = shell.spawn().expect("a shell starts");
+    let mut said = String::new();
+    let mut stdout = std::io::BufReader::new(shell.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut said).expect("it says a number");
+    let server: u32 = said.trim().parse().expect("a number");
+    eventually("the server spins", || {
+        let stat = std::fs::read_to_string(format!("/proc/{server}/stat")).unwrap_or_default();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split(' ')
+            .collect();
+        fields
+            .get(12)
+            .is_some_and(|ticks| ticks.parse().is_ok_and(|ticks: u64| ticks > 2))
+    });
+    shell.kill().expect("the shell lives");
+    shell.wait().expect("the shell ends");
+    eventually("the server goes with its parent", || {
+        common::is_gone(server)
+    });
+}
