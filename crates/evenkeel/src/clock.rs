@@ -16,7 +16,10 @@ const TICK_NS: u64 = 1_000_000;
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { scale: Scale::of_machine(), began: Instant::now() }
+        Self {
+            scale: Scale::of_machine(),
+            began: Instant::now(),
+        }
     }
 
     /// The time in cycles. Differences are meaningful, absolute values are not.
@@ -31,11 +34,12 @@ impl Clock {
     }
 
     pub(crate) fn to_duration(self, cycles: u64) -> Duration {
-        Duration::from_nanos(self.to_nanos(cycles))
+        Duration::cycles_in(self.to_nanos(cycles))
     }
 
     pub(crate) fn cycles_of(self, duration: Duration) -> u64 {
-        self.scale.from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        self.scale
+            .from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the

@@ -119,8 +119,11 @@ impl Pool {
     fn give_up_thread(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
-        let orphans =
-            if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
+        let orphans = if state.threads == 0 {
+            std::mem::take(&mut state.queue)
+        } else {
+            VecDeque::new()
+        };
         drop(state);
         self.ended.notify_all();
         orphans.into_iter().for_each(|Queued(task)| task.refuse());
@@ -168,7 +171,9 @@ impl Pool {
         let waiting = std::mem::take(&mut state.queue);
         drop(state);
         self.work.notify_all();
-        waiting.into_iter().for_each(|Queued(task)| task.cancel(|_| ()));
+        waiting
+            .into_iter()
+            .for_each(|Queued(task)| task.cancel(|_| ()));
 
         let mut state = self.state.lock();
         while state.threads > 0 {
@@ -188,11 +193,20 @@ impl Pool {
 
     /// Where the work that runs was spawned.
     pub(crate) fn running(&self) -> Vec<&'static Location<'static>> {
-        self.state.lock().running.iter().map(|(_, location)| *location).collect()
+        self.state
+            .lock()
+            .running
+            .iter()
+            .map(|(_, location)| *location)
+            .collect()
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
         let state = self.state.lock();
-        PoolStats { threads: state.threads, idle: state.idle, queued: state.queue.len() }
+        PoolStats {
+            threads: state.threads,
+            idle: state.idle,
+            queued: state.queue.len(),
+        }
     }
 }

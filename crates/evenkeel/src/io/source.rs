@@ -196,7 +196,10 @@ impl<E: AsRawFd> Source<E> {
     }
 
     async fn seen(&self, interest: Interest) -> io::Result<Seen> {
-        let mut enlisted = Enlisted { readiness: &self.readiness, key: None };
+        let mut enlisted = Enlisted {
+            readiness: &self.readiness,
+            key: None,
+        };
         poll_fn(|cx| {
             loop {
                 let seen = self.readiness.look();
@@ -204,7 +207,10 @@ impl<E: AsRawFd> Source<E> {
                     return Poll::Ready(alive(seen));
                 }
                 self.register()?;
-                if self.readiness.enlist_among(&mut enlisted.key, interest, cx.waker()) {
+                if self
+                    .readiness
+                    .enlist_among(&mut enlisted.key, interest, cx.waker())
+                {
                     return Poll::Pending;
                 }
             }
@@ -230,7 +236,10 @@ impl<E: AsRawFd> Source<E> {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let result = op(self.get_ref());
-        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        if result
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
             self.readiness.clear(seen, direction);
         }
         result
@@ -277,9 +286,11 @@ impl<E: AsRawFd> Source<E> {
 
     fn deregister(&mut self) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
-            (Some(home), Some(io)) => {
-                self.runtime.shared().driver(home.worker).deregister(io.as_raw_fd(), home.token)
-            }
+            (Some(home), Some(io)) => self
+                .runtime
+                .shared()
+                .driver(home.worker)
+                .deregister(io.as_raw_fd(), home.token),
             _ => Ok(()),
         }
     }

@@ -45,19 +45,28 @@ pub(crate) fn shut_down(
         drop_waiting(shared);
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
         let idle = Instant::now() + LOOK_AGAIN;
-        if threads.wait(if no_task { deadline } else { idle.min(deadline) }) && no_task {
+        if threads.wait(if no_task {
+            deadline
+        } else {
+            idle.min(deadline)
+        }) && no_task
+        {
             break;
         }
         if Instant::now() >= deadline {
             keep(shared);
-            return Err(ShutdownError { stuck: stuck(shared) });
+            return Err(ShutdownError {
+                stuck: stuck(shared),
+            });
         }
         thread::yield_now();
     }
     drop_left_behind(shared);
     if !shared.pool.shut_down(deadline) {
         keep(shared);
-        return Err(ShutdownError { stuck: stuck(shared) });
+        return Err(ShutdownError {
+            stuck: stuck(shared),
+        });
     }
     Ok(())
 }
@@ -88,7 +97,9 @@ fn drop_left_behind(shared: &Shared) {
         let next = || {
             seat.take_next().or_else(|| {
                 Class::ALL.into_iter().find_map(|class| {
-                    lines.pop(class, Line::Woken).or_else(|| lines.pop(class, Line::Yielded))
+                    lines
+                        .pop(class, Line::Woken)
+                        .or_else(|| lines.pop(class, Line::Yielded))
                 })
             })
         };
@@ -116,12 +127,19 @@ fn stuck(shared: &Shared) -> Vec<StuckThread> {
     let name = &shared.config.thread_name;
     let workers = shared.seats.iter().enumerate().filter_map(|(index, seat)| {
         let spawned_at = seat.running()?;
-        Some(StuckThread { thread: format!("{name}-{index}"), spawned_at })
+        Some(StuckThread {
+            thread: format!("{name}-{index}"),
+            spawned_at,
+        })
     });
-    let blocking = shared.pool.running().into_iter().map(|spawned_at| StuckThread {
-        thread: format!("{name}-blocking"),
-        spawned_at,
-    });
+    let blocking = shared
+        .pool
+        .running()
+        .into_iter()
+        .map(|spawned_at| StuckThread {
+            thread: format!("{name}-blocking"),
+            spawned_at,
+        });
     workers.chain(blocking).collect()
 }
 
@@ -153,7 +171,10 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the runtime did not shut down within the timeout")?;
         for StuckThread { thread, spawned_at } in &self.stuck {
-            write!(f, "; thread `{thread}` is held by the task spawned at {spawned_at}")?;
+            write!(
+                f,
+                "; thread `{thread}` is held by the task spawned at {spawned_at}"
+            )?;
         }
         Ok(())
     }

@@ -29,7 +29,10 @@ impl Threads {
     ///
     /// If the system gives no thread. Those that were started end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
-        let mut threads = Self { alive: Arc::new(Alive::default()), handles: Vec::new() };
+        let mut threads = Self {
+            alive: Arc::new(Alive::default()),
+            handles: Vec::new(),
+        };
         for index in 0..shared.seats.len() {
             match threads.start_worker(Arc::clone(shared), index) {
                 Ok(handle) => threads.handles.push(handle),
@@ -73,7 +76,9 @@ impl Threads {
         drop(count);
         // All have left, so none of these blocks for longer than a thread's end takes. A worker
         // does not panic but by a defect or in a hook of the user's, which said so itself.
-        self.handles.drain(..).for_each(|handle| drop(handle.join()));
+        self.handles
+            .drain(..)
+            .for_each(|handle| drop(handle.join()));
         true
     }
 }

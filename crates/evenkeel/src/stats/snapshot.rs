@@ -79,7 +79,11 @@ impl WorkerStats {
 
     /// Useful run time over wall time, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
-        if self.wall.is_zero() { 0.0 } else { self.run().as_secs_f64() / self.wall.as_secs_f64() }
+        if self.wall.is_zero() {
+            0.0
+        } else {
+            self.run().as_secs_f64() / self.wall.as_secs_f64()
+        }
     }
 }
 
@@ -114,7 +118,10 @@ pub struct Checks {
 impl Checks {
     /// All visits.
     pub fn total(&self) -> u64 {
-        [self.due, self.idle, self.spin, self.monitor].iter().map(CheckCounts::total).sum()
+        [self.due, self.idle, self.spin, self.monitor]
+            .iter()
+            .map(CheckCounts::total)
+            .sum()
     }
 }
 
@@ -161,13 +168,22 @@ pub struct BlockingStats {
 
 impl Stats {
     pub(crate) fn read(shared: &Shared) -> Self {
-        let workers: Vec<_> = shared.seats.iter().map(|seat| worker(shared, seat)).collect();
+        let workers: Vec<_> = shared
+            .seats
+            .iter()
+            .map(|seat| worker(shared, seat))
+            .collect();
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
         let classes = Class::ALL.into_iter().map(|class| ClassStats {
             class,
-            run: workers.iter().map(|worker| worker.run_by_class[class.index()]).sum(),
-            polls: accounts().map(|accounts| accounts.polls[class.index()].load()).sum(),
+            run: workers
+                .iter()
+                .map(|worker| worker.run_by_class[class.index()])
+                .sum(),
+            polls: accounts()
+                .map(|accounts| accounts.polls[class.index()].load())
+                .sum(),
             waits: waits(shared, class),
         });
         let pool = shared.pool.stats();
@@ -178,9 +194,17 @@ impl Stats {
             readiness: ReadinessStats {
                 events: sum(|accounts| accounts.events.load()),
                 deliveries: sum(|accounts| accounts.deliveries.load()),
-                descriptors: shared.seats.iter().map(|seat| seat.driver.descriptors()).sum(),
+                descriptors: shared
+                    .seats
+                    .iter()
+                    .map(|seat| seat.driver.descriptors())
+                    .sum(),
             },
-            blocking: BlockingStats { threads: pool.threads, idle: pool.idle, queued: pool.queued },
+            blocking: BlockingStats {
+                threads: pool.threads,
+                idle: pool.idle,
+                queued: pool.queued,
+            },
             tasks_waiting: shared.registry.len(),
         }
     }
@@ -201,7 +225,10 @@ impl Stats {
                 .collect(),
             checks: self.checks - earlier.checks,
             readiness: ReadinessStats {
-                events: self.readiness.events.saturating_sub(earlier.readiness.events),
+                events: self
+                    .readiness
+                    .events
+                    .saturating_sub(earlier.readiness.events),
                 deliveries: self
                     .readiness
                     .deliveries
@@ -287,7 +314,10 @@ fn waits(shared: &Shared, class: Class) -> Waits {
     let mut counts = [0; BUCKETS];
     for seat in &shared.seats {
         let waits = &seat.accounts.waits[class.index()];
-        counts.iter_mut().zip(waits.iter()).for_each(|(sum, count)| *sum += count.load());
+        counts
+            .iter_mut()
+            .zip(waits.iter())
+            .for_each(|(sum, count)| *sum += count.load());
     }
     Waits::new(&shared.clock, &counts)
 }

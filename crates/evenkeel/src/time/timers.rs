@@ -42,7 +42,9 @@ pub(crate) struct Timers {
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("next_due", &self.next_due()).finish_non_exhaustive()
+        f.debug_struct("Timers")
+            .field("next_due", &self.next_due())
+            .finish_non_exhaustive()
     }
 }
 
