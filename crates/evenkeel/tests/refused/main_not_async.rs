@@ -1,0 +1,2 @@
+#[evenkeel::main]
+fn main() {}

@@ -1,0 +1,2 @@
+#[evenkeel::main]
+async fn main(arguments: Vec<String>) {}

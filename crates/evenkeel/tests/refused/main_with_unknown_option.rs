@@ -1,0 +1,2 @@
+#[evenkeel::main(threads = 2)]
+async fn main() {}

@@ -1,0 +1,2 @@
+#[evenkeel::main(workers = 0)]
+async fn main() {}
