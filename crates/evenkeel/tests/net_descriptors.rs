@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use evenkeel::runtime::Builder;
+use nix::sys::resource::{Resource, setrlimit};
 use support::{descriptors, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -156,12 +157,7 @@ async fn assert_paced(mut accept: impl AsyncFnMut() -> io::Result<()>) {
 
 /// Lowers the limit of this process and opens files until it is reached.
 fn take_every_descriptor() -> Vec<File> {
-    let limit = libc::rlimit {
-        rlim_cur: 128,
-        rlim_max: 128,
-    };
-    // SAFETY: the pointer is to a live `rlimit`, which the call only reads.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    setrlimit(Resource::RLIMIT_NOFILE, 128, 128).unwrap();
     let mut taken = Vec::new();
     loop {
         match File::open("/dev/null") {

@@ -205,7 +205,13 @@ async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
     let refused = within(client.recv(&mut buf)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
-    // The error is used up: the next receive waits for a datagram, and gets it.
+    // The error is used up: the next receive waits, and does not try again and again in one poll.
+    {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut receiving = std::pin::pin!(client.recv(&mut buf));
+        assert!(receiving.as_mut().poll(&mut cx).is_pending());
+    }
+    // It waits for a datagram, and gets it.
     let address = client.local_addr().unwrap();
     let receiving = evenkeel::spawn(async move {
         let mut buf = [0; 16];

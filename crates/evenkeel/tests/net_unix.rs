@@ -138,35 +138,14 @@ async fn a_full_backlog_is_waited_for() {
 /// Sends `bytes` together with a descriptor, which makes the receiver's read end behind them.
 #[cfg(target_os = "linux")]
 fn send_with_descriptor(stream: &std::os::unix::net::UnixStream, bytes: &[u8]) {
+    use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
     use std::os::fd::AsRawFd;
-    #[repr(C)]
-    struct Control {
-        header: libc::cmsghdr,
-        descriptor: libc::c_int,
-        _padding: libc::c_int,
-    }
-    let header = libc::cmsghdr {
-        // The header and the descriptor behind it, without the padding.
-        cmsg_len: size_of::<libc::cmsghdr>() + size_of::<libc::c_int>(),
-        cmsg_level: libc::SOL_SOCKET,
-        cmsg_type: libc::SCM_RIGHTS,
-    };
-    let control = Control {
-        header,
-        descriptor: stream.as_raw_fd(),
-        _padding: 0,
-    };
-    // SAFETY: `Control` is plain data without gaps, laid out as the system documents it for one
-    // descriptor, and the view of it ends before it does.
-    let control_bytes = unsafe {
-        std::slice::from_raw_parts((&raw const control).cast::<u8>(), size_of::<Control>())
-    };
+
+    let descriptor = stream.as_raw_fd();
+    let passed = [ControlMessage::ScmRights(&[descriptor])];
     let slices = [IoSlice::new(bytes)];
-    let message = socket2::MsgHdr::new()
-        .with_buffers(&slices)
-        .with_control(control_bytes);
-    let sent = socket2::SockRef::from(stream).sendmsg(&message, 0).unwrap();
-    assert_eq!(sent, bytes.len());
+    let sent = sendmsg::<UnixAddr>(descriptor, &slices, &passed, MsgFlags::empty(), None);
+    assert_eq!(sent, Ok(bytes.len()));
 }
 
 #[cfg(target_os = "linux")]

@@ -1,3 +1,5 @@
+//! A test that is marked twice.
+
 #[evenkeel::test]
 #[test]
 async fn it() {}
