@@ -12,6 +12,11 @@ pub(crate) struct Clock {
     began: Instant,
 }
 
+/// The system's monotonic clock, for what waits on threads rather than on the scheduler.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 const TICK_NS: u64 = 1_000_000;
 
 impl Clock {
@@ -34,12 +39,12 @@ impl Clock {
     }
 
     pub(crate) fn to_duration(self, cycles: u64) -> Duration {
-        Duration::cycles_in(self.to_nanos(cycles))
+        Duration::from_nanos(self.to_nanos(cycles))
     }
 
     pub(crate) fn cycles_of(self, duration: Duration) -> u64 {
         self.scale
-            .from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+            .cycles_in(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::clock;
 use crate::runtime::config::Config;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
@@ -148,7 +149,7 @@ impl Pool {
                 return;
             }
             state.idle += 1;
-            let began = Instant::now();
+            let began = clock::now();
             let (guard, _) = self.work.wait_timeout(state, self.keep_alive);
             state = guard;
             state.idle -= 1;
@@ -177,7 +178,7 @@ impl Pool {
 
         let mut state = self.state.lock();
         while state.threads > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return false;
             }

@@ -104,6 +104,18 @@ impl Readiness {
             });
     }
 
+    /// (2) As [`clear`](Self::clear), after an operation that did block: so an error was taken, and
+    /// the side is not closed, whatever an earlier event said.
+    pub(crate) fn clear_blocked(&self, seen: Seen, direction: Direction) {
+        let side = seen.ready().for_interest(direction.into()).bits() & !Ready::SHUTDOWN.bits();
+        // Orderings as in `clear`.
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                (now & !FLAGS == seen.word & !FLAGS).then_some(now & !side)
+            });
+    }
+
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
         let mut waiters = self.waiters.lock();

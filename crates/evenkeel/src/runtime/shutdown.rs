@@ -14,6 +14,7 @@ use std::panic::Location;
 use std::time::{Duration, Instant};
 
 use crate::class::Class;
+use crate::clock;
 use crate::sched::lines::{Line, received};
 use crate::sched::shared::Shared;
 use crate::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) fn shut_down(
     mut threads: Threads,
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
-    let deadline = Instant::now().checked_add(timeout).unwrap_or_else(far_away);
+    let deadline = clock::now().checked_add(timeout).unwrap_or_else(far_away);
     shared.stop();
     // Futures that are dropped here may use the runtime, as they may on a worker.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
@@ -44,7 +45,7 @@ pub(crate) fn shut_down(
     loop {
         drop_waiting(shared);
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
-        let idle = Instant::now() + LOOK_AGAIN;
+        let idle = clock::now() + LOOK_AGAIN;
         if threads.wait(if no_task {
             deadline
         } else {
@@ -53,7 +54,7 @@ pub(crate) fn shut_down(
         {
             break;
         }
-        if Instant::now() >= deadline {
+        if clock::now() >= deadline {
             keep(shared);
             return Err(ShutdownError {
                 stuck: stuck(shared),
@@ -120,7 +121,7 @@ fn keep(shared: &Arc<Shared>) {
 
 /// A deadline for timeouts that are too long to be added to the time.
 fn far_away() -> Instant {
-    Instant::now() + Duration::from_secs(60 * 60 * 24 * 365)
+    clock::now() + Duration::from_secs(60 * 60 * 24 * 365)
 }
 
 fn stuck(shared: &Shared) -> Vec<StuckThread> {

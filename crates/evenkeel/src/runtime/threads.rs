@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
@@ -38,7 +39,7 @@ impl Threads {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => {
                     shared.stop();
-                    threads.wait(Instant::now() + Duration::from_secs(1));
+                    threads.wait(clock::now() + Duration::from_secs(1));
                     return Err(error);
                 }
             }
@@ -67,7 +68,7 @@ impl Threads {
     pub(crate) fn wait(&mut self, deadline: Instant) -> bool {
         let mut count = self.alive.count.lock();
         while *count > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return false;
             }

@@ -78,6 +78,12 @@ pub(crate) struct Worker {
     current: Cell<Option<Class>>,
     /// The running task has given way.
     yielded: Cell<bool>,
+    /// It did so because its slice was used up.
+    cut_short: Cell<bool>,
+    /// The running task was cut short last time, and has not got anything done since. It may go on
+    /// until it has, or it would be cut short at the same place for ever: a future may compute for
+    /// longer than a slice before it comes to its first leaf, and again in each poll.
+    exempt: Cell<bool>,
     /// Events are being handed out, so what is woken goes to the lines and not to the slot.
     dispatching: Cell<bool>,
     /// This worker counts as searching in `Idle`.
@@ -116,6 +122,8 @@ impl Worker {
             poll_length: Cell::new(bounds.help),
             current: Cell::new(None),
             yielded: Cell::new(false),
+            cut_short: Cell::new(false),
+            exempt: Cell::new(false),
             dispatching: Cell::new(false),
             searching: Cell::new(false),
             spinner: RefCell::new(Spinner::new(level, limit, shared.config.quota)),
@@ -286,6 +294,10 @@ impl Worker {
         self.seat().begin_poll(task.header(), now);
         self.current.set(Some(class));
         self.yielded.set(false);
+        self.cut_short.set(false);
+        // Relaxed, here and below: the runner alone touches the flag.
+        self.exempt
+            .set(task.header().cut_short.load(Ordering::Relaxed));
         self.slice_end.set(now + self.bounds.slice);
 
         let registry = &self.shared.registry;
@@ -309,6 +321,9 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
+            task.header()
+                .cut_short
+                .store(self.cut_short.get(), Ordering::Relaxed);
             let line = if self.yielded.get() {
                 Line::Yielded
             } else {
@@ -376,12 +391,24 @@ impl Worker {
     /// Whether the running task has used up its slice.
     #[inline]
     pub(crate) fn slice_is_used_up(&self) -> bool {
-        self.current.get().is_some() && self.clock().cycles() >= self.slice_end.get()
+        self.current.get().is_some()
+            && !self.exempt.get()
+            && self.clock().cycles() >= self.slice_end.get()
     }
 
     /// The running task gives way, and is about to wake itself.
-    pub(crate) fn give_way(&self) {
+    pub(crate) fn give_way(&self, cut_short: bool) {
         self.yielded.set(true);
+        self.cut_short.set(cut_short);
+    }
+
+    /// A leaf future of the running task has got something done.
+    #[inline]
+    pub(crate) fn got_on(&self) {
+        if self.exempt.replace(false) {
+            self.slice_end
+                .set(self.clock().cycles() + self.bounds.slice);
+        }
     }
 
     // ---- Looking around ----

@@ -22,7 +22,8 @@ use super::waits::Waits;
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// for worker in &stats.workers {
 ///     let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal;
-///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + std::time::Duration::from_micros(1));
+///     let rounding = std::time::Duration::from_micros(1);
+///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + rounding);
 /// }
 /// # }
 /// ```
@@ -41,6 +42,8 @@ pub struct Stats {
     pub blocking: BlockingStats,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
+    /// Timers that are set, at the moment.
+    pub timers: usize,
 }
 
 /// Where one worker's time went.
@@ -206,6 +209,7 @@ impl Stats {
                 queued: pool.queued,
             },
             tasks_waiting: shared.registry.len(),
+            timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
     }
 
@@ -237,6 +241,7 @@ impl Stats {
             },
             blocking: self.blocking,
             tasks_waiting: self.tasks_waiting,
+            timers: self.timers,
         }
     }
 

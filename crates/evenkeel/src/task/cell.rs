@@ -31,7 +31,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::sched::inbox::Link;
-use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
 use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
@@ -61,6 +61,8 @@ pub(crate) struct Header {
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.
     pub(crate) registered: AtomicU64,
+    /// The last poll ended because the slice was used up. Relaxed throughout, as `registered`.
+    pub(crate) cut_short: AtomicBool,
 }
 
 // SAFETY: `link` returns the same field each time, and nothing else in this module touches it.
@@ -231,11 +233,7 @@ fn forget_payload(payload: Box<dyn Any + Send>) {
 }
 
 /// Makes a task: the right to run it for the first time, and the right to its output.
-pub(crate) fn new_task<F, S>(
-    future: F,
-    scheduler: S,
-    origin: Origin,
-) -> (Runnable, Join<F::Output>)
+pub(crate) fn new_task<F, S>(future: F, scheduler: S, origin: Origin) -> (Runnable, Join<F::Output>)
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -249,6 +247,7 @@ where
             origin,
             queued_at: AtomicU64::new(0),
             registered: AtomicU64::new(0),
+            cut_short: AtomicBool::new(false),
         },
         scheduler,
         join_waker: UnsafeCell::new(None),
@@ -256,7 +255,13 @@ where
     });
     // SAFETY: a box is not null.
     let header = unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }.cast::<Header>();
-    (Runnable(header), Join { task: Reference(header), output: PhantomData })
+    (
+        Runnable(header),
+        Join {
+            task: Reference(header),
+            output: PhantomData,
+        },
+    )
 }
 
 /// How a run ended.
@@ -505,7 +510,9 @@ impl<T> Join<T> {
         if state.has_join_waker() {
             // SAFETY: while the flag is set nobody writes the slot, so it may be read.
             let same = slot.with(|slot| unsafe {
-                (*slot).as_ref().is_some_and(|stored| stored.will_wake(waker))
+                (*slot)
+                    .as_ref()
+                    .is_some_and(|stored| stored.will_wake(waker))
             });
             if same {
                 return !state.is_complete();
