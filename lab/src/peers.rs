@@ -58,6 +58,7 @@ pub(crate) struct ServerSpec {
     pub(crate) workers: usize,
     pub(crate) hogs: usize,
     pub(crate) hog_poll: Option<HogPoll>,
+    pub(crate) hog_yield: HogYield,
     pub(crate) busy_wait: Option<BusyWait>,
     pub(crate) io_check_us: Option<u64>,
 }
