@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
 use crate::{models, tidy};
@@ -95,7 +95,7 @@ pub(crate) fn run_all() -> Result<()> {
         let took = step_started.elapsed();
         if let Err(error) = outcome {
             eprintln!("\n== {} FAILED after {}", step.name, seconds(took));
-            return Err(error.context(format!("rerun it with: cargo xtask {}", step.name)));
+            bail!("{error:#}\nrerun it with: cargo xtask {}", step.name);
         }
         println!("== {} ok in {}", step.name, seconds(took));
         writeln!(table, "  {:<10}{:>9}", step.name, seconds(took)).expect("a String takes all");
@@ -115,7 +115,7 @@ fn seconds(duration: Duration) -> String {
 fn fmt() -> Result<()> {
     Cargo::new("fmt --all --check")
         .run()
-        .context("`cargo fmt --all` mends it")
+        .context("not formatted (`cargo fmt --all` mends it)")
 }
 
 fn clippy() -> Result<()> {

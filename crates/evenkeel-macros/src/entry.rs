@@ -25,7 +25,17 @@ impl Entry {
 
 /// The function that blocks on `function`, or the compile error that says why there is none.
 pub(crate) fn expand(entry: Entry, options: TokenStream, function: TokenStream) -> TokenStream {
-    try_expand(entry, options, function).unwrap_or_else(|error| error.to_compile_error())
+    let is_main = entry == Entry::Main;
+    try_expand(entry, options, function).unwrap_or_else(|error| {
+        let error = error.to_compile_error();
+        // The lack of a `main` would be a second error that says nothing new.
+        let main = is_main.then(|| {
+            quote!(
+                fn main() {}
+            )
+        });
+        quote!(#error #main)
+    })
 }
 
 fn try_expand(entry: Entry, options: TokenStream, function: TokenStream) -> Result<TokenStream> {

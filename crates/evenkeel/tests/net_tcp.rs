@@ -14,7 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = within(TcpStream::connect(listener.local_addr().unwrap())).await.unwrap();
+    let client = within(TcpStream::connect(listener.local_addr().unwrap()))
+        .await
+        .unwrap();
     let (server, from) = within(listener.accept()).await.unwrap();
     assert_eq!(from, client.local_addr().unwrap());
     (client, server)
@@ -22,7 +24,10 @@ async fn pair() -> (TcpStream, TcpStream) {
 
 /// An address at which nobody listens.
 fn closed_port() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 /// Bytes that show when some are lost, doubled or out of order.
@@ -198,7 +203,10 @@ async fn a_dropped_write_half_ends_the_stream_and_a_forgotten_one_does_not() {
     let (client, server) = pair().await;
     let (read, write) = client.into_split();
     write.forget();
-    assert_eq!(server.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        server.try_read(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
     drop(read);
     within(server.readable()).await.unwrap();
     assert_eq!(server.try_read(&mut buf).unwrap(), 0);
@@ -281,7 +289,11 @@ async fn a_read_keeps_what_the_buffer_held_and_asks_for_no_more_than_there_is_ro
 async fn slices_are_gathered_and_scattered_in_order() {
     let (mut client, mut server) = pair().await;
     assert!(client.is_write_vectored());
-    let slices = [IoSlice::new(b"one "), IoSlice::new(b""), IoSlice::new(b"two")];
+    let slices = [
+        IoSlice::new(b"one "),
+        IoSlice::new(b""),
+        IoSlice::new(b"two"),
+    ];
     assert_eq!(within(client.write_vectored(&slices)).await.unwrap(), 7);
     within(server.readable()).await.unwrap();
     let (mut head, mut tail) = ([0; 2], [0; 16]);
@@ -294,19 +306,27 @@ async fn slices_are_gathered_and_scattered_in_order() {
     let slices: Vec<_> = bytes.chunks(1).map(IoSlice::new).collect();
     let mut written = 0;
     while written < bytes.len() {
-        written += within(client.write_vectored(&slices[written..])).await.unwrap();
+        written += within(client.write_vectored(&slices[written..]))
+            .await
+            .unwrap();
     }
     let mut heard = vec![0; bytes.len()];
     within(server.read_exact(&mut heard)).await.unwrap();
     assert!(heard == bytes);
-    assert_eq!(server.try_write_vectored(&[IoSlice::new(b"back")]).unwrap(), 4);
+    assert_eq!(
+        server.try_write_vectored(&[IoSlice::new(b"back")]).unwrap(),
+        4
+    );
 }
 
 #[evenkeel::test]
 async fn attempts_say_would_block_and_then_the_wait_is_real() {
     let (client, server) = pair().await;
     let mut buf = [0; 16];
-    assert_eq!(server.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        server.try_read(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
 
     // Full to the brim: then `writable` has to wait until the peer has read.
     let chunk = vec![7; 64 * 1024];
@@ -346,10 +366,17 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 #[evenkeel::test]
 async fn readiness_tells_what_for() {
     let (mut client, server) = pair().await;
-    let ready = within(server.ready(Interest::READABLE | Interest::WRITABLE)).await.unwrap();
+    let ready = within(server.ready(Interest::READABLE | Interest::WRITABLE))
+        .await
+        .unwrap();
     assert!(ready.is_writable());
     client.write_all(b"x").await.unwrap();
-    assert!(within(server.ready(Interest::READABLE)).await.unwrap().is_readable());
+    assert!(
+        within(server.ready(Interest::READABLE))
+            .await
+            .unwrap()
+            .is_readable()
+    );
     let received = within(server.async_io(Interest::READABLE, || {
         let mut byte = [std::mem::MaybeUninit::uninit()];
         socket2::SockRef::from(&server).recv(&mut byte)
@@ -398,9 +425,14 @@ async fn names_and_texts_are_looked_up() {
         assert_eq!(found.port(), port);
     }
     // The name may have an IPv6 address too, which nobody listens on.
-    within(TcpStream::connect(format!("localhost:{port}"))).await.unwrap();
+    within(TcpStream::connect(format!("localhost:{port}")))
+        .await
+        .unwrap();
 
-    let error = within(lookup_host("no port")).await.map(|_| ()).unwrap_err();
+    let error = within(lookup_host("no port"))
+        .await
+        .map(|_| ())
+        .unwrap_err();
     assert!(error.to_string().contains("no port"), "{error}");
 }
 
@@ -416,7 +448,11 @@ async fn a_stream_goes_to_the_standard_library_and_back() {
     within(server.read_exact(&mut heard)).await.unwrap();
     assert_eq!(&heard, b"blocking and not");
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .into_std()
+        .unwrap();
     let listener = TcpListener::from_std(listener).unwrap();
     let connecting = TcpStream::connect(listener.local_addr().unwrap());
     let (client, server) = within(futures_util::future::join(connecting, listener.accept())).await;
@@ -499,8 +535,14 @@ async fn a_polled_accept_gives_the_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepting = evenkeel::spawn(async move {
-        std::future::poll_fn(|cx| listener.poll_accept(cx)).await.unwrap().1
+        std::future::poll_fn(|cx| listener.poll_accept(cx))
+            .await
+            .unwrap()
+            .1
     });
     let client = within(TcpStream::connect(address)).await.unwrap();
-    assert_eq!(within(accepting).await.unwrap(), client.local_addr().unwrap());
+    assert_eq!(
+        within(accepting).await.unwrap(),
+        client.local_addr().unwrap()
+    );
 }

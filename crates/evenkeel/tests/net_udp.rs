@@ -67,7 +67,10 @@ async fn each_of_many_waiters_gets_datagrams_of_its_own() {
         // As many at once as there are waiters, and fewer than the socket's buffer holds.
         for waiter in 0..WAITERS as u32 {
             let number = round * WAITERS as u32 + waiter;
-            client.send_to(&number.to_be_bytes(), address).await.unwrap();
+            client
+                .send_to(&number.to_be_bytes(), address)
+                .await
+                .unwrap();
         }
         for _ in 0..WAITERS {
             let number = within(all.recv()).await.unwrap();
@@ -92,7 +95,10 @@ async fn waiters_that_peek_all_see_the_one_datagram() {
     }
     evenkeel::task::yield_now().await;
     let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    client.send_to(b"seen by all", server.local_addr().unwrap()).await.unwrap();
+    client
+        .send_to(b"seen by all", server.local_addr().unwrap())
+        .await
+        .unwrap();
     for waiter in waiters {
         assert_eq!(within(waiter).await.unwrap(), client.local_addr().unwrap());
     }
@@ -109,15 +115,24 @@ async fn a_connected_socket_knows_its_peer() {
     assert_eq!(within(other.peek(&mut buf)).await.unwrap(), 4);
     assert_eq!(within(other.recv(&mut buf[..2])).await.unwrap(), 2);
     // The end of a datagram that is too long for the buffer is lost.
-    assert_eq!(other.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        other.try_recv(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
 }
 
 #[evenkeel::test]
 async fn attempts_say_would_block_and_then_the_wait_is_real() {
     let (one, other) = pair().await;
     let mut buf = [0; 16];
-    assert_eq!(other.try_recv_from(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert_eq!(other.try_peek_from(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        other.try_recv_from(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+    assert_eq!(
+        other.try_peek_from(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
     let waiter = evenkeel::spawn(async move {
         let mut buf = [0; 16];
         loop {
@@ -140,33 +155,63 @@ async fn polled_methods_use_memory_that_is_not_initialised() {
     let address = one.local_addr().unwrap();
     let mut memory = [MaybeUninit::uninit(); 16];
 
-    within(poll_fn(|cx| one.poll_send(cx, b"first"))).await.unwrap();
+    within(poll_fn(|cx| one.poll_send(cx, b"first")))
+        .await
+        .unwrap();
     let mut buf = ReadBuf::uninit(&mut memory);
-    within(poll_fn(|cx| other.poll_recv_ready(cx))).await.unwrap();
-    assert_eq!(within(poll_fn(|cx| other.poll_peek_from(cx, &mut buf))).await.unwrap(), address);
-    within(poll_fn(|cx| other.poll_recv(cx, &mut buf))).await.unwrap();
+    within(poll_fn(|cx| other.poll_recv_ready(cx)))
+        .await
+        .unwrap();
+    assert_eq!(
+        within(poll_fn(|cx| other.poll_peek_from(cx, &mut buf)))
+            .await
+            .unwrap(),
+        address
+    );
+    within(poll_fn(|cx| other.poll_recv(cx, &mut buf)))
+        .await
+        .unwrap();
     assert_eq!(buf.filled(), b"firstfirst");
 
     let to = other.local_addr().unwrap();
     within(poll_fn(|cx| one.poll_send_ready(cx))).await.unwrap();
-    within(poll_fn(|cx| one.poll_send_to(cx, b"second", to))).await.unwrap();
+    within(poll_fn(|cx| one.poll_send_to(cx, b"second", to)))
+        .await
+        .unwrap();
     buf.clear();
-    assert_eq!(within(poll_fn(|cx| other.poll_recv_from(cx, &mut buf))).await.unwrap(), address);
+    assert_eq!(
+        within(poll_fn(|cx| other.poll_recv_from(cx, &mut buf)))
+            .await
+            .unwrap(),
+        address
+    );
     assert_eq!(buf.filled(), b"second");
 }
 
 #[evenkeel::test]
 async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
-    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     client.connect(gone).await.unwrap();
     let mut buf = [0; 16];
-    assert_eq!(client.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        client.try_recv(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
     within(client.send(b"anybody?")).await.unwrap();
     let refused = within(client.recv(&mut buf)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
-    // The error is used up: the next receive waits for a datagram, and gets it.
+    // The error is used up: the next receive waits, and does not try again and again in one poll.
+    {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut receiving = std::pin::pin!(client.recv(&mut buf));
+        assert!(receiving.as_mut().poll(&mut cx).is_pending());
+    }
+    // It waits for a datagram, and gets it.
     let address = client.local_addr().unwrap();
     let receiving = evenkeel::spawn(async move {
         let mut buf = [0; 16];
@@ -191,5 +236,11 @@ async fn options_are_set_on_the_socket() {
     assert!(socket.take_error().unwrap().is_none());
     let std_socket = socket.into_std().unwrap();
     let address = std_socket.local_addr().unwrap();
-    assert_eq!(UdpSocket::from_std(std_socket).unwrap().local_addr().unwrap(), address);
+    assert_eq!(
+        UdpSocket::from_std(std_socket)
+            .unwrap()
+            .local_addr()
+            .unwrap(),
+        address
+    );
 }

@@ -16,7 +16,10 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 async fn connections_echo_over_a_path() {
     let path = SocketPath::new("echo");
     let listener = UnixListener::bind(&path).unwrap();
-    assert_eq!(UnixListener::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+    assert_eq!(
+        UnixListener::bind(&path).unwrap_err().kind(),
+        ErrorKind::AddrInUse
+    );
     let server = evenkeel::spawn(async move {
         for _ in 0..4 {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -28,7 +31,10 @@ async fn connections_echo_over_a_path() {
     });
     for _ in 0..4 {
         let mut client = within(UnixStream::connect(&path)).await.unwrap();
-        assert_eq!(client.peer_addr().unwrap().as_pathname(), Some(path.as_ref()));
+        assert_eq!(
+            client.peer_addr().unwrap().as_pathname(),
+            Some(path.as_ref())
+        );
         client.write_all(b"echo").await.unwrap();
         client.shutdown().await.unwrap();
         let mut heard = Vec::new();
@@ -53,7 +59,12 @@ async fn megabytes_cross_a_pair_through_owned_halves() {
             let mut heard = Vec::new();
             read.read_to_end(&mut heard).await.unwrap();
             assert_eq!(heard.len(), LEN);
-            assert!(heard.iter().enumerate().all(|(i, byte)| *byte == (i % 251) as u8));
+            assert!(
+                heard
+                    .iter()
+                    .enumerate()
+                    .all(|(i, byte)| *byte == (i % 251) as u8)
+            );
         }));
     }
     for task in tasks {
@@ -71,7 +82,10 @@ async fn the_methods_of_streams_work_here_too() {
     assert_eq!(within(other.peek(&mut buf)).await.unwrap(), 14);
     assert_eq!(other.try_read(&mut buf).unwrap(), 14);
     assert_eq!(&buf[..14], b"gathered bytes");
-    assert_eq!(other.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        other.try_read(&mut buf).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
 
     let (read, write) = one.into_split();
     let one = write.reunite(read).unwrap();
@@ -84,7 +98,10 @@ async fn the_methods_of_streams_work_here_too() {
 #[evenkeel::test]
 async fn nobody_at_the_path_is_an_error() {
     let path = SocketPath::new("nobody");
-    assert_eq!(within(UnixStream::connect(&path)).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        within(UnixStream::connect(&path)).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     drop(UnixListener::bind(&path).unwrap());
     let refused = within(UnixStream::connect(&path)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
@@ -106,7 +123,9 @@ async fn a_full_backlog_is_waited_for() {
     let mut clients = Vec::new();
     for _ in 0..4 {
         let address = address.clone();
-        clients.push(evenkeel::spawn(async move { UnixStream::connect_addr(&address).await }));
+        clients.push(evenkeel::spawn(async move {
+            UnixStream::connect_addr(&address).await
+        }));
     }
     for _ in 0..4 {
         within(listener.accept()).await.unwrap();
@@ -119,29 +138,14 @@ async fn a_full_backlog_is_waited_for() {
 /// Sends `bytes` together with a descriptor, which makes the receiver's read end behind them.
 #[cfg(target_os = "linux")]
 fn send_with_descriptor(stream: &std::os::unix::net::UnixStream, bytes: &[u8]) {
+    use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
     use std::os::fd::AsRawFd;
-    #[repr(C)]
-    struct Control {
-        header: libc::cmsghdr,
-        descriptor: libc::c_int,
-        _padding: libc::c_int,
-    }
-    let header = libc::cmsghdr {
-        // The header and the descriptor behind it, without the padding.
-        cmsg_len: size_of::<libc::cmsghdr>() + size_of::<libc::c_int>(),
-        cmsg_level: libc::SOL_SOCKET,
-        cmsg_type: libc::SCM_RIGHTS,
-    };
-    let control = Control { header, descriptor: stream.as_raw_fd(), _padding: 0 };
-    // SAFETY: `Control` is plain data without gaps, laid out as the system documents it for one
-    // descriptor, and the view of it ends before it does.
-    let control_bytes = unsafe {
-        std::slice::from_raw_parts((&raw const control).cast::<u8>(), size_of::<Control>())
-    };
+
+    let descriptor = stream.as_raw_fd();
+    let passed = [ControlMessage::ScmRights(&[descriptor])];
     let slices = [IoSlice::new(bytes)];
-    let message = socket2::MsgHdr::new().with_buffers(&slices).with_control(control_bytes);
-    let sent = socket2::SockRef::from(stream).sendmsg(&message, 0).unwrap();
-    assert_eq!(sent, bytes.len());
+    let sent = sendmsg::<UnixAddr>(descriptor, &slices, &passed, MsgFlags::empty(), None);
+    assert_eq!(sent, Ok(bytes.len()));
 }
 
 #[cfg(target_os = "linux")]
@@ -195,7 +199,10 @@ async fn datagrams_are_addressed_by_path() {
             // Slower than the sender, which has to wait for a queue that is not its own.
             while seen.len() < 200 {
                 let (len, from) = other.recv_from(&mut buf).await.unwrap();
-                seen.push((buf[..len].to_vec(), from.as_pathname().map(|path| path.to_owned())));
+                seen.push((
+                    buf[..len].to_vec(),
+                    from.as_pathname().map(|path| path.to_owned()),
+                ));
                 evenkeel::task::yield_now().await;
             }
             seen
@@ -214,10 +221,15 @@ async fn datagrams_are_addressed_by_path() {
     assert_eq!(unnamed.try_send(b"who?").unwrap(), 4);
     let mut memory = [MaybeUninit::uninit(); 8];
     let mut buf = ReadBuf::uninit(&mut memory);
-    let from = within(poll_fn(|cx| other.poll_recv_from(cx, &mut buf))).await.unwrap();
+    let from = within(poll_fn(|cx| other.poll_recv_from(cx, &mut buf)))
+        .await
+        .unwrap();
     assert!(from.is_unnamed());
     assert_eq!(buf.filled(), b"who?");
     assert_eq!(one.try_send_to(b"direct", &there).unwrap(), 6);
     assert_eq!(other.try_recv_from(&mut [0; 8]).unwrap().0, 6);
-    assert_eq!(other.try_recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        other.try_recv(&mut [0; 8]).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
 }

@@ -1,7 +1,9 @@
-//! The processor time of some of this process's threads.
+//! Processors: the time that some of this process's threads had, and who may run where.
 
 use std::fs;
 use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processor time so far of all threads whose name begins with `prefix`, to the nanosecond:
 /// the first field of `schedstat`.
@@ -19,4 +21,49 @@ pub(crate) fn time_of_threads(prefix: &str) -> Duration {
         .filter_map(|stat| stat.split(' ').next()?.parse().ok())
         .map(Duration::from_nanos)
         .sum()
+}
+
+/// The processors of this machine, divided: the last is the load's, the others are the server's.
+#[derive(Clone, Copy)]
+pub(crate) struct Division {
+    all: CpuSet,
+    count: usize,
+}
+
+impl Division {
+    /// `None` with a single processor, or where processors cannot be chosen.
+    pub(crate) fn of_machine() -> Option<Self> {
+        let all = sched_getaffinity(None).ok()?;
+        let count = all.count() as usize;
+        (count > 1).then_some(Self { all, count })
+    }
+
+    fn last(&self) -> usize {
+        (0..CpuSet::MAX_CPU).rev().find(|&cpu| self.all.is_set(cpu)).unwrap_or(0)
+    }
+
+    /// How many processors the server has.
+    pub(crate) fn server_processors(&self) -> usize {
+        self.count - 1
+    }
+
+    /// Moves the calling thread, and those it will start, to the server's processors.
+    pub(crate) fn take_server_side(&self) {
+        let mut server = self.all;
+        server.unset(self.last());
+        pin(&server);
+    }
+
+    /// Moves the calling thread to the load's processor.
+    pub(crate) fn take_load_side(&self) {
+        let mut load = CpuSet::new();
+        load.set(self.last());
+        pin(&load);
+    }
+}
+
+fn pin(set: &CpuSet) {
+    if let Err(error) = sched_setaffinity(None, set) {
+        eprintln!("vs_tokio: a thread could not be pinned: {error}; expect more noise");
+    }
 }

@@ -139,24 +139,31 @@ fn network_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> [Table; 3
     tables
 }
 
-/// How many workers a server has: what the machine of the comparison has in processors.
-const SERVER_WORKERS: usize = 2;
-
 fn serve<P: Peer>(service: Service, connections: usize, sample: Duration) -> Served {
-    let peer = P::new(SERVER_WORKERS);
+    // The server's threads inherit where this one may run.
+    let division = cpu::Division::of_machine();
+    let workers = division.map_or(1, |division| division.server_processors());
+    division.iter().for_each(cpu::Division::take_server_side);
+    let peer = P::new(workers);
     let port = server::start(&peer, service);
-    let load = match service {
-        Service::Echo => Load::echo(port, connections),
-        Service::Hello => Load::hello(port, connections),
-    };
-    let mut load = load.expect("connections to the server");
-    load.run(sample / 2).expect("the server answers");
-    let (began, cpu_before) = (Instant::now(), cpu::time_of_threads(P::THREADS));
-    let outcome = load.run(sample * 2).expect("the server answers");
-    let cpu = cpu::time_of_threads(P::THREADS).saturating_sub(cpu_before);
+    let load = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
+        division.iter().for_each(cpu::Division::take_load_side);
+        let load = match service {
+            Service::Echo => Load::echo(port, connections),
+            Service::Hello => Load::hello(port, connections),
+        };
+        let mut load = load.expect("connections to the server");
+        load.run(sample / 2).expect("the server answers");
+        let (began, cpu_before) = (Instant::now(), cpu::time_of_threads(P::THREADS));
+        let outcome = load.run(sample * 2).expect("the server answers");
+        let cpu = cpu::time_of_threads(P::THREADS).saturating_sub(cpu_before);
+        (outcome, cpu, began.elapsed())
+    });
+    let load = load.expect("a thread for the load");
+    let (outcome, cpu, wall) = load.join().expect("the load runs to its end");
     let requests = outcome.requests as f64;
     Served {
-        per_second: requests / began.elapsed().as_secs_f64(),
+        per_second: requests / wall.as_secs_f64(),
         per_cpu_second: requests / cpu.as_secs_f64(),
         p99_us: outcome.p99_us,
     }

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(("127.0.0.1", 80).targets(), Targets::One(v4));
         assert_eq!(("::1", 80).targets(), Targets::One(v6));
         assert_eq!((Ipv4Addr::LOCALHOST, 80).targets(), Targets::One(v4));
-        assert_eq!((&[v4, v6][..]).targets(), Targets::Many(vec![v4, v6]));
+        assert_eq!([v4, v6][..].targets(), Targets::Many(vec![v4, v6]));
         assert_eq!([v6].targets(), Targets::One(v6));
     }
 

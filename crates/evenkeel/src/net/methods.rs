@@ -26,7 +26,7 @@ macro_rules! readiness {
                 self.io.ready(interest).await
             }
 
-            /// Waits until there is something to read, or the end of it. See [`ready`](Self::ready).
+            /// Waits until there is something to read, or its end. See [`ready`](Self::ready).
             ///
             /// # Errors
             ///

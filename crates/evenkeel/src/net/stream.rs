@@ -3,8 +3,8 @@
 //! Readiness is edge-triggered, so a stream normally learns that its socket is empty from a call
 //! that fails with `WouldBlock`. A read that returns fewer bytes than it had room for has emptied
 //! the socket already, and a write that took fewer bytes than it was given has filled it; telling
-//! that to the [`Source`] saves the call that would fail. Waiting transfers below therefore tell it the
-//! length that would not be short; a length of 0 stands for "nothing follows from a short one".
+//! that to the [`Source`] saves the call that would fail. Waiting transfers below therefore tell
+//! the length that would not be short; a length of 0 says that nothing follows from a short one.
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::Shutdown;

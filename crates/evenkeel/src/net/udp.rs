@@ -343,8 +343,7 @@ macro_rules! options {
                 self.io.get_ref().$option()
             }
 
-            #[doc = concat!("Sets the option that [`", stringify!($option), "`](Self::")]
-            #[doc = concat!(stringify!($option), ") tells.")]
+            #[doc = concat!("Sets what [`Self::", stringify!($option), "`] tells.")]
             ///
             /// # Errors
             ///

@@ -32,8 +32,9 @@ pub enum BusyWait {
     Long,
     /// 1 millisecond.
     VeryLong,
-    /// Up to 10 microseconds, while work has lately tended to come within that time, and never
-    /// under a CPU quota, where spinning takes from the work itself.
+    /// Up to 3 microseconds, which is what falling asleep and being woken costs in processor time,
+    /// while work has lately tended to come within that time; and never under a CPU quota, where
+    /// spinning takes from the work itself.
     #[default]
     Adaptive,
 }
@@ -54,8 +55,8 @@ impl BusyWait {
     pub fn limit(self) -> Duration {
         Duration::from_micros(match self {
             BusyWait::None => 0,
+            BusyWait::Adaptive => 3,
             BusyWait::VeryShort => 5,
-            BusyWait::Adaptive => 10,
             BusyWait::Short => 20,
             BusyWait::Medium => 50,
             BusyWait::Long => 200,
@@ -130,7 +131,7 @@ impl Spinner {
 
     /// How long to spin now, in cycles.
     pub(crate) fn limit(&self) -> u64 {
-        if self.adaptive && self.score < SCORE_MAX / 2 { 0 } else { self.limit }
+        if self.adaptive && self.score < SCORE_MAX / 4 * 3 { 0 } else { self.limit }
     }
 
     /// Work came this long after it had run out, whether the worker spun or slept.

@@ -142,7 +142,10 @@ impl TcpSocket {
 
 /// Defines `$option` and `$set_option`, which pass on to `socket2`.
 macro_rules! options {
-    ($($(#[$doc:meta])* $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;
+    )*) => {
         /// Options. Those of a listener are inherited by the streams it accepts, where the system
         /// does so; Linux does for all of these.
         impl TcpSocket {$(
@@ -155,8 +158,7 @@ macro_rules! options {
                 self.inner.$get()
             }
 
-            #[doc = concat!("Sets the option that [`", stringify!($option), "`](Self::")]
-            #[doc = concat!(stringify!($option), ") tells.")]
+            #[doc = concat!("Sets what [`Self::", stringify!($option), "`] tells.")]
             ///
             /// # Errors
             ///

@@ -1,0 +1,65 @@
+//! Giving way to others never keeps a task from getting on.
+
+mod support;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use evenkeel::net::{TcpListener, TcpStream};
+use support::within;
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+
+/// Longer than a task may run before it is asked to give way.
+const COMPUTES: Duration = Duration::from_millis(2);
+
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < COMPUTES {
+        std::hint::spin_loop();
+    }
+}
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    (client, listener.accept().await.unwrap().0)
+}
+
+#[evenkeel::test(workers = 1)]
+async fn a_future_that_computes_before_it_reads_reads() {
+    let (mut client, mut server) = connected().await;
+    client.write_all(b"!").await.unwrap();
+    let reading = evenkeel::spawn(poll_fn(move |cx| {
+        // Done anew at each poll, as by a future that prepares its buffer first.
+        compute();
+        let mut byte = [0];
+        Pin::new(&mut server)
+            .poll_read(cx, &mut ReadBuf::new(&mut byte))
+            .map_ok(|()| byte)
+    }));
+    assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
+}
+
+#[evenkeel::test(workers = 1)]
+async fn a_future_that_computes_between_two_waits_gets_to_the_second() {
+    let (mut client, mut server) = connected().await;
+    let (_silent_client, mut silent) = connected().await;
+    client.write_all(b"!").await.unwrap();
+    let reading = evenkeel::spawn(poll_fn(move |cx| {
+        // As in a `select` whose first branch waits, whose second works and whose third is ready.
+        let mut byte = [0];
+        let first = Pin::new(&mut silent).poll_read(cx, &mut ReadBuf::new(&mut byte));
+        assert!(first.is_pending());
+        compute();
+        let second = Pin::new(&mut server).poll_read(cx, &mut ReadBuf::new(&mut byte));
+        match second {
+            Poll::Ready(result) => Poll::Ready(result.map(|()| byte)),
+            Poll::Pending => Poll::Pending,
+        }
+    }));
+    assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
+}

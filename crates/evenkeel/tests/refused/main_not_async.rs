@@ -1,0 +1,4 @@
+//! A main that is not async.
+
+#[evenkeel::main]
+fn main() {}

@@ -1,0 +1,4 @@
+//! A main with arguments.
+
+#[evenkeel::main]
+async fn main(arguments: Vec<String>) {}

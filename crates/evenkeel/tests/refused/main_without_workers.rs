@@ -1,0 +1,4 @@
+//! A runtime without workers.
+
+#[evenkeel::main(workers = 0)]
+async fn main() {}

@@ -1,0 +1,7 @@
+//! A test that is marked twice.
+
+#[evenkeel::test]
+#[test]
+async fn it() {}
+
+fn main() {}
