@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
-use crate::serve::{BusyWait, HogPoll};
+use crate::serve::{BusyWait, HogPoll, HogYield};
 
 /// The peers that `--peers` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +37,11 @@ impl Peer {
         }
     }
 
+    /// Whether its tasks are futures, which may yield in more than one way.
+    pub(crate) fn has_futures(self) -> bool {
+        matches!(self, Peer::Evenkeel | Peer::Tokio)
+    }
+
     /// Whether its server answers `GET /stats`.
     pub(crate) fn has_stats(self) -> bool {
         matches!(self, Peer::Evenkeel | Peer::Tokio)
@@ -53,6 +58,7 @@ pub(crate) struct ServerSpec {
     pub(crate) workers: usize,
     pub(crate) hogs: usize,
     pub(crate) hog_poll: Option<HogPoll>,
+    pub(crate) hog_yield: HogYield,
     pub(crate) busy_wait: Option<BusyWait>,
     pub(crate) io_check_us: Option<u64>,
 }
@@ -160,6 +166,9 @@ impl Lineup {
                 "--hog-poll-us",
                 &poll.to_string(),
             ]);
+            if peer.has_futures() {
+                command.args(["--hog-yield", spec.hog_yield.word()]);
+            }
         }
         command.arg("--exit-with-parent");
         command
@@ -269,29 +278,35 @@ mod tests {
             workers: 2,
             hogs: 4,
             hog_poll: Some(HogPoll::Never),
+            hog_yield: HogYield::Wake,
             busy_wait: Some(BusyWait::VeryLong),
             io_check_us: Some(50),
             ..ServerSpec::default()
         };
-        let services =
-            "--echo 127.0.0.1:0 --sink 127.0.0.1:0 --hogs 4 --hog-poll-us never --exit-with-parent";
+        let services = "--echo 127.0.0.1:0 --sink 127.0.0.1:0";
+        let hogs = "--hogs 4 --hog-poll-us never";
+        let end = "--exit-with-parent";
         assert_eq!(
             words(Peer::Evenkeel, &spec),
             format!(
-                "lab serve evenkeel --workers 2 --busy-wait very_long --io-check-us 50 {services}"
+                "lab serve evenkeel --workers 2 --busy-wait very_long --io-check-us 50 {services} {hogs} --hog-yield wake {end}"
             )
         );
         assert_eq!(
             words(Peer::Tokio, &spec),
-            format!("lab serve tokio --workers 2 --busy-wait very_long {services}")
+            format!(
+                "lab serve tokio --workers 2 --busy-wait very_long {services} {hogs} --hog-yield wake {end}"
+            )
         );
         assert_eq!(
             words(Peer::Go, &spec),
-            format!("built/go-peer --workers 2 {services}")
+            format!("built/go-peer --workers 2 {services} {hogs} {end}")
         );
         assert_eq!(
             words(Peer::Erlang, &spec),
-            format!("erl -noshell +S 2:2 +sbwt very_long -pa built -run lab_peer main {services}")
+            format!(
+                "erl -noshell +S 2:2 +sbwt very_long -pa built -run lab_peer main {services} {hogs} {end}"
+            )
         );
     }
 

@@ -91,6 +91,32 @@ impl Process {
         self.child.id()
     }
 
+    /// Waits until it has written a line `ready`, and leaves what follows to be read.
+    ///
+    /// # Errors
+    /// When it ends, or writes anything else, before.
+    pub(crate) fn until_ready(mut self) -> Result<Self> {
+        let mut line = Vec::new();
+        let mut byte = [0; 1];
+        while let Some(stdout) = &mut self.child.stdout
+            && matches!(stdout.read(&mut byte), Ok(1))
+            && byte != *b"\n"
+        {
+            line.push(byte[0]);
+        }
+        if line == b"ready" {
+            return Ok(self);
+        }
+        // Its own words are on standard error; a status that says success here is a defect of it.
+        let status = self
+            .end()
+            .map_or_else(|error| error.to_string(), |status| status.to_string());
+        Err(Error::EndedEarly {
+            program: self.name.clone(),
+            status,
+        })
+    }
+
     /// Waits for it to end by itself and gives what it wrote to standard output, read as JSON.
     pub(crate) fn result<T: DeserializeOwned>(mut self) -> Result<T> {
         let output = self.output()?;

@@ -143,9 +143,11 @@ fn proxy_carries_both_ways_and_closes(runtime: &str) {
 }
 
 fn hogs_that_yield_let_others_run(runtime: &str) {
-    let flags = ["--echo", ANY, "--hogs", "4", "--hog-poll-us", "200"];
-    let server = Server::start(runtime, &flags);
-    assert!(echoes(&mut server.connect("echo"), b"still here"));
+    for yields in ["runtime", "wake"] {
+        let flags = ["--hogs", "4", "--hog-poll-us", "200", "--hog-yield", yields];
+        let server = Server::start(runtime, &[&["--echo", ANY], &flags[..]].concat());
+        assert!(echoes(&mut server.connect("echo"), b"still here"));
+    }
 }
 
 fn hogs_that_never_yield_do_not_keep_it_alive(runtime: &str) {

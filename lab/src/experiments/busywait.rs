@@ -103,7 +103,7 @@ impl Variant {
 }
 
 fn measure(lab: &Lab, variant: &Variant) -> Result<Found> {
-    /// From the first connection until the load is steady.
+    /// From the first write until the load is steady.
     const RAMP: Duration = Duration::from_millis(300);
     let mut services = vec!["sink", "echo"];
     if variant.peer.has_stats() {
@@ -124,13 +124,21 @@ fn measure(lab: &Lab, variant: &Variant) -> Result<Found> {
     let streamed = (RAMP + length + Duration::from_millis(500))
         .as_secs_f64()
         .to_string();
-    let stream = ["stream", &sink, "--connections", CONNECTIONS, "--mbit", "1"];
+    let stream = [
+        "stream",
+        &sink,
+        "--connections",
+        CONNECTIONS,
+        "--mbit",
+        "1",
+        "--say-ready",
+    ];
     let stream = [
         &stream[..],
         &["--writes-per-s", WRITES_PER_S, "--seconds", &streamed],
     ]
     .concat();
-    let stream = lab.load(&stream)?;
+    let stream = lab.load(&stream)?.until_ready()?;
     std::thread::sleep(RAMP);
     let (usage_before, stats_before) = (server.usage(), accounts(&server, variant.peer));
     let probe = [

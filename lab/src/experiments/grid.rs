@@ -10,13 +10,21 @@ use crate::error::Result;
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::report::{Cell, Plot, Table};
-use crate::serve::{HogPoll, RuntimeStats};
+use crate::serve::{HogPoll, HogYield, RuntimeStats};
 
 /// What stands beside the probe.
 pub(crate) struct Beside {
     pub(crate) name: String,
     pub(crate) hogs: usize,
     pub(crate) poll: HogPoll,
+    pub(crate) yields: HogYield,
+}
+
+impl Beside {
+    /// Whether `peer` has this case apart from the one before it.
+    fn concerns(&self, peer: Peer) -> bool {
+        self.yields == HogYield::Runtime || peer.has_futures()
+    }
 }
 
 /// How the probe asks.
@@ -57,7 +65,7 @@ impl Grid {
         let mut measurements = Vec::new();
         for round in 0..lab.rounds() {
             for (row, beside) in rows.iter().enumerate() {
-                for &peer in &peers {
+                for &peer in peers.iter().filter(|&&peer| beside.concerns(peer)) {
                     let found = measure(lab, probe, peer, beside).map_err(|e| e.to_string());
                     let words = found
                         .as_ref()
@@ -226,7 +234,13 @@ impl Grid {
     /// Why a cell has nothing to show.
     fn failure(&self, row: usize, peer: Peer) -> String {
         let error = self.of(row, peer).find_map(|m| m.found.as_ref().err());
-        error.cloned().unwrap_or_else(|| "not measured".to_owned())
+        let has_case = self.rows[row].concerns(peer);
+        let none = if has_case {
+            "not measured"
+        } else {
+            "as the row above"
+        };
+        error.cloned().unwrap_or_else(|| none.to_owned())
     }
 }
 
@@ -237,28 +251,34 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     } else {
         vec!["echo"]
     };
-    let (hogs, hog_poll) = (beside.hogs, Some(beside.poll));
+    let (hogs, hog_poll, hog_yield) = (beside.hogs, Some(beside.poll), beside.yields);
     let server = lab.serve(
         peer,
         &ServerSpec {
             services,
             hogs,
             hog_poll,
+            hog_yield,
             ..ServerSpec::default()
         },
     )?;
     let target = server.address("echo")?.to_string();
-    let seconds = lab.measured(probe.brief).as_secs_f64().to_string();
+    let seconds = lab.measured(probe.brief);
+    // What comes before and after grows with what is measured, up to where more brings nothing.
+    let warmup = (seconds / 4)
+        .min(Duration::from_millis(500))
+        .as_secs_f64()
+        .to_string();
+    let drain = (seconds / 2)
+        .min(Duration::from_secs(1))
+        .as_secs_f64()
+        .to_string();
+    let seconds = seconds.as_secs_f64().to_string();
     let (rate, connections) = (probe.rate.to_string(), probe.connections.to_string());
-    let (warmup, drain) = if lab.is_brief() {
-        ("0.2", "0.3")
-    } else {
-        ("0.5", "1")
-    };
-    let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", warmup];
+    let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", &warmup];
     args.extend([
         "--drain",
-        drain,
+        &drain,
         "--rate",
         &rate,
         "--connections",
@@ -300,6 +320,7 @@ mod tests {
                 name: "nothing".to_owned(),
                 hogs: 0,
                 poll: HogPoll::Never,
+                yields: HogYield::Runtime,
             }],
             peers: vec![Peer::Go],
             measurements: found.into_iter().zip(0..).map(measurement).collect(),

@@ -7,7 +7,7 @@ use super::lab::Lab;
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
-use crate::serve::HogPoll;
+use crate::serve::{HogPoll, HogYield};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
@@ -33,7 +33,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
              The column `{}` has no runtime: one thread that echoes beside as many spinning \
-             threads as there are hogs. {}",
+             threads as there are hogs. A hog yields by its runtime's own function, or, where tasks are \
+             futures, by waking itself and returning, as streams and combinators do. {}",
             Peer::OsThread.name(),
             lab.conditions()
         ),
@@ -46,23 +47,28 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 
 fn rows(workers: usize) -> Vec<Beside> {
     let hogs = 2 * workers;
-    let row = |name: String, hogs, poll| Beside { name, hogs, poll };
-    vec![
-        row("nothing".to_owned(), 0, HogPoll::Micros(100)),
-        row(
-            format!("{hogs} tasks, each poll 100 us, yielding"),
-            hogs,
-            HogPoll::Micros(100),
-        ),
-        row(
-            format!("{hogs} tasks, each poll 10 ms, yielding"),
-            hogs,
-            HogPoll::Micros(10_000),
-        ),
-        row(
-            format!("{workers} tasks that never yield"),
-            workers,
-            HogPoll::Never,
-        ),
-    ]
+    let row = |name: String, hogs, poll, yields| Beside {
+        name,
+        hogs,
+        poll,
+        yields,
+    };
+    let mut rows = vec![row(
+        "nothing".to_owned(),
+        0,
+        HogPoll::Micros(100),
+        HogYield::Runtime,
+    )];
+    for (length, us) in [("100 us", 100), ("10 ms", 10_000)] {
+        for (how, yields) in [
+            ("yielding", HogYield::Runtime),
+            ("waking itself", HogYield::Wake),
+        ] {
+            let name = format!("{hogs} tasks, each poll {length}, {how}");
+            rows.push(row(name, hogs, HogPoll::Micros(us), yields));
+        }
+    }
+    let name = format!("{workers} tasks that never yield");
+    rows.push(row(name, workers, HogPoll::Never, HogYield::Runtime));
+    rows
 }

@@ -8,7 +8,7 @@ use super::grid::{Beside, Grid, Probe};
 use super::lab::Lab;
 use super::throughput::checks_table;
 use crate::error::Result;
-use crate::serve::HogPoll;
+use crate::serve::{HogPoll, HogYield};
 
 const PROBE: Probe = Probe {
     experiment: "checks",
@@ -24,6 +24,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         name: format!("{hogs} hogs of 100 us"),
         hogs,
         poll: HogPoll::Micros(100),
+        yields: HogYield::Runtime,
     };
     let rows = hogs.into_iter().map(row).collect();
     let grid = Grid::measure(lab, &PROBE, rows, lab.lineup.present.clone());

@@ -82,6 +82,9 @@ pub(crate) struct StreamArgs {
     /// Seconds to go on for.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     pub(crate) seconds: Duration,
+    /// Print a line `ready` when every connection is there, before the first write.
+    #[arg(long)]
+    pub(crate) say_ready: bool,
 }
 
 /// Flags of `load http`.

@@ -53,6 +53,9 @@ pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
             })
         })
         .collect::<Result<Vec<_>>>()?;
+    if args.say_ready {
+        println!("ready");
+    }
     send(&mut senders, cut.bytes, pace, args.seconds)
         .map_err(Error::system("the senders' timer failed"))
 }

@@ -48,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// Microseconds that a hog computes in each poll before it yields; `never`: it does not yield.
     #[arg(long, value_name = "U|never", default_value = "100", requires = "hogs")]
     pub(crate) hog_poll_us: HogPoll,
+    /// How a hog yields: by the runtime's own function, or as most futures do.
+    #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]
+    pub(crate) hog_yield: HogYield,
     /// How long a worker without work spins before it parks [default: the runtime's own].
     #[arg(long, value_name = "LEVEL")]
     pub(crate) busy_wait: Option<BusyWait>,
@@ -114,6 +117,26 @@ impl std::fmt::Display for HogPoll {
         match self {
             HogPoll::Micros(us) => write!(f, "{us}"),
             HogPoll::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// How a hog yields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HogYield {
+    /// By the runtime's own `yield_now`, which the runtime can tell from other wake-ups.
+    #[default]
+    Runtime,
+    /// It wakes itself and returns: what streams, combinators and other runtimes' helpers do.
+    Wake,
+}
+
+impl HogYield {
+    /// The word of the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            HogYield::Runtime => "runtime",
+            HogYield::Wake => "wake",
         }
     }
 }

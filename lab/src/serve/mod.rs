@@ -23,6 +23,6 @@ mod sink;
 mod stats;
 mod work;
 
-pub(crate) use args::{BusyWait, HogPoll, ServeArgs};
+pub(crate) use args::{BusyWait, HogPoll, HogYield, ServeArgs};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;

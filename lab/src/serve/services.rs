@@ -82,7 +82,7 @@ async fn start<P: Platform>(args: &ServeArgs, observer: P::Observer) -> Result<A
         let listener = bind::<P>("proxy", route.listen, &mut announcement).await?;
         P::spawn(proxy::serve::<P>(listener, route.target));
     }
-    hogs::spawn::<P>(args.hogs, args.hog_poll_us);
+    hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield);
     Ok(announcement)
 }
 

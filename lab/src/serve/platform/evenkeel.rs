@@ -5,11 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::net::{TcpListener, TcpSocket, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
 
-use super::{Platform, Settings, micros};
+use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::BusyWait;
 use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
@@ -95,7 +95,14 @@ impl Platform for Evenkeel {
     }
 
     async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
     }
 
     fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {

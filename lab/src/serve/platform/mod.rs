@@ -22,6 +22,10 @@ use crate::error::Result;
 pub(crate) use self::evenkeel::Evenkeel;
 pub(crate) use self::tokio::Tokio;
 
+/// Connections that may wait to be accepted, as many as the other peers have: with a runtime's
+/// default a burst of clients would measure the kernel's retransmission timer.
+const BACKLOG: u32 = 4_096;
+
 /// How a runtime is to be built.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {

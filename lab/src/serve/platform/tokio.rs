@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Platform, Settings, micros};
+use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::BusyWait;
 use crate::serve::stats::{RuntimeStats, WorkerTimes};
@@ -109,7 +109,14 @@ impl Platform for Tokio {
     }
 
     async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
     }
 
     fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
