@@ -63,8 +63,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             .to_owned(),
         how: format!(
             "{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes a second, in an \
-             open loop, at a server that reads and discards; a probe of {PROBE_HZ} Hz beside them gives \
-             the latency of waking up. CPU is the server's processor time over wall time, \
+             open loop, at a server that reads and discards; a probe of {PROBE_HZ} Hz beside them \
+             gives the latency of waking up. CPU is the server's processor time over wall time, \
              utilisation the time its workers spent running tasks over wall time, both in percent \
              of one core. On the loopback device a write arrives in one piece. {}",
             lab.conditions()
