@@ -157,7 +157,7 @@ mod tests {
     fn adaptive_spins_while_it_pays_and_only_then() {
         let mut spinner = Spinner::new(BusyWait::Adaptive, 100, false);
         assert_eq!(spinner.limit(), 0);
-        for _ in 0..8 {
+        for _ in 0..16 {
             spinner.learn(50);
         }
         assert_eq!(spinner.limit(), 100);
