@@ -89,7 +89,7 @@ impl Descriptor {
                         self.readiness.clear(seen, direction);
                     }
                 }
-                None => self.readiness.clear(seen, direction),
+                None => self.readiness.clear_blocked(seen, direction),
             }
         }
     }

@@ -131,9 +131,9 @@ impl World {
             class: Class::NORMAL,
             spawned_at: Location::caller(),
         };
-        let (task, reference) = new_task(future, queue, origin);
+        let (task, join) = new_task(future, queue, origin);
         world.0.queue.lock().push(task);
-        (world, JoinHandle::new(reference), waker)
+        (world, JoinHandle::new(join), waker)
     }
 
     /// As `with_task`, after a first poll: the task waits, and this is its waker.
