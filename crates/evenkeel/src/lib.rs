@@ -1,5 +1,15 @@
 //! An async runtime for network services.
 
+#![cfg_attr(
+    evenkeel_loom,
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "of what is compiled, models use only a part"
+    )
+)]
+
 #[cfg(not(unix))]
 compile_error!("evenkeel runs on Linux and macOS; other systems lack what its I/O stands on");
 
@@ -20,7 +30,6 @@ pub mod runtime;
 mod sched;
 #[cfg(not(evenkeel_loom))]
 pub mod signal;
-#[cfg(not(evenkeel_loom))]
 pub mod stats;
 mod sync;
 #[cfg(not(evenkeel_loom))]

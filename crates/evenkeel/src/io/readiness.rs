@@ -201,3 +201,6 @@ impl Readiness {
         readers
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

@@ -145,3 +145,6 @@ impl Idle {
         Some(worker)
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

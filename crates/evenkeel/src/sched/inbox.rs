@@ -213,3 +213,6 @@ impl<T: Link> Inbox<T> {
         self.backlog_len.store(len + more, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

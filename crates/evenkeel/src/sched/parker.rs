@@ -69,3 +69,6 @@ impl Parker {
         self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

@@ -150,3 +150,6 @@ impl<T> Ring<T> {
             .is_ok()
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

@@ -9,6 +9,7 @@
 
 use crate::class::{CLASSES, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::hint;
 
 /// What a worker does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,10 @@ pub(crate) enum CheckOrigin {
 /// How many origins there are.
 pub(crate) const ORIGINS: usize = 4;
 /// Buckets of the wait histogram: bucket `b` counts waits below `2^b` cycles and not below half.
+#[cfg(not(evenkeel_loom))]
 pub(crate) const BUCKETS: usize = 48;
+#[cfg(evenkeel_loom)]
+pub(crate) const BUCKETS: usize = 2;
 
 /// One number with one writer.
 #[derive(Debug)]
@@ -209,7 +213,7 @@ impl Accounts {
             // later change shows in the version.
             fence(Ordering::Acquire);
             if version % 2 == 1 || self.version.load(Ordering::Relaxed) != version {
-                std::hint::spin_loop();
+                hint::spin_loop();
                 continue;
             }
             let now = now().max(until);
@@ -227,3 +231,6 @@ impl Accounts {
         }
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

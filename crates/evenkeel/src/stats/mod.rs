@@ -7,10 +7,14 @@
 //! neither work nor sleep, and is counted apart.
 
 pub(crate) mod accounts;
+#[cfg(not(evenkeel_loom))]
 mod snapshot;
+#[cfg(not(evenkeel_loom))]
 mod waits;
 
+#[cfg(not(evenkeel_loom))]
 pub use snapshot::{
     BlockingStats, CheckCounts, Checks, ClassStats, ReadinessStats, Stats, WorkerStats,
 };
+#[cfg(not(evenkeel_loom))]
 pub use waits::Waits;

@@ -33,6 +33,9 @@ pub(crate) use std::{hint, thread};
 #[cfg(evenkeel_loom)]
 pub(crate) use loom::{hint, thread};
 
+#[cfg(all(test, evenkeel_loom))]
+pub(crate) mod models;
+
 /// Atomic integers, their orderings and the fence between them.
 pub(crate) mod atomic {
     pub(crate) use super::imp::atomic::{

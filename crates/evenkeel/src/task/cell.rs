@@ -583,3 +583,6 @@ unsafe fn drop_waker(data: *const ()) {
     // SAFETY: the waker is consumed, and its reference with it.
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;

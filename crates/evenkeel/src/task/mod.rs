@@ -5,18 +5,14 @@
 //! - `registry`: the tasks that wait, for shutdown.
 //! - `coop`: how a task gives way.
 
-#[cfg(not(evenkeel_loom))]
 pub(crate) mod cell;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod coop;
-#[cfg(not(evenkeel_loom))]
 pub(crate) mod error;
-#[cfg(not(evenkeel_loom))]
 pub(crate) mod join;
 #[cfg(not(evenkeel_loom))]
 mod join_set;
 mod ready_list;
-#[cfg(not(evenkeel_loom))]
 pub(crate) mod registry;
 pub(crate) mod state;
 

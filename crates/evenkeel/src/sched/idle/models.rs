@@ -1,0 +1,254 @@
+//! Models of going to sleep: the idle set together with an inbox and parkers, in the order in
+//! which workers (`sched::worker`) and pushers (`sched::shared`) use them. Each runs once for
+//! every interleaving of its threads.
+//!
+//! A worker that nobody wakes stays in its kernel for ever, which loom reports: so a model that
+//! ends has shown that the workers never all sleep with mail.
+
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use super::*;
+use crate::sched::inbox::{Inbox, Link};
+use crate::sched::parker::Parker;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicPtr};
+use crate::sync::models::{Role, model, model_with_twins, role, roles};
+use crate::sync::thread::{self, Thread};
+
+struct Item {
+    link: AtomicPtr<Item>,
+}
+
+// SAFETY: always the same field, which nothing else here touches.
+unsafe impl Link for Item {
+    fn link(&self) -> &AtomicPtr<Item> {
+        &self.link
+    }
+}
+
+/// One worker's parker, and its place in the kernel, where an event stays until it is waited for.
+struct Seat {
+    parker: Parker,
+    event: AtomicBool,
+    worker: OnceLock<Thread>,
+}
+
+struct World {
+    idle: Idle,
+    inbox: Inbox<Item>,
+    items: Vec<Item>,
+    /// How many items are still to be received.
+    missing: AtomicUsize,
+    seats: Vec<Seat>,
+}
+
+impl World {
+    fn new(workers: usize, items: usize) -> Arc<Self> {
+        let item = |_| Item {
+            link: AtomicPtr::new(ptr::null_mut()),
+        };
+        let seat = |_| Seat {
+            parker: Parker::new(),
+            event: AtomicBool::new(false),
+            worker: OnceLock::new(),
+        };
+        Arc::new(Self {
+            idle: Idle::new(workers),
+            inbox: Inbox::new(),
+            items: (0..items).map(item).collect(),
+            missing: AtomicUsize::new(items),
+            seats: (0..workers).map(seat).collect(),
+        })
+    }
+
+    /// As `Shared::push_outside`.
+    fn push(&self, item: usize, attended: bool) {
+        // SAFETY: items live as long as the inbox, and each is pushed once.
+        let pushed = unsafe { self.inbox.push(NonNull::from(&self.items[item])) };
+        assert!(pushed.is_ok(), "the inbox is open");
+        if let Some(worker) = self.idle.to_wake(attended) {
+            self.unpark(worker);
+        }
+    }
+
+    /// As `Shared::unpark`.
+    fn unpark(&self, worker: usize) {
+        let seat = &self.seats[worker];
+        if seat.parker.unpark() {
+            // Relaxed: the order has to come from the parker.
+            seat.event.swap(true, Ordering::Relaxed);
+            seat.worker.get().expect("a worker sleeps").unpark();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        // Acquire pairs with the Release in `receive`.
+        self.missing.load(Ordering::Acquire) == 0
+    }
+
+    /// Takes one item. Whoever takes the last one ends all sleep.
+    fn receive(&self) -> bool {
+        if self.inbox.take(1, 0, |_| ()) == 0 {
+            return false;
+        }
+        // AcqRel: Release pairs with `is_done`.
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            (0..self.seats.len()).for_each(|worker| self.unpark(worker));
+        }
+        true
+    }
+
+    /// As `Worker::run`, without the tasks. `searching` says how it begins.
+    fn work(&self, worker: usize, mut searching: bool) {
+        self.seats[worker].worker.get_or_init(thread::current);
+        while !self.is_done() {
+            if self.receive() {
+                // As `Worker::end_search`, for a worker whose polls are short.
+                if std::mem::take(&mut searching) {
+                    let _ = self.idle.stop_search();
+                }
+                continue;
+            }
+            searching = searching || self.idle.start_search();
+            searching = self.park(worker, searching);
+        }
+        if searching {
+            let _ = self.idle.stop_search();
+        }
+    }
+
+    /// As `Worker::park`. Returns whether the worker is to search.
+    fn park(&self, worker: usize, searching: bool) -> bool {
+        let seat = &self.seats[worker];
+        self.idle.park(worker, searching);
+        if self.inbox.is_empty() && !self.is_done() && seat.parker.prepare() {
+            // Relaxed: as in `unpark`.
+            while !seat.event.swap(false, Ordering::Relaxed) {
+                thread::park();
+            }
+            seat.parker.finish();
+        } else {
+            // Lets others run, as whoever looks again and again has to in a model.
+            thread::yield_now();
+        }
+        self.idle.unpark(worker)
+    }
+}
+
+fn worker(world: &Arc<World>, worker: usize, searching: bool) -> Role<()> {
+    let world = Arc::clone(world);
+    role(move || world.work(worker, searching))
+}
+
+fn pusher(world: &Arc<World>, items: usize, attended: bool) -> Role<()> {
+    let world = Arc::clone(world);
+    role(move || (0..items).for_each(|item| world.push(item, attended)))
+}
+
+fn one_worker(attended: bool) {
+    model(move || {
+        let world = World::new(1, 2);
+        roles(
+            [worker(&world, 0, false), pusher(&world, 2, attended)],
+            |_| (),
+        )
+    });
+}
+
+#[test]
+fn one_worker_does_not_sleep_with_mail() {
+    one_worker(false);
+}
+
+/// The pusher is told that workers take from the inbox, which may have been the last time.
+#[test]
+fn one_worker_does_not_sleep_with_mail_it_seemed_to_attend_to() {
+    one_worker(true);
+}
+
+fn two_workers(attended: bool) {
+    model_with_twins(move || {
+        let world = World::new(2, 1);
+        let workers = [worker(&world, 0, false), worker(&world, 1, false)];
+        let [first, second] = workers;
+        roles([first, second, pusher(&world, 1, attended)], |_| ())
+    });
+}
+
+#[test]
+fn two_workers_do_not_both_sleep_with_mail() {
+    two_workers(false);
+}
+
+#[test]
+fn two_workers_do_not_both_sleep_with_mail_they_seemed_to_attend_to() {
+    two_workers(true);
+}
+
+/// Worker 1 sleeps and stays asleep, worker 0 searches, which holds wake-ups back: it must not go
+/// to sleep without the mail that relied on it.
+#[test]
+fn a_searcher_does_not_sleep_on_what_was_left_to_it() {
+    model(|| {
+        let world = World::new(2, 2);
+        world.idle.park(1, false);
+        assert!(world.idle.start_search());
+        roles(
+            [worker(&world, 0, true), pusher(&world, 2, false)],
+            move |_| {
+                // What worker 1 would have done, had it been woken, worker 0 did.
+                let _ = world.idle.unpark(1);
+            },
+        )
+    });
+}
+
+/// Two pushers, and two workers that sleep: one of them is woken, once.
+#[test]
+fn a_burst_wakes_one_worker() {
+    model(|| {
+        let world = World::new(2, 2);
+        world.idle.park(0, false);
+        world.idle.park(1, false);
+        let push = |item| {
+            let world = Arc::clone(&world);
+            role(move || world.push(item, false))
+        };
+        roles([push(0), push(1)], move |_| {
+            let woken = |worker: &usize| world.seats[*worker].parker.is_notified();
+            let woken: Vec<_> = (0..2).filter(woken).collect();
+            assert_eq!(woken, [1], "the last one parked, and no other");
+            assert!(world.idle.unpark(1), "it was woken in order to search");
+            assert!(!world.idle.unpark(0), "it sleeps on");
+            assert_eq!(world.inbox.take(usize::MAX, 0, |_| ()), 2);
+        })
+    });
+}
+
+/// Of a searcher that found work and a pusher, the one sees the mail or the other wakes the
+/// sleeper.
+#[test]
+fn the_last_searcher_sees_what_was_left_to_it() {
+    model(|| {
+        let world = World::new(2, 1);
+        world.idle.park(1, false);
+        assert!(world.idle.start_search());
+        let (searcher, pusher) = (Arc::clone(&world), Arc::clone(&world));
+        let searcher = role(move || {
+            assert!(searcher.idle.stop_search(), "nobody else searched");
+            !searcher.inbox.is_empty()
+        });
+        let pusher = role(move || {
+            pusher.push(0, false);
+            true
+        });
+        roles([searcher, pusher], move |[sees_mail, _]| {
+            let woken = world.seats[1].parker.is_notified();
+            assert!(
+                sees_mail || woken,
+                "the searcher saw no mail, and the pusher woke nobody"
+            );
+        })
+    });
+}

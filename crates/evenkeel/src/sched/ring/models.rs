@@ -1,0 +1,272 @@
+//! Models of the ring: each runs once for every interleaving of its threads.
+//!
+//! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
+//! also when an entry is handed over without what was done to it before.
+
+use super::*;
+use crate::sync::Arc;
+use crate::sync::cell::UnsafeCell;
+use crate::sync::models::{model, role, roles};
+
+/// What the models put into rings.
+struct Item {
+    number: usize,
+    /// Zero before the item is pushed, its number plus one afterwards.
+    written: UnsafeCell<usize>,
+}
+
+// SAFETY: `written` is touched by whoever pushes the item and then by whoever takes it; that this
+// is never at the same time is what the models check.
+unsafe impl Send for Item {}
+// SAFETY: as above.
+unsafe impl Sync for Item {}
+
+/// Rings and the items that travel through them.
+struct World {
+    items: Vec<Item>,
+    /// The first is the owner's; the others are the stealers'.
+    rings: Vec<Ring<Item>>,
+}
+
+impl World {
+    fn new(items: usize, rings: usize) -> Arc<Self> {
+        let item = |number| Item {
+            number,
+            written: UnsafeCell::new(0),
+        };
+        Arc::new(Self {
+            items: (0..items).map(item).collect(),
+            rings: (0..rings).map(|_| Ring::new()).collect(),
+        })
+    }
+
+    fn ring(&self) -> &Ring<Item> {
+        &self.rings[0]
+    }
+
+    /// Returns whether there was room.
+    fn push(&self, number: usize) -> bool {
+        let item = &self.items[number];
+        // SAFETY: the item is in no ring yet, so it is this thread's.
+        item.written
+            .with_mut(|written| unsafe { *written = number + 1 });
+        match self.ring().push(NonNull::from(item)) {
+            Ok(()) => true,
+            Err(back) => {
+                assert_eq!(
+                    back,
+                    NonNull::from(item),
+                    "the entry that found no room comes back"
+                );
+                false
+            }
+        }
+    }
+
+    fn pop(&self, ring: usize) -> Option<usize> {
+        let entry = self.rings[ring].pop()?;
+        // SAFETY: items live as long as the world.
+        let item = unsafe { entry.as_ref() };
+        // SAFETY: the item was taken, so it is this thread's; loom reports it if not.
+        let written = item.written.with(|written| unsafe { *written });
+        assert_eq!(
+            written,
+            item.number + 1,
+            "an entry came without what was written to it"
+        );
+        Some(item.number)
+    }
+
+    fn drain(&self, ring: usize) -> Vec<usize> {
+        std::iter::from_fn(|| self.pop(ring)).collect()
+    }
+
+    /// Steals from the owner into a ring of this thread's, and empties that.
+    fn steal(&self, thief: usize) -> Vec<usize> {
+        let count = self.ring().steal_into(&self.rings[thief], usize::MAX);
+        let taken = self.drain(thief);
+        assert_eq!(taken.len(), count, "a steal says how much it took");
+        taken
+    }
+}
+
+/// Entries are pushed in the order of their numbers, and each taker gets its own in that order.
+fn assert_each_once<const N: usize>(takers: [Vec<usize>; N], pushed: usize) {
+    for taken in &takers {
+        assert!(taken.is_sorted(), "out of order: {taken:?}");
+    }
+    let mut all = takers.concat();
+    all.sort_unstable();
+    assert!(
+        all.iter().copied().eq(0..pushed),
+        "pushed {pushed}, taken {takers:?}"
+    );
+}
+
+#[test]
+fn an_owner_and_a_stealer() {
+    model(|| {
+        let world = World::new(4, 2);
+        let (owner, stealer) = (Arc::clone(&world), Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    let mut taken = Vec::new();
+                    for number in 0..4 {
+                        assert!(owner.push(number), "four entries fit");
+                        if number % 2 == 1 {
+                            taken.extend(owner.pop(0));
+                        }
+                    }
+                    taken
+                }),
+                role(move || [stealer.steal(1), stealer.steal(1)].concat()),
+            ],
+            move |[popped, stolen]| {
+                assert_each_once([[popped, world.drain(0)].concat(), stolen], 4);
+            },
+        )
+    });
+}
+
+#[test]
+fn an_owner_and_two_stealers() {
+    model(|| {
+        let world = World::new(3, 3);
+        assert!(world.push(0) && world.push(1));
+        let [owner, first, second] = [(); 3].map(|()| Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    assert!(owner.push(2));
+                    owner.pop(0).into_iter().collect()
+                }),
+                role(move || first.steal(1)),
+                role(move || second.steal(2)),
+            ],
+            move |[popped, first, second]| {
+                assert_each_once([[popped, world.drain(0)].concat(), first, second], 3);
+            },
+        )
+    });
+}
+
+/// The ring is full; while a stealer copies its entries, the owner takes some and fills their
+/// slots again.
+#[test]
+fn slots_are_used_again_while_a_stealer_copies_them() {
+    model(|| {
+        let world = World::new(CAPACITY + 2, 2);
+        for number in 0..CAPACITY {
+            assert!(world.push(number));
+        }
+        let (owner, stealer) = (Arc::clone(&world), Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    let mut taken = Vec::new();
+                    for number in CAPACITY..CAPACITY + 2 {
+                        taken.extend(owner.pop(0));
+                        assert!(owner.push(number), "there is room for what was popped");
+                    }
+                    taken
+                }),
+                role(move || stealer.steal(1)),
+            ],
+            move |[popped, stolen]| {
+                assert_each_once([[popped, world.drain(0)].concat(), stolen], CAPACITY + 2);
+            },
+        )
+    });
+}
+
+/// A full ring gives back what it is given, and nothing else is lost or overwritten.
+#[test]
+fn a_full_ring_refuses() {
+    model(|| {
+        let world = World::new(CAPACITY + 1, 1);
+        for number in 0..CAPACITY {
+            assert!(world.push(number));
+        }
+        assert!(!world.push(CAPACITY), "nobody has taken anything");
+        let (owner, taker) = (Arc::clone(&world), Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    if owner.push(CAPACITY) {
+                        vec![CAPACITY]
+                    } else {
+                        Vec::new()
+                    }
+                }),
+                role(move || taker.pop(0).into_iter().collect()),
+            ],
+            move |[late, taken]| {
+                assert_eq!(taken, [0], "an entry was there throughout");
+                assert_each_once([taken, world.drain(0)], CAPACITY + late.len());
+            },
+        )
+    });
+}
+
+/// What a stealer takes becomes visible to those who take from the stealer.
+#[test]
+fn a_stealer_is_stolen_from() {
+    model(|| {
+        let world = World::new(3, 3);
+        assert!((0..3).all(|number| world.push(number)));
+        let [owner, first, second] = [(); 3].map(|()| Arc::clone(&world));
+        roles(
+            [
+                role(move || owner.pop(0).into_iter().collect()),
+                role(move || {
+                    first.ring().steal_into(&first.rings[1], usize::MAX);
+                    Vec::new()
+                }),
+                role(move || {
+                    second.rings[1].steal_into(&second.rings[2], 1);
+                    second.drain(2)
+                }),
+            ],
+            move |[popped, _, second]| {
+                let owner = [popped, world.drain(0)].concat();
+                assert_each_once([owner, world.drain(1), second], 3);
+            },
+        )
+    });
+}
+
+/// A steal takes no more than its destination has room for, also while the destination is
+/// emptied by others.
+#[test]
+fn a_steal_leaves_what_the_destination_has_no_room_for() {
+    model(|| {
+        let world = World::new(2 * CAPACITY, 2);
+        for number in 0..CAPACITY {
+            assert!(world.push(number));
+        }
+        while world.ring().steal_into(&world.rings[1], usize::MAX) > 0 {}
+        let before: Vec<_> = world.pop(1).into_iter().collect();
+        for number in CAPACITY..2 * CAPACITY {
+            assert!(world.push(number));
+        }
+        let (thief, taker) = (Arc::clone(&world), Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    let count = thief.ring().steal_into(&thief.rings[1], usize::MAX);
+                    assert!(
+                        (1..=2).contains(&count),
+                        "one slot is free, or two: {count}"
+                    );
+                    Vec::new()
+                }),
+                role(move || taker.pop(1).into_iter().collect()),
+            ],
+            move |[_, taken]| {
+                let rest = [before, world.drain(1)].concat();
+                assert_each_once([rest, taken, world.drain(0)], 2 * CAPACITY);
+            },
+        )
+    });
+}

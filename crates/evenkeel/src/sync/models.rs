@@ -1,0 +1,136 @@
+//! Running a model: every interleaving of a few threads, by loom.
+//!
+//! Loom leaves out interleavings that it takes for equivalent. To tell, it remembers the latest
+//! access to each location, but not the ones before. So when one thread only reads a location,
+//! and another reads and then changes it, loom sees nothing between the two if it happened to
+//! run the first one first. It starts threads in the order in which they were spawned; hence each
+//! model here is run once for every order of its threads.
+
+use super::thread;
+
+/// What one thread of a model does.
+pub(crate) type Role<R> = Box<dyn FnOnce() -> R + Send>;
+
+/// What has to hold after all threads have ended, given what they returned.
+pub(crate) type Check<R, const N: usize> = Box<dyn FnOnce([R; N])>;
+
+/// A thread's part in a model.
+pub(crate) fn role<R>(act: impl FnOnce() -> R + Send + 'static) -> Role<R> {
+    Box::new(act)
+}
+
+/// The threads of a model and what has to hold after them.
+pub(crate) fn roles<R, const N: usize>(
+    roles: [Role<R>; N],
+    check: impl FnOnce([R; N]) + 'static,
+) -> ([Role<R>; N], Check<R, N>) {
+    (roles, Box::new(check))
+}
+
+/// Runs the model that `build` makes once for every interleaving, in every order of its threads.
+pub(crate) fn model<R, const N: usize>(
+    build: impl Fn() -> ([Role<R>; N], Check<R, N>) + Clone + Send + Sync + 'static,
+) where
+    R: 'static,
+{
+    run(orders::<N>(), build);
+}
+
+/// As [`model`], if the first two roles are the same but for their names: the orders that only
+/// swap these two are left out.
+pub(crate) fn model_with_twins<R, const N: usize>(
+    build: impl Fn() -> ([Role<R>; N], Check<R, N>) + Clone + Send + Sync + 'static,
+) where
+    R: 'static,
+{
+    let mut orders = orders::<N>();
+    orders.retain(|order| order.iter().find(|&&role| role < 2) == Some(&0));
+    run(orders, build);
+}
+
+fn run<R, const N: usize>(
+    orders: Vec<[usize; N]>,
+    build: impl Fn() -> ([Role<R>; N], Check<R, N>) + Clone + Send + Sync + 'static,
+) where
+    R: 'static,
+{
+    for order in orders {
+        let build = build.clone();
+        loom::model(move || {
+            let (roles, check) = build();
+            let mut roles = roles.map(Some);
+            let mut threads: [Option<thread::JoinHandle<R>>; N] = [const { None }; N];
+            for &index in &order {
+                let role = roles[index]
+                    .take()
+                    .expect("an order names each thread once");
+                threads[index] = Some(thread::spawn(role));
+            }
+            let results = threads.map(|thread| {
+                thread
+                    .expect("all were started")
+                    .join()
+                    .expect("a panic ends the model")
+            });
+            check(results);
+        });
+    }
+}
+
+/// All orders of `0..N`.
+fn orders<const N: usize>() -> Vec<[usize; N]> {
+    let mut orders: Vec<Vec<usize>> = vec![Vec::new()];
+    for next in 0..N {
+        let inserted = |order: &Vec<usize>| {
+            let order = order.clone();
+            (0..=order.len()).map(move |place| {
+                let mut longer = order.clone();
+                longer.insert(place, next);
+                longer
+            })
+        };
+        orders = orders.iter().flat_map(inserted).collect();
+    }
+    orders
+        .into_iter()
+        .map(|order| order.try_into().expect("each order has N places"))
+        .collect()
+}
+
+#[test]
+fn models_run_in_every_order() {
+    assert_eq!(orders::<2>(), [[1, 0], [0, 1]]);
+    let mut three = orders::<3>();
+    three.sort_unstable();
+    three.dedup();
+    assert_eq!(three.len(), 6);
+}
+
+/// What the module's documentation says of loom: a model of it, which needs both orders.
+#[test]
+fn a_model_meets_a_read_before_a_change_and_after_it() {
+    use std::collections::HashSet;
+    use std::sync::{Arc, Mutex};
+
+    use super::atomic::{AtomicUsize, Ordering};
+
+    // Not loom's: it collects from all interleavings.
+    let met = Arc::new(Mutex::new(HashSet::new()));
+    let collected = Arc::clone(&met);
+    model(move || {
+        let value = super::Arc::new(AtomicUsize::new(0));
+        let (read, change) = (super::Arc::clone(&value), value);
+        let met = Arc::clone(&collected);
+        roles(
+            [
+                role(move || read.load(Ordering::Acquire)),
+                role(move || {
+                    change.load(Ordering::Acquire);
+                    change.fetch_add(1, Ordering::AcqRel)
+                }),
+            ],
+            move |[seen, _]| _ = met.lock().unwrap().insert(seen),
+        )
+    });
+    assert_eq!(met.lock().unwrap().len(), 2);
+}
