@@ -40,8 +40,8 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
     Ok(Part {
         how: format!(
             "Hogs: tasks that compute for 100 us and yield, up to 32 for each worker, beside an \
-             echo of {} requests a second over {} connections, in an open loop. Readiness to run is what \
-             its latency has above that of no hogs.",
+             echo of {} requests a second over {} connections, in an open loop. Readiness to run \
+             is what its latency has above that of no hogs.",
             PROBE.rate, PROBE.connections
         ),
         tables,

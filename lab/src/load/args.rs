@@ -16,7 +16,7 @@ pub(crate) struct LoadArgs {
     #[command(subcommand)]
     generator: Generator,
     /// Keep this process on these processors, as in `0,2-3` [default: any].
-    // An id of its own: the experiments have flags of the same names, and a global one reaches them.
+    // An id of its own: the experiments have flags of the same names, which a global one reaches.
     #[arg(long, id = "load-pin", value_name = "LIST", global = true)]
     pin: Option<CpuList>,
     /// Print the result as one line of JSON.
