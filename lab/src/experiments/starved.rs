@@ -46,7 +46,11 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         ),
         tables,
         plots: vec![grid.bars()],
-        notes: Vec::new(),
+        notes: vec![
+            "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for each \
+             other, is in it."
+                .to_owned(),
+        ],
         raw: grid.raw(),
     })
 }
