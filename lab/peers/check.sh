@@ -20,12 +20,12 @@ command -v python3 >/dev/null || { missing all "no python3: it plays the clients
 for peer in "${peers[@]}"; do
     case $peer in
     go)
-        command -v go >/dev/null || { missing go "no go on the PATH: this peer was not checked"; continue; }
+        command -v go >/dev/null || { missing go "no go on the PATH, so not checked"; continue; }
         (cd "$here/go" && go vet . && go build -o "$built/go-peer" .)
         python3 "$here/check_client.py" go "$built/go-peer" || failed=1
         ;;
     erlang)
-        command -v erlc >/dev/null || { missing erlang "no erlc on the PATH: this peer was not checked"; continue; }
+        command -v erlc >/dev/null || { missing erlang "no erlc on the PATH, so not checked"; continue; }
         erlc -Wall -Werror -o "$built" "$here/erlang/lab_peer.erl"
         # +Bd: without it a SIGINT opens the runtime's break menu.
         python3 "$here/check_client.py" erlang \

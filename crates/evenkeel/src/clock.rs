@@ -12,11 +12,19 @@ pub(crate) struct Clock {
     began: Instant,
 }
 
+/// The system's monotonic clock, for what waits on threads rather than on the scheduler.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 const TICK_NS: u64 = 1_000_000;
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { scale: Scale::of_machine(), began: Instant::now() }
+        Self {
+            scale: Scale::of_machine(),
+            began: Instant::now(),
+        }
     }
 
     /// The time in cycles. Differences are meaningful, absolute values are not.
@@ -35,7 +43,8 @@ impl Clock {
     }
 
     pub(crate) fn cycles_of(self, duration: Duration) -> u64 {
-        self.scale.from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        self.scale
+            .cycles_in(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the

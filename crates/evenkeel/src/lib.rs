@@ -3,11 +3,11 @@
 #[cfg(not(unix))]
 compile_error!("evenkeel runs on Linux and macOS; other systems lack what its I/O stands on");
 
+#[cfg(not(evenkeel_loom))]
+mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
-#[cfg(not(evenkeel_loom))]
-mod blocking;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
 #[cfg(all(feature = "hyper", not(evenkeel_loom)))]

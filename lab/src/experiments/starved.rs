@@ -47,8 +47,8 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         tables,
         plots: vec![grid.bars()],
         notes: vec![
-            "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for each \
-             other, is in it."
+            "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for \
+             each other, is in it."
                 .to_owned(),
         ],
         raw: grid.raw(),

@@ -46,14 +46,25 @@ impl Load {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let response_len = response_len(address, request)?;
         let poll = Poll::new()?;
-        let mut load = Self { poll, connections: Vec::new(), request, response_len };
+        let mut load = Self {
+            poll,
+            connections: Vec::new(),
+            request,
+            response_len,
+        };
         for index in 0..connections {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
-            load.poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            load.connections.push(Connection { stream, sent_at: Instant::now(), received: 0 });
+            load.poll
+                .registry()
+                .register(&mut stream, Token(index), Interest::READABLE)?;
+            load.connections.push(Connection {
+                stream,
+                sent_at: Instant::now(),
+                received: 0,
+            });
         }
         for connection in &mut load.connections {
             send(connection, request)?;
@@ -68,7 +79,8 @@ impl Load {
         let mut buffer = vec![0; 16 * 1024];
         let until = Instant::now() + duration;
         while Instant::now() < until {
-            self.poll.poll(&mut events, Some(Duration::from_millis(10)))?;
+            self.poll
+                .poll(&mut events, Some(Duration::from_millis(10)))?;
             for event in &events {
                 let connection = &mut self.connections[event.token().0];
                 match connection.stream.read(&mut buffer) {
@@ -84,7 +96,10 @@ impl Load {
                 }
             }
         }
-        Ok(Outcome { requests: latencies_ns.len() as u64, p99_us: p99_us(&mut latencies_ns) })
+        Ok(Outcome {
+            requests: latencies_ns.len() as u64,
+            p99_us: p99_us(&mut latencies_ns),
+        })
     }
 }
 

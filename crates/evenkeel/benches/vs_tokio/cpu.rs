@@ -39,7 +39,10 @@ impl Division {
     }
 
     fn last(&self) -> usize {
-        (0..CpuSet::MAX_CPU).rev().find(|&cpu| self.all.is_set(cpu)).unwrap_or(0)
+        (0..CpuSet::MAX_CPU)
+            .rev()
+            .find(|&cpu| self.all.is_set(cpu))
+            .unwrap_or(0)
     }
 
     /// How many processors the server has.

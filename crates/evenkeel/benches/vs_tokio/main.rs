@@ -30,8 +30,11 @@ struct Options {
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { filter: None, rounds: 7, sample: Duration::from_millis(400) };
+    let mut options = Options {
+        filter: None,
+        rounds: 7,
+        sample: Duration::from_millis(400),
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -62,14 +65,23 @@ fn usage(problem: &str) -> ! {
 
 fn main() {
     let options = options();
-    let wanted = |name: &str| options.filter.as_ref().is_none_or(|filter| name.contains(filter));
+    let wanted = |name: &str| {
+        options
+            .filter
+            .as_ref()
+            .is_none_or(|filter| name.contains(filter))
+    };
     scheduler_table(&options, wanted).print();
-    network_tables(&options, wanted).iter().for_each(Table::print);
+    network_tables(&options, wanted)
+        .iter()
+        .for_each(Table::print);
 }
 
 fn scheduler_table(options: &Options, wanted: impl Fn(&str) -> bool) -> Table {
     let mut table = Table::new("scheduler: time for one iteration", "us");
-    let pairs = scheduler::all::<Evenkeel>().into_iter().zip(scheduler::all::<Tokio>());
+    let pairs = scheduler::all::<Evenkeel>()
+        .into_iter()
+        .zip(scheduler::all::<Tokio>());
     for ((name, ours), (_, theirs)) in pairs.filter(|((name, _), _)| wanted(name)) {
         let rounds = (0..options.rounds).map(|round| {
             eprint!("\r{name}: round {}/{}   ", round + 1, options.rounds);
@@ -110,7 +122,10 @@ struct Served {
 
 fn network_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> [Table; 3] {
     let mut tables = [
-        Table::new("network: requests per second of the server's processor time", "1/s"),
+        Table::new(
+            "network: requests per second of the server's processor time",
+            "1/s",
+        ),
         Table::new("network: 99th percentile of latency", "us"),
         Table::new("network: requests per second", "1/s"),
     ];
@@ -129,7 +144,10 @@ fn network_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> [Table; 3
         });
         let rounds: Vec<_> = rounds.collect();
         let figures = |figure: fn(&Served) -> f64| -> Vec<_> {
-            rounds.iter().map(|(ours, theirs)| (figure(ours), figure(theirs))).collect()
+            rounds
+                .iter()
+                .map(|(ours, theirs)| (figure(ours), figure(theirs)))
+                .collect()
         };
         tables[0].add_more_is_better(name, &figures(|served| served.per_cpu_second));
         tables[1].add_less_is_better(name, &figures(|served| served.p99_us));
@@ -146,19 +164,21 @@ fn serve<P: Peer>(service: Service, connections: usize, sample: Duration) -> Ser
     division.iter().for_each(cpu::Division::take_server_side);
     let peer = P::new(workers);
     let port = server::start(&peer, service);
-    let load = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
-        division.iter().for_each(cpu::Division::take_load_side);
-        let load = match service {
-            Service::Echo => Load::echo(port, connections),
-            Service::Hello => Load::hello(port, connections),
-        };
-        let mut load = load.expect("connections to the server");
-        load.run(sample / 2).expect("the server answers");
-        let (began, cpu_before) = (Instant::now(), cpu::time_of_threads(P::THREADS));
-        let outcome = load.run(sample * 2).expect("the server answers");
-        let cpu = cpu::time_of_threads(P::THREADS).saturating_sub(cpu_before);
-        (outcome, cpu, began.elapsed())
-    });
+    let load = std::thread::Builder::new()
+        .name("load".to_owned())
+        .spawn(move || {
+            division.iter().for_each(cpu::Division::take_load_side);
+            let load = match service {
+                Service::Echo => Load::echo(port, connections),
+                Service::Hello => Load::hello(port, connections),
+            };
+            let mut load = load.expect("connections to the server");
+            load.run(sample / 2).expect("the server answers");
+            let (began, cpu_before) = (Instant::now(), cpu::time_of_threads(P::THREADS));
+            let outcome = load.run(sample * 2).expect("the server answers");
+            let cpu = cpu::time_of_threads(P::THREADS).saturating_sub(cpu_before);
+            (outcome, cpu, began.elapsed())
+        });
     let load = load.expect("a thread for the load");
     let (outcome, cpu, wall) = load.join().expect("the load runs to its end");
     let requests = outcome.requests as f64;

@@ -1,7 +1,6 @@
 //! The two runtimes behind one interface, so that both run the very same code.
 
 use std::future::Future;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -24,7 +23,6 @@ pub(crate) trait Peer: Send + Sync + Sized + 'static {
     /// Spawns on the runtime of the calling thread.
     fn spawn_here(future: impl Future<Output = ()> + Send + 'static);
     fn yield_now() -> impl Future<Output = ()> + Send;
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static;
     fn bind() -> impl Future<Output = std::io::Result<Self::Listener>> + Send;
     fn port(listener: &Self::Listener) -> u16;
     fn accept(
@@ -62,10 +60,6 @@ impl Peer for Evenkeel {
 
     fn yield_now() -> impl Future<Output = ()> + Send {
         evenkeel::task::yield_now()
-    }
-
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
-        evenkeel::time::sleep(duration)
     }
 
     async fn bind() -> std::io::Result<Self::Listener> {
@@ -120,10 +114,6 @@ impl Peer for Tokio {
 
     fn yield_now() -> impl Future<Output = ()> + Send {
         tokio::task::yield_now()
-    }
-
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
-        tokio::time::sleep(duration)
     }
 
     async fn bind() -> std::io::Result<Self::Listener> {

@@ -51,7 +51,9 @@ async fn echo<P: Peer>(mut stream: P::Stream) {
 
 async fn hello<P: Peer>(stream: P::Stream) {
     let service = service_fn(async |_: Request<Incoming>| {
-        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"Hello, World!"))))
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(
+            b"Hello, World!",
+        ))))
     });
     // A connection that breaks is the client's way to end.
     let _ = hyper::server::conn::http1::Builder::new()

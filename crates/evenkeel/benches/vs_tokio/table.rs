@@ -18,7 +18,11 @@ struct Row {
 
 impl Table {
     pub(crate) fn new(title: &str, unit: &'static str) -> Self {
-        Self { title: title.to_owned(), unit, rows: Vec::new() }
+        Self {
+            title: title.to_owned(),
+            unit,
+            rows: Vec::new(),
+        }
     }
 
     /// Adds the rounds' pairs of a figure of which less is better, such as a time.
@@ -32,12 +36,17 @@ impl Table {
     }
 
     fn add(&mut self, name: &str, rounds: &[(f64, f64)], ratio: impl Fn(f64, f64) -> f64) {
-        let ratios: Vec<_> = rounds.iter().map(|&(ours, theirs)| ratio(ours, theirs)).collect();
+        let ratios: Vec<_> = rounds
+            .iter()
+            .map(|&(ours, theirs)| ratio(ours, theirs))
+            .collect();
         let (ours, theirs): (Vec<_>, Vec<_>) = rounds.iter().copied().unzip();
         let (ours, theirs) = (median(ours), median(theirs));
-        let spread = ratios.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &ratio| {
-            (least.min(ratio), most.max(ratio))
-        });
+        let spread = ratios
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), &ratio| {
+                (least.min(ratio), most.max(ratio))
+            });
         self.rows.push(Row {
             name: name.to_owned(),
             ours,
@@ -52,9 +61,22 @@ impl Table {
         if self.rows.is_empty() {
             return;
         }
-        println!("\n{} ({}; ratio above 1: evenkeel is better)", self.title, self.unit);
-        println!("{:28} {:>12} {:>12} {:>7}   spread", "", "evenkeel", "tokio", "ratio");
-        for Row { name, ours, theirs, ratio, spread: (least, most) } in &self.rows {
+        println!(
+            "\n{} ({}; ratio above 1: evenkeel is better)",
+            self.title, self.unit
+        );
+        println!(
+            "{:28} {:>12} {:>12} {:>7}   spread",
+            "", "evenkeel", "tokio", "ratio"
+        );
+        for Row {
+            name,
+            ours,
+            theirs,
+            ratio,
+            spread: (least, most),
+        } in &self.rows
+        {
             println!("{name:28} {ours:12.1} {theirs:12.1} {ratio:7.2}   {least:.2} .. {most:.2}");
         }
         let logs: f64 = self.rows.iter().map(|row| row.ratio.ln()).sum();

@@ -31,8 +31,11 @@ where
     T: Send + 'static,
 {
     let class = context::with_worker(|worker| worker.map(|worker| worker.current_class()));
-    let origin = Origin { class: class.unwrap_or(Class::NORMAL), spawned_at };
-    let (task, reference) = new_task(async move { function() }, Never, origin);
+    let origin = Origin {
+        class: class.unwrap_or(Class::NORMAL),
+        spawned_at,
+    };
+    let (task, join) = new_task(async move { function() }, Never, origin);
     handle.shared().pool.submit(handle, task);
-    JoinHandle::new(reference)
+    JoinHandle::new(join)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::clock;
 use crate::runtime::config::Config;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
@@ -119,8 +120,11 @@ impl Pool {
     fn give_up_thread(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
-        let orphans =
-            if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
+        let orphans = if state.threads == 0 {
+            std::mem::take(&mut state.queue)
+        } else {
+            VecDeque::new()
+        };
         drop(state);
         self.ended.notify_all();
         orphans.into_iter().for_each(|Queued(task)| task.refuse());
@@ -145,7 +149,7 @@ impl Pool {
                 return;
             }
             state.idle += 1;
-            let began = Instant::now();
+            let began = clock::now();
             let (guard, _) = self.work.wait_timeout(state, self.keep_alive);
             state = guard;
             state.idle -= 1;
@@ -168,11 +172,13 @@ impl Pool {
         let waiting = std::mem::take(&mut state.queue);
         drop(state);
         self.work.notify_all();
-        waiting.into_iter().for_each(|Queued(task)| task.cancel(|_| ()));
+        waiting
+            .into_iter()
+            .for_each(|Queued(task)| task.cancel(|_| ()));
 
         let mut state = self.state.lock();
         while state.threads > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return false;
             }
@@ -188,11 +194,20 @@ impl Pool {
 
     /// Where the work that runs was spawned.
     pub(crate) fn running(&self) -> Vec<&'static Location<'static>> {
-        self.state.lock().running.iter().map(|(_, location)| *location).collect()
+        self.state
+            .lock()
+            .running
+            .iter()
+            .map(|(_, location)| *location)
+            .collect()
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
         let state = self.state.lock();
-        PoolStats { threads: state.threads, idle: state.idle, queued: state.queue.len() }
+        PoolStats {
+            threads: state.threads,
+            idle: state.idle,
+            queued: state.queue.len(),
+        }
     }
 }

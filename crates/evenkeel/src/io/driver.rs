@@ -58,7 +58,10 @@ impl Driver {
         let registry = poll.registry().try_clone()?;
         let waker = mio::Waker::new(&registry, WAKE)?;
         Ok(Self {
-            queue: Mutex::new(Queue { poll, events: mio::Events::with_capacity(EVENTS_MAX) }),
+            queue: Mutex::new(Queue {
+                poll,
+                events: mio::Events::with_capacity(EVENTS_MAX),
+            }),
             registry,
             waker,
             slots: Mutex::new(Slots::new()),
@@ -87,7 +90,10 @@ impl Driver {
     pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
         let token = self.slots.lock().insert(Arc::clone(readiness));
         let both = mio::Interest::READABLE | mio::Interest::WRITABLE;
-        if let Err(error) = self.registry.register(&mut SourceFd(&fd), mio::Token(token.0), both) {
+        if let Err(error) = self
+            .registry
+            .register(&mut SourceFd(&fd), mio::Token(token.0), both)
+        {
             self.slots.lock().remove(token);
             return Err(error);
         }

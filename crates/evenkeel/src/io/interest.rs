@@ -50,7 +50,10 @@ impl BitOr for Interest {
 impl Add for Interest {
     type Output = Self;
 
-    #[allow(clippy::suspicious_arithmetic_impl, reason = "interests add up as sets do")]
+    #[allow(
+        clippy::suspicious_arithmetic_impl,
+        reason = "interests add up as sets do"
+    )]
     fn add(self, other: Self) -> Self {
         self | other
     }

@@ -76,14 +76,19 @@ pub(crate) type WakeList = Vec<Waker>;
 impl Readiness {
     /// Starts with `ready`: what is worth trying before any event came.
     pub(crate) fn new(ready: Ready) -> Self {
-        Self { word: AtomicUsize::new(ready.bits()), waiters: Mutex::new(Waiters::default()) }
+        Self {
+            word: AtomicUsize::new(ready.bits()),
+            waiters: Mutex::new(Waiters::default()),
+        }
     }
 
     /// (1) What the descriptor is ready for.
     #[inline]
     pub(crate) fn look(&self) -> Seen {
         // Acquire pairs with the Release in `set`: what the event's cause wrote is seen.
-        Seen { word: self.word.load(Ordering::Acquire) }
+        Seen {
+            word: self.word.load(Ordering::Acquire),
+        }
     }
 
     /// (2) An operation would have blocked. Does nothing if an event came since `seen`.
@@ -92,15 +97,34 @@ impl Readiness {
         // The other direction's flag may change meanwhile without a new tick, hence the loop.
         // AcqRel: keeps the order of the word's changes; Relaxed loads are enough on failure, as
         // only the tick is compared.
-        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-            (now & !FLAGS == seen.word & !FLAGS).then_some(now & !flag)
-        });
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                (now & !FLAGS == seen.word & !FLAGS).then_some(now & !flag)
+            });
+    }
+
+    /// (2) As [`clear`](Self::clear), after an operation that did block: so an error was taken, and
+    /// the side is not closed, whatever an earlier event said.
+    pub(crate) fn clear_blocked(&self, seen: Seen, direction: Direction) {
+        let side = seen.ready().for_interest(direction.into()).bits() & !Ready::SHUTDOWN.bits();
+        // Orderings as in `clear`.
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                (now & !FLAGS == seen.word & !FLAGS).then_some(now & !side)
+            });
     }
 
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
         let mut waiters = self.waiters.lock();
-        if !self.look().ready().for_interest(direction.into()).is_empty() {
+        if !self
+            .look()
+            .ready()
+            .for_interest(direction.into())
+            .is_empty()
+        {
             return false;
         }
         let slot = match direction {
@@ -132,7 +156,10 @@ impl Readiness {
         match key.and_then(|key| waiters.others.get_mut(key)) {
             Some(waiter) => waiter.waker = Some(waker.clone()),
             None => {
-                let waiter = Waiter { interest, waker: Some(waker.clone()) };
+                let waiter = Waiter {
+                    interest,
+                    waker: Some(waker.clone()),
+                };
                 *key = Some(waiters.others.insert(waiter));
             }
         }
@@ -147,9 +174,11 @@ impl Readiness {
     /// (a, b) An event came. Returns how many readers it concerns.
     pub(crate) fn set(&self, ready: Ready, wakers: &mut WakeList) -> usize {
         // AcqRel: Release pairs with the Acquire in `look`. Never fails.
-        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-            Some((now | ready.bits()).wrapping_add(TICK))
-        });
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                Some((now | ready.bits()).wrapping_add(TICK))
+            });
         let mut waiters = self.waiters.lock();
         let before = wakers.len();
         if !ready.for_interest(Interest::READABLE).is_empty() {

@@ -42,7 +42,10 @@ pub(crate) struct Slots<T> {
 
 impl<T> Slots<T> {
     pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Takes a slot. It is the caller's until [`remove`](Slots::remove).
@@ -54,7 +57,10 @@ impl<T> Slots<T> {
                 Token::new(index, slot.generation)
             }
             None => {
-                self.slots.push(Slot { generation: 0, value: Some(value) });
+                self.slots.push(Slot {
+                    generation: 0,
+                    value: Some(value),
+                });
                 Token::new(self.slots.len() - 1, 0)
             }
         }
@@ -63,7 +69,11 @@ impl<T> Slots<T> {
     /// What the token stands for, unless it was removed meanwhile.
     pub(crate) fn resolve(&self, token: Token) -> Option<&T> {
         let slot = self.slots.get(token.index())?;
-        if slot.generation == token.generation() { slot.value.as_ref() } else { None }
+        if slot.generation == token.generation() {
+            slot.value.as_ref()
+        } else {
+            None
+        }
     }
 
     /// Gives the slot back. Its next user gets another token.

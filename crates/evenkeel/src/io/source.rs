@@ -105,6 +105,7 @@ impl<E: AsRawFd> Source<E> {
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
             if let Some(result) = self.attempt(seen, direction, &mut op) {
+                coop::got_on();
                 return Poll::Ready(result);
             }
         }
@@ -126,6 +127,7 @@ impl<E: AsRawFd> Source<E> {
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
             if let Some(result) = self.attempt(seen, direction, &mut op) {
+                coop::got_on();
                 // Relaxed: while unregistered there are no events to rely on.
                 if matches!(result, Ok(count) if 0 < count && count < len)
                     && self.registered.load(Ordering::Relaxed)
@@ -148,7 +150,7 @@ impl<E: AsRawFd> Source<E> {
         direction: Direction,
     ) -> Poll<io::Result<()>> {
         ready!(coop::poll_proceed(cx));
-        self.poll_seen(cx, direction).map_ok(|_| ())
+        self.poll_seen(cx, direction).map_ok(|_| coop::got_on())
     }
 
     #[inline]
@@ -179,6 +181,7 @@ impl<E: AsRawFd> Source<E> {
         loop {
             let seen = self.seen(direction.into()).await?;
             if let Some(result) = self.attempt(seen, direction, &mut op) {
+                coop::got_on();
                 return result;
             }
         }
@@ -192,11 +195,15 @@ impl<E: AsRawFd> Source<E> {
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         poll_fn(coop::poll_proceed).await;
         let seen = self.seen(interest).await?;
+        coop::got_on();
         Ok(seen.ready().for_interest(interest))
     }
 
     async fn seen(&self, interest: Interest) -> io::Result<Seen> {
-        let mut enlisted = Enlisted { readiness: &self.readiness, key: None };
+        let mut enlisted = Enlisted {
+            readiness: &self.readiness,
+            key: None,
+        };
         poll_fn(|cx| {
             loop {
                 let seen = self.readiness.look();
@@ -204,7 +211,10 @@ impl<E: AsRawFd> Source<E> {
                     return Poll::Ready(alive(seen));
                 }
                 self.register()?;
-                if self.readiness.enlist_among(&mut enlisted.key, interest, cx.waker()) {
+                if self
+                    .readiness
+                    .enlist_among(&mut enlisted.key, interest, cx.waker())
+                {
                     return Poll::Pending;
                 }
             }
@@ -230,8 +240,11 @@ impl<E: AsRawFd> Source<E> {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let result = op(self.get_ref());
-        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            self.readiness.clear(seen, direction);
+        if result
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            self.readiness.clear_blocked(seen, direction);
         }
         result
     }
@@ -247,7 +260,7 @@ impl<E: AsRawFd> Source<E> {
         loop {
             match op(self.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.readiness.clear(seen, direction);
+                    self.readiness.clear_blocked(seen, direction);
                     return None;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -277,9 +290,11 @@ impl<E: AsRawFd> Source<E> {
 
     fn deregister(&mut self) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
-            (Some(home), Some(io)) => {
-                self.runtime.shared().driver(home.worker).deregister(io.as_raw_fd(), home.token)
-            }
+            (Some(home), Some(io)) => self
+                .runtime
+                .shared()
+                .driver(home.worker)
+                .deregister(io.as_raw_fd(), home.token),
             _ => Ok(()),
         }
     }

@@ -39,8 +39,10 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
          Await the future instead, or call `block_on` inside `spawn_blocking`"
     );
     let _entered = context::enter(handle.clone());
-    let unpark =
-        std::sync::Arc::new(Unpark { thread: thread::current(), notified: AtomicBool::new(false) });
+    let unpark = std::sync::Arc::new(Unpark {
+        thread: thread::current(),
+        notified: AtomicBool::new(false),
+    });
     let waker = Waker::from(std::sync::Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

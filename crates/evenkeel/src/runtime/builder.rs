@@ -152,9 +152,19 @@ impl Builder {
     }
 
     fn config(&self) -> Result<Config, BuildError> {
-        let workers = self.workers.unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
+        let workers = self
+            .workers
+            .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
         let check = |valid, setting, value: String, advice| {
-            if valid { Ok(()) } else { Err(BuildError::Setting { setting, value, advice }) }
+            if valid {
+                Ok(())
+            } else {
+                Err(BuildError::Setting {
+                    setting,
+                    value,
+                    advice,
+                })
+            }
         };
         check(
             (1..=WORKERS_MAX).contains(&workers),
@@ -223,7 +233,11 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BuildError::Setting { setting, value, advice } => {
+            BuildError::Setting {
+                setting,
+                value,
+                advice,
+            } => {
                 write!(f, "`Builder::{setting}` was given {value}: {advice}")
             }
             BuildError::ReadinessQueue(error) => write!(
@@ -231,7 +245,10 @@ impl fmt::Display for BuildError {
                 "no readiness queue for a worker: {error}; each worker needs three descriptors"
             ),
             BuildError::Thread(error) => {
-                write!(f, "no thread for a worker: {error}; use fewer workers or raise the limit")
+                write!(
+                    f,
+                    "no thread for a worker: {error}; use fewer workers or raise the limit"
+                )
             }
         }
     }

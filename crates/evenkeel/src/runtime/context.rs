@@ -56,13 +56,19 @@ pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
 /// The runtime this thread belongs to.
 pub(crate) fn current() -> Result<Handle, NoRuntime> {
     with_worker(|worker| worker.map(|worker| Handle::from_shared(Arc::clone(worker.shared()))))
-        .or_else(|| ENTERED.try_with(|entered| entered.borrow().clone()).unwrap_or(None))
+        .or_else(|| {
+            ENTERED
+                .try_with(|entered| entered.borrow().clone())
+                .unwrap_or(None)
+        })
         .ok_or(NoRuntime(()))
 }
 
 /// Makes a runtime this thread's own until the guard is dropped.
 pub(crate) fn enter(handle: Handle) -> Entered {
-    Entered { before: ENTERED.replace(Some(handle)) }
+    Entered {
+        before: ENTERED.replace(Some(handle)),
+    }
 }
 
 /// See [`enter`].

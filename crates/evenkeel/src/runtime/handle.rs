@@ -106,9 +106,9 @@ impl Handle {
                 let inherited = || worker.map(|worker| worker.current_class());
                 let class = class.or_else(inherited).unwrap_or_default();
                 let origin = Origin { class, spawned_at };
-                let (task, reference) = new_task(future, Home::new(&self.shared), origin);
+                let (task, join) = new_task(future, Home::new(&self.shared), origin);
                 self.shared.push_outside(task);
-                JoinHandle::new(reference)
+                JoinHandle::new(join)
             }
         })
     }

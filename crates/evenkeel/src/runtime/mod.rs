@@ -9,7 +9,10 @@ mod builder;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod handle;
-#[allow(clippy::module_inception, reason = "the file holds the type of that name")]
+#[allow(
+    clippy::module_inception,
+    reason = "the file holds the type of that name"
+)]
 mod runtime;
 mod shutdown;
 mod spawn;

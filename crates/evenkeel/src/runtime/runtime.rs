@@ -46,7 +46,10 @@ pub struct Runtime {
 
 impl Runtime {
     pub(crate) fn new_with(shared: Arc<Shared>, threads: Threads) -> Self {
-        Self { handle: Handle::from_shared(shared), threads: Mutex::new(Some(threads)) }
+        Self {
+            handle: Handle::from_shared(shared),
+            threads: Mutex::new(Some(threads)),
+        }
     }
 
     /// A runtime with all defaults.

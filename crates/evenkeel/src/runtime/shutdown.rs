@@ -14,6 +14,7 @@ use std::panic::Location;
 use std::time::{Duration, Instant};
 
 use crate::class::Class;
+use crate::clock;
 use crate::sched::lines::{Line, received};
 use crate::sched::shared::Shared;
 use crate::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) fn shut_down(
     mut threads: Threads,
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
-    let deadline = Instant::now().checked_add(timeout).unwrap_or_else(far_away);
+    let deadline = clock::now().checked_add(timeout).unwrap_or_else(far_away);
     shared.stop();
     // Futures that are dropped here may use the runtime, as they may on a worker.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
@@ -44,20 +45,29 @@ pub(crate) fn shut_down(
     loop {
         drop_waiting(shared);
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
-        let idle = Instant::now() + LOOK_AGAIN;
-        if threads.wait(if no_task { deadline } else { idle.min(deadline) }) && no_task {
+        let idle = clock::now() + LOOK_AGAIN;
+        if threads.wait(if no_task {
+            deadline
+        } else {
+            idle.min(deadline)
+        }) && no_task
+        {
             break;
         }
-        if Instant::now() >= deadline {
+        if clock::now() >= deadline {
             keep(shared);
-            return Err(ShutdownError { stuck: stuck(shared) });
+            return Err(ShutdownError {
+                stuck: stuck(shared),
+            });
         }
         thread::yield_now();
     }
     drop_left_behind(shared);
     if !shared.pool.shut_down(deadline) {
         keep(shared);
-        return Err(ShutdownError { stuck: stuck(shared) });
+        return Err(ShutdownError {
+            stuck: stuck(shared),
+        });
     }
     Ok(())
 }
@@ -88,7 +98,9 @@ fn drop_left_behind(shared: &Shared) {
         let next = || {
             seat.take_next().or_else(|| {
                 Class::ALL.into_iter().find_map(|class| {
-                    lines.pop(class, Line::Woken).or_else(|| lines.pop(class, Line::Yielded))
+                    lines
+                        .pop(class, Line::Woken)
+                        .or_else(|| lines.pop(class, Line::Yielded))
                 })
             })
         };
@@ -109,19 +121,26 @@ fn keep(shared: &Arc<Shared>) {
 
 /// A deadline for timeouts that are too long to be added to the time.
 fn far_away() -> Instant {
-    Instant::now() + Duration::from_secs(60 * 60 * 24 * 365)
+    clock::now() + Duration::from_secs(60 * 60 * 24 * 365)
 }
 
 fn stuck(shared: &Shared) -> Vec<StuckThread> {
     let name = &shared.config.thread_name;
     let workers = shared.seats.iter().enumerate().filter_map(|(index, seat)| {
         let spawned_at = seat.running()?;
-        Some(StuckThread { thread: format!("{name}-{index}"), spawned_at })
+        Some(StuckThread {
+            thread: format!("{name}-{index}"),
+            spawned_at,
+        })
     });
-    let blocking = shared.pool.running().into_iter().map(|spawned_at| StuckThread {
-        thread: format!("{name}-blocking"),
-        spawned_at,
-    });
+    let blocking = shared
+        .pool
+        .running()
+        .into_iter()
+        .map(|spawned_at| StuckThread {
+            thread: format!("{name}-blocking"),
+            spawned_at,
+        });
     workers.chain(blocking).collect()
 }
 
@@ -153,7 +172,10 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the runtime did not shut down within the timeout")?;
         for StuckThread { thread, spawned_at } in &self.stuck {
-            write!(f, "; thread `{thread}` is held by the task spawned at {spawned_at}")?;
+            write!(
+                f,
+                "; thread `{thread}` is held by the task spawned at {spawned_at}"
+            )?;
         }
         Ok(())
     }

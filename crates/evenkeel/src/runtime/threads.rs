@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
@@ -29,13 +30,16 @@ impl Threads {
     ///
     /// If the system gives no thread. Those that were started end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
-        let mut threads = Self { alive: Arc::new(Alive::default()), handles: Vec::new() };
+        let mut threads = Self {
+            alive: Arc::new(Alive::default()),
+            handles: Vec::new(),
+        };
         for index in 0..shared.seats.len() {
             match threads.start_worker(Arc::clone(shared), index) {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => {
                     shared.stop();
-                    threads.wait(Instant::now() + Duration::from_secs(1));
+                    threads.wait(clock::now() + Duration::from_secs(1));
                     return Err(error);
                 }
             }
@@ -64,7 +68,7 @@ impl Threads {
     pub(crate) fn wait(&mut self, deadline: Instant) -> bool {
         let mut count = self.alive.count.lock();
         while *count > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return false;
             }
@@ -73,7 +77,9 @@ impl Threads {
         drop(count);
         // All have left, so none of these blocks for longer than a thread's end takes. A worker
         // does not panic but by a defect or in a hook of the user's, which said so itself.
-        self.handles.drain(..).for_each(|handle| drop(handle.join()));
+        self.handles
+            .drain(..)
+            .for_each(|handle| drop(handle.join()));
         true
     }
 }

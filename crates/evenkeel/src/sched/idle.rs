@@ -124,7 +124,11 @@ impl Idle {
         if attended && self.parked_len.load(Ordering::Relaxed) < self.workers {
             return None;
         }
-        if self.has_help() { self.enlist_searcher() } else { None }
+        if self.has_help() {
+            self.enlist_searcher()
+        } else {
+            None
+        }
     }
 
     #[cold]

@@ -70,7 +70,10 @@ impl<T: Link> Inbox<T> {
                 taken_at: AtomicU64::new(0),
             }),
             backlog_len: AtomicUsize::new(0),
-            backlog: Mutex::new(Backlog { first: ptr::null_mut(), last: ptr::null_mut() }),
+            backlog: Mutex::new(Backlog {
+                first: ptr::null_mut(),
+                last: ptr::null_mut(),
+            }),
         }
     }
 
@@ -138,7 +141,9 @@ impl<T: Link> Inbox<T> {
         }
         let count = len.min(limit);
         for _ in 0..count {
-            let Some(entry) = NonNull::new(backlog.first) else { break };
+            let Some(entry) = NonNull::new(backlog.first) else {
+                break;
+            };
             // SAFETY: entries in the backlog are valid until received, by `push`.
             let link = unsafe { entry.as_ref() }.link();
             // Relaxed: written under the lock that is held.
@@ -183,7 +188,9 @@ impl<T: Link> Inbox<T> {
             None => backlog.first = first,
             Some(last) => {
                 // SAFETY: as above; `last` is in the backlog, not yet received.
-                unsafe { last.as_ref() }.link().store(first, Ordering::Relaxed);
+                unsafe { last.as_ref() }
+                    .link()
+                    .store(first, Ordering::Relaxed);
             }
         }
         if count > 0 {

@@ -53,7 +53,8 @@ impl Lines {
     pub(crate) fn push(&self, line: Line, task: Runnable) -> Result<(), Runnable> {
         let ring = self.ring(task.header().class(), line);
         // SAFETY: `from_raw` only undoes the `into_raw` here.
-        ring.push(task.into_raw()).map_err(|back| unsafe { Runnable::from_raw(back) })
+        ring.push(task.into_raw())
+            .map_err(|back| unsafe { Runnable::from_raw(back) })
     }
 
     #[inline]
@@ -78,7 +79,10 @@ impl Lines {
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
     pub(crate) fn steal_into(&self, class: Class, thief: &Lines) -> usize {
-        match self.ring(class, Line::Woken).steal_into(thief.ring(class, Line::Woken), STEAL_MAX) {
+        match self
+            .ring(class, Line::Woken)
+            .steal_into(thief.ring(class, Line::Woken), STEAL_MAX)
+        {
             0 => self
                 .ring(class, Line::Yielded)
                 .steal_into(thief.ring(class, Line::Yielded), STEAL_MAX),

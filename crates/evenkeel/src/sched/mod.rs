@@ -1,13 +1,13 @@
 //! The scheduler: how a task gets from being woken to being polled.
 //!
-//! - [`ring`]: a worker's bounded queue, which others steal from.
-//! - [`inbox`]: the way in from outside the workers.
-//! - [`lines`]: a worker's queues, two for each class.
-//! - [`turn`]: the choice among classes.
-//! - [`idle`], [`parker`]: who sleeps, who searches, whom to wake, and how.
-//! - [`spin`]: busy-waiting.
-//! - [`shared`]: what threads share; a worker's seat.
-//! - [`worker`]: the loop that brings them together.
+//! - `ring`: a worker's bounded queue, which others steal from.
+//! - `inbox`: the way in from outside the workers.
+//! - `lines`: a worker's queues, two for each class.
+//! - `turn`: the choice among classes.
+//! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
+//! - `spin`: busy-waiting.
+//! - `shared`: what threads share; a worker's seat.
+//! - `worker`: the loop that brings them together.
 
 pub(crate) mod idle;
 pub(crate) mod inbox;

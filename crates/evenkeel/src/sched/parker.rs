@@ -25,7 +25,9 @@ pub(crate) struct Parker {
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { state: AtomicUsize::new(EMPTY) }
+        Self {
+            state: AtomicUsize::new(EMPTY),
+        }
     }
 
     /// Says that the worker is about to block in the kernel. Returns false if it was notified
@@ -34,7 +36,10 @@ impl Parker {
     pub(crate) fn prepare(&self) -> bool {
         // AcqRel: Acquire pairs with the Release in `unpark`, so that the worker sees what it was
         // notified of; Release so that a notifier that sees PARKED comes after the preparation.
-        match self.state.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .state
+            .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => true,
             Err(_) => {
                 // A read-modify-write, not a store, so as to read from the latest `unpark`.

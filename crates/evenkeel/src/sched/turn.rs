@@ -16,7 +16,11 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn new(credit: u64) -> Self {
-        Self { waiting: 0, spent: [0; CLASSES], credit }
+        Self {
+            waiting: 0,
+            spent: [0; CLASSES],
+            credit,
+        }
     }
 
     /// A class has work.
@@ -50,7 +54,9 @@ impl Turn {
     #[inline]
     pub(crate) fn first(&self) -> Option<Class> {
         if self.waiting.count_ones() <= 1 {
-            return Class::ALL.get(self.waiting.trailing_zeros() as usize).copied();
+            return Class::ALL
+                .get(self.waiting.trailing_zeros() as usize)
+                .copied();
         }
         self.order().next()
     }
@@ -61,7 +67,9 @@ impl Turn {
         let spent = self.spent;
         classes.sort_by_key(|class| spent[class.index()]);
         let waiting = self.waiting;
-        classes.into_iter().filter(move |class| waiting & 1 << class.index() != 0)
+        classes
+            .into_iter()
+            .filter(move |class| waiting & 1 << class.index() != 0)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::io::readiness::WakeList;
 use crate::stats::accounts::{Accounts, CheckOrigin, State};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::task::cell::{Header, Origin, Ran, Runnable, new_task};
+use crate::task::cell::{Origin, Ran, Runnable, new_task};
 use crate::task::join::JoinHandle;
 
 use super::lines::{Line, received};
@@ -74,10 +74,16 @@ pub(crate) struct Worker {
     taken_from: Cell<Line>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
-    /// The running task; null between polls.
-    current: Cell<*const Header>,
+    /// The running task's class; none between polls.
+    current: Cell<Option<Class>>,
     /// The running task has given way.
     yielded: Cell<bool>,
+    /// It did so because its slice was used up.
+    cut_short: Cell<bool>,
+    /// The running task was cut short last time, and has not got anything done since. It may go on
+    /// until it has, or it would be cut short at the same place for ever: a future may compute for
+    /// longer than a slice before it comes to its first leaf, and again in each poll.
+    exempt: Cell<bool>,
     /// Events are being handed out, so what is woken goes to the lines and not to the slot.
     dispatching: Cell<bool>,
     /// This worker counts as searching in `Idle`.
@@ -114,8 +120,10 @@ impl Worker {
             taken_from: Cell::new(Line::Woken),
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
-            current: Cell::new(ptr::null()),
+            current: Cell::new(None),
             yielded: Cell::new(false),
+            cut_short: Cell::new(false),
+            exempt: Cell::new(false),
             dispatching: Cell::new(false),
             searching: Cell::new(false),
             spinner: RefCell::new(Spinner::new(level, limit, shared.config.quota)),
@@ -177,7 +185,7 @@ impl Worker {
         if self.searching.take() {
             let _ = self.shared.idle.stop_search();
         }
-        while let Some(task) = self.seat().take_next().or_else(|| self.from_lines()) {
+        while let Some(task) = self.seat().take_next().or_else(|| self.next_in_lines()) {
             self.shared.cancel(task);
         }
         self.mark(State::Steal, State::Park);
@@ -198,25 +206,27 @@ impl Worker {
             self.line_up(Line::Woken, task);
         }
         self.slot_since.set(now);
-        self.from_lines()
+        self.next_in_lines()
     }
 
     /// The first task of the class whose turn it is. Takes from the inboxes what the lines lack.
-    fn from_lines(&self) -> Option<Runnable> {
+    fn next_in_lines(&self) -> Option<Runnable> {
         loop {
             let first = self.turn.borrow().first();
             let Some(class) = first else { break };
-            if let Some(task) = self.from_class(class) {
+            if let Some(task) = self.next_of_class(class) {
                 return Some(task);
             }
             self.turn.borrow_mut().rest(class);
         }
-        let class = Class::ALL.into_iter().find(|&class| self.fetch_mail(class) > 0)?;
-        self.from_class(class)
+        let class = Class::ALL
+            .into_iter()
+            .find(|&class| self.fetch_mail(class) > 0)?;
+        self.next_of_class(class)
     }
 
     #[inline]
-    fn from_class(&self, class: Class) -> Option<Runnable> {
+    fn next_of_class(&self, class: Class) -> Option<Runnable> {
         let lines = &self.seat().lines;
         let woken_for = &self.woken_for[class.index()];
         let owed = woken_for.get() >= self.bounds.slice;
@@ -224,7 +234,10 @@ impl Worker {
         if !owed && let Some(task) = lines.pop(class, Line::Woken) {
             return Some(task);
         }
-        if !owed && self.fetch_mail(class) > 0 && let Some(task) = lines.pop(class, Line::Woken) {
+        if !owed
+            && self.fetch_mail(class) > 0
+            && let Some(task) = lines.pop(class, Line::Woken)
+        {
             return Some(task);
         }
         woken_for.set(0);
@@ -232,7 +245,11 @@ impl Worker {
             self.taken_from.set(Line::Yielded);
             return Some(task);
         }
-        if owed { lines.pop(class, Line::Woken) } else { None }
+        if owed {
+            lines.pop(class, Line::Woken)
+        } else {
+            None
+        }
     }
 
     /// Moves tasks from a class's inbox to its line of woken tasks.
@@ -272,10 +289,15 @@ impl Worker {
         let (now, class) = (self.now.get(), task.header().class());
         // Relaxed: a statistic.
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
-        self.accounts().count_poll(class, now.saturating_sub(queued_at));
+        self.accounts()
+            .count_poll(class, now.saturating_sub(queued_at));
         self.seat().begin_poll(task.header(), now);
-        self.current.set(task.header());
+        self.current.set(Some(class));
         self.yielded.set(false);
+        self.cut_short.set(false);
+        // Relaxed, here and below: the runner alone touches the flag.
+        self.exempt
+            .set(task.header().cut_short.load(Ordering::Relaxed));
         self.slice_end.set(now + self.bounds.slice);
 
         let registry = &self.shared.registry;
@@ -284,7 +306,7 @@ impl Worker {
             |header| registry.remove(header),
         );
 
-        self.current.set(ptr::null());
+        self.current.set(None);
         self.seat().end_poll();
         let length = self.mark(State::Run(class), State::Run(class)) - now;
         self.turn.borrow_mut().charge(class, length);
@@ -292,11 +314,21 @@ impl Worker {
             let woken_for = &self.woken_for[class.index()];
             woken_for.set(woken_for.get() + length);
         }
-        self.poll_length.set(self.poll_length.get() - self.poll_length.get() / 8 + length / 8);
+        self.poll_length
+            .set(self.poll_length.get() - self.poll_length.get() / 8 + length / 8);
         if let Ran::Again(task) = ran {
             // Relaxed: a statistic.
-            task.header().queued_at.store(self.now.get(), Ordering::Relaxed);
-            let line = if self.yielded.get() { Line::Yielded } else { Line::Woken };
+            task.header()
+                .queued_at
+                .store(self.now.get(), Ordering::Relaxed);
+            task.header()
+                .cut_short
+                .store(self.cut_short.get(), Ordering::Relaxed);
+            let line = if self.yielded.get() {
+                Line::Yielded
+            } else {
+                Line::Woken
+            };
             self.line_up(line, task);
         }
     }
@@ -319,7 +351,9 @@ impl Worker {
     pub(crate) fn wake_here(&self, task: Runnable) {
         // Relaxed: a statistic. The time is the one before the running poll, so that a wake-up
         // costs no clock reading; waits come out too long by that poll at most.
-        task.header().queued_at.store(self.now.get(), Ordering::Relaxed);
+        task.header()
+            .queued_at
+            .store(self.now.get(), Ordering::Relaxed);
         if self.dispatching.get() {
             self.line_up(Line::Woken, task);
         } else if let Some(displaced) = self.seat().put_next(task) {
@@ -340,35 +374,41 @@ impl Worker {
     {
         let class = class.unwrap_or_else(|| self.current_class());
         let origin = Origin { class, spawned_at };
-        let (task, reference) = new_task(future, Home::new(&self.shared), origin);
+        let (task, join) = new_task(future, Home::new(&self.shared), origin);
         if self.shared.is_stopping() {
             self.shared.cancel(task);
         } else {
             self.wake_here(task);
         }
-        JoinHandle::new(reference)
+        JoinHandle::new(join)
     }
 
     /// The class of the running task.
     pub(crate) fn current_class(&self) -> Class {
-        let current = self.current.get();
-        if current.is_null() {
-            return Class::NORMAL;
-        }
-        // SAFETY: `poll` sets the pointer while it holds the right to run the task, and clears it
-        // before it gives that up; this runs on the same thread in between.
-        unsafe { &*current }.class()
+        self.current.get().unwrap_or_default()
     }
 
     /// Whether the running task has used up its slice.
     #[inline]
     pub(crate) fn slice_is_used_up(&self) -> bool {
-        !self.current.get().is_null() && self.clock().cycles() >= self.slice_end.get()
+        self.current.get().is_some()
+            && !self.exempt.get()
+            && self.clock().cycles() >= self.slice_end.get()
     }
 
     /// The running task gives way, and is about to wake itself.
-    pub(crate) fn give_way(&self) {
+    pub(crate) fn give_way(&self, cut_short: bool) {
         self.yielded.set(true);
+        self.cut_short.set(cut_short);
+    }
+
+    /// A leaf future of the running task has got something done.
+    #[inline]
+    pub(crate) fn got_on(&self) {
+        if self.exempt.replace(false) {
+            self.slice_end
+                .set(self.clock().cycles() + self.bounds.slice);
+        }
     }
 
     // ---- Looking around ----
@@ -393,13 +433,17 @@ impl Worker {
     fn check(&self, seat: &Seat, origin: CheckOrigin) -> bool {
         let mut wakers = self.wakers.take();
         let checked = if ptr::eq(seat, self.seat()) {
-            Some(seat.driver.check(Some(std::time::Duration::ZERO), &mut wakers))
+            Some(
+                seat.driver
+                    .check(Some(std::time::Duration::ZERO), &mut wakers),
+            )
         } else {
             seat.driver.visit(&mut wakers)
         };
         if let Some(checked) = checked {
             seat.checked_at.put(self.now.get());
-            self.accounts().count_check(origin, checked.events, checked.deliveries);
+            self.accounts()
+                .count_check(origin, checked.events, checked.deliveries);
         }
         let found = !wakers.is_empty();
         self.dispatch(wakers);
@@ -517,7 +561,11 @@ impl Worker {
             now = self.clock().cycles();
             // Timers are not looked at: spinning ends within a tick.
         }
-        let count = if found { &self.accounts().hits } else { &self.accounts().misses };
+        let count = if found {
+            &self.accounts().hits
+        } else {
+            &self.accounts().misses
+        };
         count.add(1);
         self.mark(State::Spin, State::Steal);
         found
@@ -537,11 +585,18 @@ impl Worker {
             self.mark(State::Steal, State::Steal);
             return;
         }
-        let timeout = seat.timers.before_park().map(|tick| self.clock().until_tick(tick));
+        let timeout = seat
+            .timers
+            .before_park()
+            .map(|tick| self.clock().until_tick(tick));
         let mut wakers = self.wakers.take();
         self.mark(State::Steal, State::Park);
         let sleeps = seat.parker.prepare();
-        let timeout = if sleeps { timeout } else { Some(std::time::Duration::ZERO) };
+        let timeout = if sleeps {
+            timeout
+        } else {
+            Some(std::time::Duration::ZERO)
+        };
         let checked = seat.driver.check(timeout, &mut wakers);
         if sleeps {
             seat.parker.finish();
@@ -550,18 +605,25 @@ impl Worker {
         seat.checked_at.put(now);
         seat.timers.after_park();
         self.accounts().parks.add(1);
-        self.accounts().count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
+        self.accounts()
+            .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
         self.searching.set(idle.unpark(self.index));
         self.dispatch(wakers);
         self.fire_timers();
         let now = self.mark(State::Check, State::Steal);
-        let due = if self.shared.is_stopping() { now } else { now + self.bounds.check };
+        let due = if self.shared.is_stopping() {
+            now
+        } else {
+            now + self.bounds.check
+        };
         self.check_due.set(due);
     }
 
     fn others_have_work(&self) -> bool {
         let seats = self.shared.seats.iter().enumerate();
-        seats.into_iter().any(|(index, seat)| index != self.index && !seat.lines.is_empty())
+        seats
+            .into_iter()
+            .any(|(index, seat)| index != self.index && !seat.lines.is_empty())
     }
 
     /// Marsaglia's xorshift with 32 bits.

@@ -71,7 +71,10 @@ impl Count {
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
         // Relaxed: a statistic with one writer; readers that need more use the version.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(amount),
+            Ordering::Relaxed,
+        );
     }
 
     #[inline]
@@ -170,11 +173,13 @@ impl Accounts {
         // Relaxed: one writer. The Release fence keeps the odd version before the numbers for
         // readers, and pairs with their Acquire fence.
         let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        self.version
+            .store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change();
         // Release pairs with the readers' Acquire of an even version.
-        self.version.store(version.wrapping_add(2), Ordering::Release);
+        self.version
+            .store(version.wrapping_add(2), Ordering::Release);
     }
 
     /// Counts an I/O check.

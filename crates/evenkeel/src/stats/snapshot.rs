@@ -22,7 +22,8 @@ use super::waits::Waits;
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// for worker in &stats.workers {
 ///     let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal;
-///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + std::time::Duration::from_micros(1));
+///     let rounding = std::time::Duration::from_micros(1);
+///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + rounding);
 /// }
 /// # }
 /// ```
@@ -41,6 +42,8 @@ pub struct Stats {
     pub blocking: BlockingStats,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
+    /// Timers that are set, at the moment.
+    pub timers: usize,
 }
 
 /// Where one worker's time went.
@@ -79,7 +82,11 @@ impl WorkerStats {
 
     /// Useful run time over wall time, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
-        if self.wall.is_zero() { 0.0 } else { self.run().as_secs_f64() / self.wall.as_secs_f64() }
+        if self.wall.is_zero() {
+            0.0
+        } else {
+            self.run().as_secs_f64() / self.wall.as_secs_f64()
+        }
     }
 }
 
@@ -114,7 +121,10 @@ pub struct Checks {
 impl Checks {
     /// All visits.
     pub fn total(&self) -> u64 {
-        [self.due, self.idle, self.spin, self.monitor].iter().map(CheckCounts::total).sum()
+        [self.due, self.idle, self.spin, self.monitor]
+            .iter()
+            .map(CheckCounts::total)
+            .sum()
     }
 }
 
@@ -161,13 +171,22 @@ pub struct BlockingStats {
 
 impl Stats {
     pub(crate) fn read(shared: &Shared) -> Self {
-        let workers: Vec<_> = shared.seats.iter().map(|seat| worker(shared, seat)).collect();
+        let workers: Vec<_> = shared
+            .seats
+            .iter()
+            .map(|seat| worker(shared, seat))
+            .collect();
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
         let classes = Class::ALL.into_iter().map(|class| ClassStats {
             class,
-            run: workers.iter().map(|worker| worker.run_by_class[class.index()]).sum(),
-            polls: accounts().map(|accounts| accounts.polls[class.index()].load()).sum(),
+            run: workers
+                .iter()
+                .map(|worker| worker.run_by_class[class.index()])
+                .sum(),
+            polls: accounts()
+                .map(|accounts| accounts.polls[class.index()].load())
+                .sum(),
             waits: waits(shared, class),
         });
         let pool = shared.pool.stats();
@@ -178,10 +197,19 @@ impl Stats {
             readiness: ReadinessStats {
                 events: sum(|accounts| accounts.events.load()),
                 deliveries: sum(|accounts| accounts.deliveries.load()),
-                descriptors: shared.seats.iter().map(|seat| seat.driver.descriptors()).sum(),
+                descriptors: shared
+                    .seats
+                    .iter()
+                    .map(|seat| seat.driver.descriptors())
+                    .sum(),
             },
-            blocking: BlockingStats { threads: pool.threads, idle: pool.idle, queued: pool.queued },
+            blocking: BlockingStats {
+                threads: pool.threads,
+                idle: pool.idle,
+                queued: pool.queued,
+            },
             tasks_waiting: shared.registry.len(),
+            timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
     }
 
@@ -201,7 +229,10 @@ impl Stats {
                 .collect(),
             checks: self.checks - earlier.checks,
             readiness: ReadinessStats {
-                events: self.readiness.events.saturating_sub(earlier.readiness.events),
+                events: self
+                    .readiness
+                    .events
+                    .saturating_sub(earlier.readiness.events),
                 deliveries: self
                     .readiness
                     .deliveries
@@ -210,6 +241,7 @@ impl Stats {
             },
             blocking: self.blocking,
             tasks_waiting: self.tasks_waiting,
+            timers: self.timers,
         }
     }
 
@@ -287,7 +319,10 @@ fn waits(shared: &Shared, class: Class) -> Waits {
     let mut counts = [0; BUCKETS];
     for seat in &shared.seats {
         let waits = &seat.accounts.waits[class.index()];
-        counts.iter_mut().zip(waits.iter()).for_each(|(sum, count)| *sum += count.load());
+        counts
+            .iter_mut()
+            .zip(waits.iter())
+            .for_each(|(sum, count)| *sum += count.load());
     }
     Waits::new(&shared.clock, &counts)
 }

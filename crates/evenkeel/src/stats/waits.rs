@@ -19,7 +19,13 @@ pub struct Waits {
 impl Waits {
     pub(crate) fn new(clock: &Clock, counts: &[u64; BUCKETS]) -> Self {
         let upper = |bucket: usize| clock.to_duration(1 << bucket);
-        Self { buckets: counts.iter().enumerate().map(|(b, &count)| (upper(b), count)).collect() }
+        Self {
+            buckets: counts
+                .iter()
+                .enumerate()
+                .map(|(b, &count)| (upper(b), count))
+                .collect(),
+        }
     }
 
     pub(crate) fn since(&self, earlier: &Waits) -> Waits {
@@ -27,7 +33,9 @@ impl Waits {
         let difference = |(now, before): (&(Duration, u64), &(Duration, u64))| {
             (now.0, now.1.saturating_sub(before.1))
         };
-        Waits { buckets: pairs.map(difference).collect() }
+        Waits {
+            buckets: pairs.map(difference).collect(),
+        }
     }
 
     /// How many waits there were.

@@ -26,15 +26,28 @@ impl Scale {
     /// The scale of this machine; measured on the first call.
     pub(crate) fn of_machine() -> Scale {
         static SCALE: OnceLock<Scale> = OnceLock::new();
-        *SCALE.get_or_init(|| if counter_is_clock() { calibrate() } else { Scale::NANOSECONDS })
+        *SCALE.get_or_init(|| {
+            if counter_is_clock() {
+                calibrate()
+            } else {
+                Scale::NANOSECONDS
+            }
+        })
     }
 
-    const NANOSECONDS: Scale = Scale { counter: false, mult: 1 << SHIFT };
+    const NANOSECONDS: Scale = Scale {
+        counter: false,
+        mult: 1 << SHIFT,
+    };
 
     /// The time since some fixed moment, in cycles.
     #[inline]
     pub(crate) fn now(self) -> u64 {
-        if self.counter { read_counter() } else { nanoseconds() }
+        if self.counter {
+            read_counter()
+        } else {
+            nanoseconds()
+        }
     }
 
     #[inline]
@@ -42,7 +55,7 @@ impl Scale {
         ((u128::from(cycles) * u128::from(self.mult)) >> SHIFT) as u64
     }
 
-    pub(crate) fn from_nanos(self, nanos: u64) -> u64 {
+    pub(crate) fn cycles_in(self, nanos: u64) -> u64 {
         u64::try_from((u128::from(nanos) << SHIFT) / u128::from(self.mult)).unwrap_or(u64::MAX)
     }
 }
@@ -56,7 +69,10 @@ fn calibrate() -> Scale {
     let nanos = began.elapsed().as_nanos();
     let cycles = u128::from(read_counter().wrapping_sub(first));
     match u64::try_from((nanos << SHIFT) / cycles.max(1)) {
-        Ok(mult) if mult > 0 => Scale { counter: true, mult },
+        Ok(mult) if mult > 0 => Scale {
+            counter: true,
+            mult,
+        },
         // A counter that stood still, or ran absurdly, is no clock.
         _ => Scale::NANOSECONDS,
     }
@@ -100,8 +116,11 @@ mod tests {
     fn conversions_invert_each_other() {
         for scale in [Scale::of_machine(), Scale::NANOSECONDS] {
             for nanos in [0, 1_000, 1_000_000, 60_000_000_000] {
-                let back = scale.to_nanos(scale.from_nanos(nanos));
-                assert!(back.abs_diff(nanos) <= 1 + nanos / 1_000_000, "{nanos} became {back}");
+                let back = scale.to_nanos(scale.cycles_in(nanos));
+                assert!(
+                    back.abs_diff(nanos) <= 1 + nanos / 1_000_000,
+                    "{nanos} became {back}"
+                );
             }
         }
     }

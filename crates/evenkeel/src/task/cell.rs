@@ -13,6 +13,7 @@
 //! - [`Runnable`]: the right to run the task, of which at most one exists. It counts no
 //!   reference, see State.
 //! - [`Reference`]: one counted reference.
+//! - [`Join`]: the one right to the output.
 //!
 //! The cell is our own rather than the `async-task` crate's for what that one cannot express: an
 //! abort handle apart from the join handle, a link so that queues need no memory of their own, a
@@ -21,6 +22,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
@@ -29,7 +31,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::sched::inbox::Link;
-use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
 use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
@@ -59,6 +61,8 @@ pub(crate) struct Header {
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.
     pub(crate) registered: AtomicU64,
+    /// The last poll ended because the slice was used up. Relaxed throughout, as `registered`.
+    pub(crate) cut_short: AtomicBool,
 }
 
 // SAFETY: `link` returns the same field each time, and nothing else in this module touches it.
@@ -182,8 +186,7 @@ where
 
     unsafe fn drop_output(header: NonNull<Header>) {
         // SAFETY: the caller owns the output.
-        let output =
-            unsafe { Self::stage(header, |stage| std::mem::replace(stage, Stage::Empty)) };
+        let output = unsafe { Self::stage(header, |stage| std::mem::replace(stage, Stage::Empty)) };
         // An output that panics when it is dropped has nobody left to tell; the panic hook did.
         drop_quietly(output);
     }
@@ -204,7 +207,9 @@ where
 
     unsafe fn schedule(header: NonNull<Header>, task: Runnable) {
         // SAFETY: the cell is live: the caller holds a reference, or the right to run.
-        unsafe { header.cast::<Self>().as_ref() }.scheduler.schedule(task);
+        unsafe { header.cast::<Self>().as_ref() }
+            .scheduler
+            .schedule(task);
     }
 
     unsafe fn free(header: NonNull<Header>) {
@@ -227,8 +232,8 @@ fn forget_payload(payload: Box<dyn Any + Send>) {
     std::mem::forget(payload);
 }
 
-/// Makes a task: the right to run it for the first time, and the join handle's reference.
-pub(crate) fn new_task<F, S>(future: F, scheduler: S, origin: Origin) -> (Runnable, Reference)
+/// Makes a task: the right to run it for the first time, and the right to its output.
+pub(crate) fn new_task<F, S>(future: F, scheduler: S, origin: Origin) -> (Runnable, Join<F::Output>)
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -242,6 +247,7 @@ where
             origin,
             queued_at: AtomicU64::new(0),
             registered: AtomicU64::new(0),
+            cut_short: AtomicBool::new(false),
         },
         scheduler,
         join_waker: UnsafeCell::new(None),
@@ -249,7 +255,13 @@ where
     });
     // SAFETY: a box is not null.
     let header = unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }.cast::<Header>();
-    (Runnable(header), Reference(header))
+    (
+        Runnable(header),
+        Join {
+            task: Reference(header),
+            output: PhantomData,
+        },
+    )
 }
 
 /// How a run ended.
@@ -310,8 +322,7 @@ impl Runnable {
         }
         let waker = ManuallyDrop::new(self.borrow_waker());
         // SAFETY: `start` gave this thread the future to itself.
-        let finished =
-            unsafe { (header.vtable.poll)(self.0, &mut Context::from_waker(&waker)) };
+        let finished = unsafe { (header.vtable.poll)(self.0, &mut Context::from_waker(&waker)) };
         if finished {
             before_complete(header);
             self.complete();
@@ -464,31 +475,44 @@ impl Reference {
             Runnable(self.0).end_started(JoinError::cancelled(), before_complete);
         }
     }
+}
 
-    /// For the join handle: the output, or the promise to wake `waker` when it is there.
-    ///
-    /// # Safety
-    ///
-    /// The caller must be the task's join handle, and `T` the type of the future's output.
-    pub(crate) unsafe fn poll_join<T>(&self, waker: &Waker) -> Poll<Option<Result<T, JoinError>>> {
-        if !self.is_complete() && self.store_join_waker(waker) {
+/// The right to a task's output. There is one for each task, and `T` is its output's type:
+/// `new_task` alone makes it.
+#[derive(Debug)]
+pub(crate) struct Join<T> {
+    task: Reference,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T> Join<T> {
+    pub(crate) fn task(&self) -> &Reference {
+        &self.task
+    }
+
+    /// The output, or the promise to wake `waker` when it is there. `None` if it was taken before.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<Result<T, JoinError>>> {
+        let task = &self.task;
+        if !task.is_complete() && self.store_waker(waker) {
             return Poll::Pending;
         }
         let mut output: Option<Result<T, JoinError>> = None;
-        // SAFETY: the task is complete, so the output is the join handle's, and of this type.
-        unsafe { (self.header().vtable.take_output)(self.0, (&raw mut output).cast()) };
+        // SAFETY: the task is complete, so the output is this handle's, and of this type.
+        unsafe { (task.header().vtable.take_output)(task.0, (&raw mut output).cast()) };
         Poll::Ready(output)
     }
 
     /// Returns false if the task completed meanwhile.
-    fn store_join_waker(&self, waker: &Waker) -> bool {
-        let state = &self.header().state;
+    fn store_waker(&self, waker: &Waker) -> bool {
+        let state = &self.task.header().state;
         // SAFETY: the cell is live.
-        let slot = unsafe { (self.header().vtable.join_waker)(self.0).as_ref() };
+        let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
         if state.has_join_waker() {
             // SAFETY: while the flag is set nobody writes the slot, so it may be read.
             let same = slot.with(|slot| unsafe {
-                (*slot).as_ref().is_some_and(|stored| stored.will_wake(waker))
+                (*slot)
+                    .as_ref()
+                    .is_some_and(|stored| stored.will_wake(waker))
             });
             if same {
                 return !state.is_complete();
@@ -502,22 +526,20 @@ impl Reference {
         drop_quietly(old);
         state.fill_join_waker()
     }
+}
 
-    /// For the join handle: gives up its interest. The reference itself drops afterwards.
-    ///
-    /// # Safety
-    ///
-    /// The caller must be the task's join handle, and not use the output or waker afterwards.
-    pub(crate) unsafe fn drop_join(&self) {
-        match self.header().state.drop_join_handle() {
+impl<T> Drop for Join<T> {
+    fn drop(&mut self) {
+        let task = &self.task;
+        match task.header().state.drop_join_handle() {
             // SAFETY: the flag was cleared together with the interest, so the slot is ours.
             DropJoin::Detached { waker: true } => unsafe {
-                let slot = (self.header().vtable.join_waker)(self.0).as_ref();
+                let slot = (task.header().vtable.join_waker)(task.0).as_ref();
                 drop_quietly(slot.with_mut(|slot| (*slot).take()));
             },
             DropJoin::Detached { waker: false } => {}
             // SAFETY: the task is complete with the interest set: the output is the handle's.
-            DropJoin::Complete => unsafe { (self.header().vtable.drop_output)(self.0) },
+            DropJoin::Complete => unsafe { (task.header().vtable.drop_output)(task.0) },
         }
     }
 }
@@ -533,7 +555,9 @@ static WAKER_VTABLE: RawWakerVTable =
 #[inline]
 unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Reference> {
     // SAFETY: wakers are made from non-null header pointers.
-    ManuallyDrop::new(Reference(unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }))
+    ManuallyDrop::new(Reference(unsafe {
+        NonNull::new_unchecked(data.cast_mut().cast())
+    }))
 }
 
 unsafe fn clone_waker(data: *const ()) -> RawWaker {

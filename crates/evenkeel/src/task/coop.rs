@@ -4,6 +4,10 @@
 //! channels of this crate) look at the clock before they do something, and yield when the slice
 //! is used up; [`checkpoint`] does the same for loops that compute. The slice is time and not a
 //! count of operations, as operations differ a thousandfold in what they cost.
+//!
+//! A task that was cut short is not cut short again before one of these futures has got something
+//! done: a future that computes for longer than a slice before its first leaf would else be cut
+//! short there for ever.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -15,12 +19,22 @@ use crate::runtime::context;
 pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
     context::with_worker(|worker| match worker {
         Some(worker) if worker.slice_is_used_up() => {
-            worker.give_way();
+            worker.give_way(true);
             cx.waker().wake_by_ref();
             Poll::Pending
         }
         _ => Poll::Ready(()),
     })
+}
+
+/// For leaf futures: they got something done, so the task may be asked to yield again.
+#[inline]
+pub(crate) fn got_on() {
+    context::with_worker(|worker| {
+        if let Some(worker) = worker {
+            worker.got_on();
+        }
+    });
 }
 
 /// Yields if the running task has used up its slice, and goes on at once if not.
@@ -50,6 +64,7 @@ pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
 /// ```
 pub async fn checkpoint() {
     poll_fn(poll_proceed).await;
+    got_on();
 }
 
 /// Gives way to every task that is ready now, once.
@@ -75,7 +90,7 @@ pub async fn yield_now() {
         yielded = true;
         context::with_worker(|worker| {
             if let Some(worker) = worker {
-                worker.give_way();
+                worker.give_way(false);
             }
         });
         cx.waker().wake_by_ref();

@@ -2,7 +2,8 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Mutex;
+
+use crate::sync::Mutex;
 
 /// Why a task ended without an output.
 ///
@@ -73,10 +74,7 @@ impl JoinError {
     /// The error itself, if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self.0 {
-            Cause::Panic(payload) => Ok(match payload.into_inner() {
-                Ok(payload) => payload,
-                Err(poisoned) => poisoned.into_inner(),
-            }),
+            Cause::Panic(payload) => Ok(payload.into_inner()),
             cause => Err(JoinError(cause)),
         }
     }
@@ -98,16 +96,10 @@ impl fmt::Display for JoinError {
                 "the blocking work was refused because its queue is full; \
                  retry later, or raise `Builder::blocking_queue_limit`",
             ),
-            Cause::Panic(payload) => {
-                let payload = match payload.lock() {
-                    Ok(payload) => payload,
-                    Err(poisoned) => poisoned.into_inner(),
-                };
-                match Self::message(&**payload) {
-                    Some(message) => write!(f, "the task panicked: {message}"),
-                    None => f.write_str("the task panicked"),
-                }
-            }
+            Cause::Panic(payload) => match Self::message(&**payload.lock()) {
+                Some(message) => write!(f, "the task panicked: {message}"),
+                None => f.write_str("the task panicked"),
+            },
         }
     }
 }

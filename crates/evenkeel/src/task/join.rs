@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::cell::Reference;
+use super::cell::{Join, Reference};
 use super::error::JoinError;
 
 /// The right to a task's output.
@@ -34,15 +33,12 @@ use super::error::JoinError;
 /// # }
 /// ```
 pub struct JoinHandle<T> {
-    task: Reference,
-    output: PhantomData<fn() -> T>,
+    join: Join<T>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Wraps a task's first reference. `T` must be the type of its future's output, which
-    /// [`runtime::spawn`](crate::runtime) establishes by passing on what `new_task` returned.
-    pub(crate) fn new(task: Reference) -> Self {
-        Self { task, output: PhantomData }
+    pub(crate) fn new(join: Join<T>) -> Self {
+        Self { join }
     }
 
     /// Has the task's future dropped as soon as no worker polls it. The handle then gives an
@@ -51,22 +47,24 @@ impl<T> JoinHandle<T> {
     /// A poll that is under way is not interrupted. Blocking work that has begun goes on to its
     /// end.
     pub fn abort(&self) {
-        self.task.abort();
+        self.join.task().abort();
     }
 
     /// A handle that can abort the task, and nothing else.
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle { task: self.task.clone() }
+        AbortHandle {
+            task: self.join.task().clone(),
+        }
     }
 
     /// Whether the task has ended, in whatever way.
     pub fn is_finished(&self) -> bool {
-        self.task.is_complete()
+        self.join.task().is_complete()
     }
 
     /// Where in the source the task was spawned.
     pub fn spawned_at(&self) -> &'static Location<'static> {
-        self.task.header().spawned_at()
+        self.join.task().header().spawned_at()
     }
 }
 
@@ -74,20 +72,12 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     #[track_caller]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: this is the task's join handle, and `T` its output's type, as `new` demands.
-        match unsafe { self.task.poll_join::<T>(cx.waker()) } {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.join.poll(cx.waker()) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(output)) => Poll::Ready(output),
             Poll::Ready(None) => panic!("`JoinHandle` polled after it gave its output"),
         }
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        // SAFETY: this is the task's join handle, and it is going away.
-        unsafe { self.task.drop_join() };
     }
 }
 
@@ -132,7 +122,10 @@ impl AbortHandle {
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AbortHandle")
-            .field("spawned_at", &format_args!("{}", self.task.header().spawned_at()))
+            .field(
+                "spawned_at",
+                &format_args!("{}", self.task.header().spawned_at()),
+            )
             .field("finished", &self.is_finished())
             .finish()
     }

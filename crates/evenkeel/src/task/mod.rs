@@ -15,9 +15,9 @@ pub(crate) mod error;
 pub(crate) mod join;
 #[cfg(not(evenkeel_loom))]
 mod join_set;
+mod ready_list;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod registry;
-mod ready_list;
 pub(crate) mod state;
 
 #[cfg(not(evenkeel_loom))]

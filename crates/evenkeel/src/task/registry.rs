@@ -28,7 +28,9 @@ const SHARD_SHIFT: u32 = 32;
 
 impl Registry {
     pub(crate) fn new(shards: usize) -> Self {
-        Self { shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect() }
+        Self {
+            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+        }
     }
 
     /// Enters a task that is about to wait, for its runner, which still has it to itself. Returns
@@ -58,7 +60,10 @@ impl Registry {
             return;
         }
         let (shard, entry) = ((key - 1) >> SHARD_SHIFT, (key - 1) & u64::from(u32::MAX));
-        let reference = self.shards[shard as usize].lock().tasks.try_remove(entry as usize);
+        let reference = self.shards[shard as usize]
+            .lock()
+            .tasks
+            .try_remove(entry as usize);
         header.registered.store(0, Ordering::Relaxed);
         // The body's reference outlives this one, so no future is dropped here.
         drop(reference);
@@ -66,12 +71,17 @@ impl Registry {
 
     /// Refuses all tasks from now on.
     pub(crate) fn close(&self) {
-        self.shards.iter().for_each(|shard| shard.lock().closed = true);
+        self.shards
+            .iter()
+            .for_each(|shard| shard.lock().closed = true);
     }
 
     /// How many tasks wait.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().tasks.len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().tasks.len())
+            .sum()
     }
 
     /// References to all tasks that are registered now.

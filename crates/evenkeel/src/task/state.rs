@@ -42,7 +42,7 @@ const JOIN_WAKER: usize = 1 << 5;
 const REFERENCE: usize = 1 << 6;
 
 /// A task at birth: on its way into a queue, with a body and a join handle.
-const BORN: usize = NOTIFIED | JOIN_INTEREST | 2 * REFERENCE;
+const BORN: usize = NOTIFIED | JOIN_INTEREST | (2 * REFERENCE);
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -114,8 +114,15 @@ impl State {
         // Both flags are known, so one addition-like operation flips them. Acquire pairs with the
         // Release of `notify`, `abort` and of the previous runner's `idle`.
         let before = self.0.fetch_xor(NOTIFIED | RUNNING, Ordering::Acquire);
-        debug_assert!(before & (NOTIFIED | RUNNING | COMPLETE) == NOTIFIED, "{before:#b}");
-        if before & ABORTED != 0 { Start::Abort } else { Start::Poll }
+        debug_assert!(
+            before & (NOTIFIED | RUNNING | COMPLETE) == NOTIFIED,
+            "{before:#b}"
+        );
+        if before & ABORTED != 0 {
+            Start::Abort
+        } else {
+            Start::Poll
+        }
     }
 
     /// (2) The runner's poll returned pending.
@@ -124,8 +131,15 @@ impl State {
         // AcqRel: Release hands the future to the next runner; Acquire pairs with `notify`, whose
         // notification the caller now acts on.
         let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
-        debug_assert!(before & RUNNING != 0 && before & COMPLETE == 0, "{before:#b}");
-        if before & NOTIFIED != 0 { Idle::Notified } else { Idle::Waiting }
+        debug_assert!(
+            before & RUNNING != 0 && before & COMPLETE == 0,
+            "{before:#b}"
+        );
+        if before & NOTIFIED != 0 {
+            Idle::Notified
+        } else {
+            Idle::Waiting
+        }
     }
 
     /// (3) The runner has stored the output, or dropped the future.
@@ -134,8 +148,14 @@ impl State {
         // AcqRel: Release publishes the output to the join handle; Acquire pairs with
         // `fill_join_waker`, so that the waker can be read.
         let before = self.0.fetch_xor(RUNNING | COMPLETE, Ordering::AcqRel);
-        debug_assert!(before & RUNNING != 0 && before & COMPLETE == 0, "{before:#b}");
-        Completed { joined: before & JOIN_INTEREST != 0, waker: before & JOIN_WAKER != 0 }
+        debug_assert!(
+            before & RUNNING != 0 && before & COMPLETE == 0,
+            "{before:#b}"
+        );
+        Completed {
+            joined: before & JOIN_INTEREST != 0,
+            waker: before & JOIN_WAKER != 0,
+        }
     }
 
     /// (4) Someone woke the task. Returns whether the caller got the right to run it, and has to
@@ -169,7 +189,10 @@ impl State {
             } else {
                 (now | RUNNING | ABORTED, Claim::Claimed)
             };
-            match self.0.compare_exchange(now, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self
+                .0
+                .compare_exchange(now, next, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return outcome,
                 Err(actual) => now = actual,
             }
@@ -216,11 +239,15 @@ impl State {
     /// The join handle goes away.
     pub(crate) fn drop_join_handle(&self) -> DropJoin {
         // Acquire pairs with `complete`: the output is the caller's. AcqRel: as above.
-        let change = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now & COMPLETE == 0).then_some(now & !(JOIN_INTEREST | JOIN_WAKER))
-        });
+        let change = self
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
+                (now & COMPLETE == 0).then_some(now & !(JOIN_INTEREST | JOIN_WAKER))
+            });
         match change {
-            Ok(before) => DropJoin::Detached { waker: before & JOIN_WAKER != 0 },
+            Ok(before) => DropJoin::Detached {
+                waker: before & JOIN_WAKER != 0,
+            },
             Err(_) => DropJoin::Complete,
         }
     }

@@ -198,7 +198,7 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         ready!(coop::poll_proceed(cx));
-        self.get_mut().poll_elapsed(cx)
+        self.get_mut().poll_elapsed(cx).map(|()| coop::got_on())
     }
 }
 

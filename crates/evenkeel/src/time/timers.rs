@@ -42,7 +42,9 @@ pub(crate) struct Timers {
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("next_due", &self.next_due()).finish_non_exhaustive()
+        f.debug_struct("Timers")
+            .field("next_due", &self.next_due())
+            .finish_non_exhaustive()
     }
 }
 
@@ -80,7 +82,7 @@ impl Timers {
         self.insert_locked(&mut state, deadline_tick, waker)
     }
 
-    /// Moves a timer to another deadline, earlier or later, and keeps its waker. `None` if the timer
+    /// Moves a timer to another deadline, earlier or later, and keeps its waker. `None` if it
     /// has fired or was cancelled; otherwise as [`insert`](Self::insert), and the old key is stale.
     pub(crate) fn reschedule(&self, key: Key, deadline_tick: u64) -> Option<(Key, bool)> {
         let mut state = self.state.lock();

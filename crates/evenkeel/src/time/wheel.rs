@@ -56,13 +56,13 @@
 //!   wake-up was computed outside the locks that guarded the wheels, and could overwrite an earlier
 //!   one. A wheel here has one owner and one lock, and its next deadline is computed under it (see
 //!   `timers`).
-//! - *Cancelled entries stay.* An alternative wheel in Tokio kept entries that were cancelled before
-//!   their worker had taken them in, until their deadline, up to two years later. Here there is no
+//! - *Cancelled entries stay.* An alternative wheel in Tokio kept entries that were cancelled
+//!   before their worker had taken them in, until their deadline, up to two years later. Here there is no
 //!   queue in front of the wheel: insertion is complete when it returns, and cancellation frees the
 //!   entry and returns its value at once.
 //! - *A reset to an earlier time ignored.* `DelayQueue` compared a new deadline with the start of a
-//!   slot instead of with the deadline it slept until. Here [`Wheel::next_deadline`] is derived from
-//!   the entries present at each call and kept nowhere else.
+//!   slot instead of with the deadline it slept until. Here [`Wheel::next_deadline`] is derived
+//!   from the entries present at each call and kept nowhere else.
 //! - *Removal at the very tick of the deadline.* `DelayQueue` kept expired entries in a list apart
 //!   but looked for them in the wheel, and panicked when deadline and present were equal. Here an
 //!   entry remembers the list that it is in, and the due list is a list like every other.

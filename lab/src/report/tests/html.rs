@@ -1,3 +1,5 @@
+//! Tests of the page: escaping, structure, and every kind of content.
+
 use super::sample::report;
 use crate::report::html::{escape, inline, page};
 use crate::report::{Cell, Experiment, Plot, Report, Table};

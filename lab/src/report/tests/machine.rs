@@ -1,3 +1,5 @@
+//! Tests of what the report says of the machine.
+
 use crate::report::Machine;
 use crate::report::machine::{cpu_model, cpu_quota, date, load_average, memory_gib, steal_percent};
 

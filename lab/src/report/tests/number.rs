@@ -1,3 +1,5 @@
+//! Tests of how numbers are written.
+
 use crate::report::number::{exponent, fixed, printable, short};
 
 #[test]

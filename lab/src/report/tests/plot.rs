@@ -1,3 +1,5 @@
+//! Tests of plots: what they draw, and what they do without data.
+
 use crate::report::plot::{COLOURS, colours, table};
 use crate::report::svg::draw;
 use crate::report::{Cell, Plot};

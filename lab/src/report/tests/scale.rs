@@ -1,3 +1,5 @@
+//! Tests of scales and their ticks.
+
 use crate::report::scale::{Scale, Zero};
 
 fn labels(scale: &Scale) -> Vec<String> {

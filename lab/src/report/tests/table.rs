@@ -1,3 +1,5 @@
+//! Tests of tables on the terminal.
+
 use unicode_width::UnicodeWidthStr;
 
 use super::sample::us;

@@ -331,8 +331,8 @@ proptest! {
             let mut pair = Pair::<6>::new(start);
             for op in &ops {
                 match op {
-                    // Where `next_deadline` is a lower bound, it depends on where the borders of the
-                    // slots lie, so all runs go to the earliest deadline itself instead.
+                    // Where `next_deadline` is a lower bound, it depends on where the borders of
+                    // the slots lie, so all runs go to the earliest deadline itself instead.
                     Op::AdvanceToNext => {
                         let earliest = pair.oracle.earliest();
                         earliest.into_iter().for_each(|tick| pair.advance(tick));
