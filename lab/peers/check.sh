@@ -25,7 +25,7 @@ for peer in "${peers[@]}"; do
         python3 "$here/check_client.py" go "$built/go-peer" || failed=1
         ;;
     erlang)
-        command -v erlc >/dev/null || { missing erlang "no erlc on the PATH"; continue; }
+        command -v erlc >/dev/null || { missing erlang "no erlc, so not checked"; continue; }
         erlc -Wall -Werror -o "$built" "$here/erlang/lab_peer.erl"
         # +Bd: without it a SIGINT opens the runtime's break menu.
         python3 "$here/check_client.py" erlang \

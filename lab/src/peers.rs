@@ -183,7 +183,7 @@ impl Lineup {
     fn erlang(&self, spec: &ServerSpec) -> Command {
         let schedulers = format!("{0}:{0}", spec.workers);
         let mut command = Command::new("erl");
-        command.args(["-noshell", "+S", &schedulers]);
+        command.args(["-noshell", "+Bd", "+S", &schedulers]);
         if let Some(level) = spec.busy_wait {
             command.args(["+sbwt", level.word()]);
         }
@@ -286,28 +286,30 @@ mod tests {
         let services = "--echo 127.0.0.1:0 --sink 127.0.0.1:0";
         let hogs = "--hogs 4 --hog-poll-us never";
         let end = "--exit-with-parent";
-        assert_eq!(
-            words(Peer::Evenkeel, &spec),
-            format!(
-                "lab serve evenkeel --workers 2 --busy-wait very_long --io-check-us 50 {services} {hogs} --hog-yield wake {end}"
-            )
-        );
-        assert_eq!(
-            words(Peer::Tokio, &spec),
-            format!(
-                "lab serve tokio --workers 2 --busy-wait very_long {services} {hogs} --hog-yield wake {end}"
-            )
-        );
-        assert_eq!(
-            words(Peer::Go, &spec),
-            format!("built/go-peer --workers 2 {services} {hogs} {end}")
-        );
-        assert_eq!(
-            words(Peer::Erlang, &spec),
-            format!(
-                "erl -noshell +S 2:2 +sbwt very_long -pa built -run lab_peer main {services} {hogs} {end}"
-            )
-        );
+        let settings = "--workers 2 --busy-wait very_long --io-check-us 50";
+        let level = "--busy-wait very_long";
+        let start = "-pa built -run lab_peer main";
+        let yields = "--hog-yield wake";
+        for (peer, expected) in [
+            (
+                Peer::Evenkeel,
+                format!("lab serve evenkeel {settings} {services} {hogs} {yields}"),
+            ),
+            (
+                Peer::Tokio,
+                format!("lab serve tokio --workers 2 {level} {services} {hogs} {yields}"),
+            ),
+            (
+                Peer::Go,
+                format!("built/go-peer --workers 2 {services} {hogs}"),
+            ),
+            (
+                Peer::Erlang,
+                format!("erl -noshell +Bd +S 2:2 +sbwt very_long {start} {services} {hogs}"),
+            ),
+        ] {
+            assert_eq!(words(peer, &spec), format!("{expected} {end}"));
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use serde_json::json;
 use std::time::Duration;
 
+use super::client;
 use super::figures::{cell, median};
 use super::lab::Lab;
 use super::throughput::accounts;
 use crate::error::Result;
 use crate::load::{EchoSummary, StreamSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::Usage;
+use crate::process::{Server, Usage};
 use crate::report::{Cell, Experiment, Plot, Table};
 use crate::serve::{BusyWait, RuntimeStats};
 
@@ -31,6 +32,8 @@ struct Found {
     cpu_cores: f64,
     switches_per_s: f64,
     stats: Option<RuntimeStats>,
+    /// Time spent running tasks over wall time, of all workers together.
+    utilisation_cores: Option<f64>,
     echo: EchoSummary,
     stream: StreamSummary,
 }
@@ -106,7 +109,7 @@ fn measure(lab: &Lab, variant: &Variant) -> Result<Found> {
     /// From the first write until the load is steady.
     const RAMP: Duration = Duration::from_millis(300);
     let mut services = vec!["sink", "echo"];
-    if variant.peer.has_stats() {
+    if variant.peer.has_stats() || variant.peer == Peer::Erlang {
         services.push("api");
     }
     let spec = ServerSpec {
@@ -141,6 +144,8 @@ fn measure(lab: &Lab, variant: &Variant) -> Result<Found> {
     let stream = lab.load(&stream)?.until_ready()?;
     std::thread::sleep(RAMP);
     let (usage_before, stats_before) = (server.usage(), accounts(&server, variant.peer));
+    // The first reading begins the stretch that the second one is of.
+    let _ = erlang_utilisation(&server, variant.peer);
     let probe = [
         "echo", &echo, "--rate", PROBE_HZ, "--warmup", "0", "--drain", "0.3",
     ];
@@ -148,13 +153,27 @@ fn measure(lab: &Lab, variant: &Variant) -> Result<Found> {
         .load(&[&probe[..], &["--seconds", &probed]].concat())?
         .result()?;
     let (usage, stats) = (server.usage(), accounts(&server, variant.peer));
+    let stats = stats.zip(stats_before).map(|(now, then)| now.since(&then));
+    let erlang = erlang_utilisation(&server, variant.peer);
+    let utilisation = stats.as_ref().map(RuntimeStats::utilisation_cores);
     Ok(Found {
         cpu_cores: usage.cores_since(&usage_before),
         switches_per_s: switches_per_s(&usage, &usage_before),
-        stats: stats.zip(stats_before).map(|(now, then)| now.since(&then)),
+        stats,
+        utilisation_cores: utilisation.or(erlang.map(|share| share * lab.workers as f64)),
         echo: probe,
         stream: stream.result()?,
     })
+}
+
+/// The share of its schedulers' time since the reading before in which they ran processes.
+fn erlang_utilisation(server: &Server, peer: Peer) -> Option<f64> {
+    if peer != Peer::Erlang {
+        return None;
+    }
+    let patience = Duration::from_secs(2);
+    let stats = client::get::<serde_json::Value>(server.address("api").ok()?, "/stats", patience);
+    stats.ok()?["utilisation"].as_f64()
 }
 
 fn switches_per_s(now: &Usage, then: &Usage) -> f64 {
@@ -199,7 +218,8 @@ fn table(variants: &[Variant], samples: &[Sample]) -> Table {
             .next();
         let why = error.map_or("not counted", String::as_str);
         let stats = found.clone().filter_map(|f| f.stats.as_ref());
-        let used = stats.clone().map(|stats| 100.0 * stats.utilisation_cores());
+        let used = found.clone().filter_map(|f| f.utilisation_cores);
+        let used = used.map(|cores| 100.0 * cores);
         let spun = stats
             .filter_map(RuntimeStats::spin_cores)
             .map(|cores| 100.0 * cores);
@@ -287,6 +307,7 @@ fn raw(variants: &[Variant], samples: &[Sample]) -> serde_json::Value {
             "level": variant.level.map(BusyWait::word),
             "round": sample.round,
             "cpu_cores": found.map(|f| f.cpu_cores),
+            "utilisation_cores": found.and_then(|f| f.utilisation_cores),
             "context_switches_per_s": found.map(|f| f.switches_per_s),
             "stats": found.and_then(|f| f.stats.as_ref()),
             "echo": found.map(|f| &f.echo),

@@ -128,11 +128,15 @@ impl Grid {
     pub(crate) fn curves(&self) -> Vec<Plot> {
         let curve = |row: usize, peer: Peer| {
             let first = self.echoes(row, peer).next()?;
-            let points = first.latency.curve.iter().filter(|(share, _)| *share < 1.0);
             // How many requests in so many were slower: the tail becomes the right half of the
-            // axis.
+            // axis, as far as there were that many requests.
+            let points = first
+                .latency
+                .curve
+                .iter()
+                .map(|(share, us)| (1.0 / (1.0 - share), *us));
             let points = points
-                .map(|(share, us)| (1.0 / (1.0 - share), *us))
+                .filter(|(one_in, _)| *one_in <= first.requests as f64)
                 .collect();
             Some((peer.name().to_owned(), points))
         };

@@ -75,11 +75,14 @@ impl Lab {
             let (servers, load) = (list(&self.server_cpus), list(&self.load_cpus));
             format!("Servers run on processors {servers}, load on {load}")
         };
+        let turns = match self.rounds() {
+            1 => "peers take turns, in a single round".to_owned(),
+            n => format!("peers take turns within each of {n} rounds, whose median is quoted"),
+        };
         format!(
             "{places}; every server has {} workers and is started afresh for each measurement; \
-             peers take turns within each of {} rounds, medians over rounds are quoted.",
-            self.workers,
-            self.rounds()
+             {turns}.",
+            self.workers
         )
     }
 

@@ -33,8 +33,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
              The column `{}` has no runtime: one thread that echoes beside as many spinning \
-             threads as there are hogs. A hog yields by its runtime's own function, or, where tasks are \
-             futures, by waking itself and returning, as streams and combinators do. {}",
+             threads as there are hogs. A hog yields by its runtime's own function, or, where \
+             tasks are futures, by waking itself and returning, as streams and combinators do. {}",
             Peer::OsThread.name(),
             lab.conditions()
         ),

@@ -40,13 +40,17 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
     Ok(Part {
         how: format!(
             "Hogs: tasks that compute for 100 us and yield, up to 32 for each worker, beside an \
-             echo of {} requests a second over {} connections, in an open loop. Readiness to run is what \
-             its latency has above that of no hogs.",
+             echo of {} requests a second over {} connections, in an open loop. Readiness to run \
+             is what its latency has above that of no hogs.",
             PROBE.rate, PROBE.connections
         ),
         tables,
         plots: vec![grid.bars()],
-        notes: Vec::new(),
+        notes: vec![
+            "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for \
+             each other, is in it."
+                .to_owned(),
+        ],
         raw: grid.raw(),
     })
 }

@@ -256,7 +256,7 @@ pub(crate) fn checks_table<'a>(
     let last = [
         "empty",
         "checks per request",
-        "ready to run, p50 / p99 at most",
+        "any task's wait, p50 / p99 at most",
     ];
     columns.extend(last.map(str::to_owned));
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {

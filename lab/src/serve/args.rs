@@ -34,7 +34,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) api: Option<SocketAddr>,
     /// Microseconds of computing for each `GET /parse`, with a checkpoint every 100.
-    #[arg(long, value_name = "U", default_value_t = 100_000, requires = "api")]
+    #[arg(long, value_name = "U", default_value_t = 20_000, requires = "api")]
     pub(crate) api_us: u64,
     /// TCP proxy from one address to another.
     #[arg(long, value_name = "LISTEN=TARGET")]
@@ -46,7 +46,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) hogs: usize,
     /// Microseconds that a hog computes in each poll before it yields; `never`: it does not yield.
-    #[arg(long, value_name = "U|never", default_value = "100", requires = "hogs")]
+    #[arg(
+        long,
+        value_name = "U|never",
+        default_value = "10000",
+        requires = "hogs"
+    )]
     pub(crate) hog_poll_us: HogPoll,
     /// How a hog yields: by the runtime's own function, or as most futures do.
     #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]

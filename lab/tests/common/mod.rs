@@ -8,8 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a loaded machine; reaching it is a failure and not a
-/// measurement.
+/// Longer than anything here takes on a loaded machine: reaching it is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn lab() -> Command {

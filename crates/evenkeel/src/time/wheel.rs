@@ -58,8 +58,8 @@
 //!   `timers`).
 //! - *Cancelled entries stay.* An alternative wheel in Tokio kept entries that were cancelled
 //!   before their worker had taken them in, until their deadline, up to two years later. Here there
-//!   is no queue in front of the wheel: insertion is complete when it returns, and cancellation frees the
-//!   entry and returns its value at once.
+//!   is no queue in front of the wheel: insertion is complete when it returns, and cancellation
+//!   frees the entry and returns its value at once.
 //! - *A reset to an earlier time ignored.* `DelayQueue` compared a new deadline with the start of a
 //!   slot instead of with the deadline it slept until. Here [`Wheel::next_deadline`] is derived
 //!   from the entries present at each call and kept nowhere else.
