@@ -269,4 +269,12 @@ impl Schedule for Home {
             }
         });
     }
+
+    fn woken_again(&self, task: &Header) {
+        context::with_worker(|worker| {
+            if let Some(worker) = worker.filter(|worker| worker.is_running(task)) {
+                worker.give_way(false);
+            }
+        });
+    }
 }

@@ -26,7 +26,7 @@ use crate::io::readiness::WakeList;
 use crate::stats::accounts::{Accounts, CheckOrigin, State};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::task::cell::{Origin, Ran, Runnable, new_task};
+use crate::task::cell::{Header, Origin, Ran, Runnable, new_task};
 use crate::task::join::JoinHandle;
 
 use super::lines::{Line, received};
@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     taken_from: Cell<Line>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
+    /// The running task, to be compared with and nothing else; null between polls.
+    running: Cell<*const Header>,
     /// The running task's class; none between polls.
     current: Cell<Option<Class>>,
     /// The running task has given way.
@@ -120,6 +122,7 @@ impl Worker {
             taken_from: Cell::new(Line::Woken),
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
+            running: Cell::new(ptr::null()),
             current: Cell::new(None),
             yielded: Cell::new(false),
             cut_short: Cell::new(false),
@@ -292,6 +295,7 @@ impl Worker {
         self.accounts()
             .count_poll(class, now.saturating_sub(queued_at));
         self.seat().begin_poll(task.header(), now);
+        self.running.set(task.header());
         self.current.set(Some(class));
         self.yielded.set(false);
         self.cut_short.set(false);
@@ -306,6 +310,7 @@ impl Worker {
             |header| registry.remove(header),
         );
 
+        self.running.set(ptr::null());
         self.current.set(None);
         self.seat().end_poll();
         let length = self.mark(State::Run(class), State::Run(class)) - now;
@@ -396,10 +401,15 @@ impl Worker {
             && self.clock().cycles() >= self.slice_end.get()
     }
 
-    /// The running task gives way, and is about to wake itself.
+    pub(crate) fn is_running(&self, task: &Header) -> bool {
+        ptr::eq(self.running.get(), task)
+    }
+
+    /// The running task wakes itself, so that others have their turn before it goes on; `cut_short`
+    /// if it was made to.
     pub(crate) fn give_way(&self, cut_short: bool) {
         self.yielded.set(true);
-        self.cut_short.set(cut_short);
+        self.cut_short.set(self.cut_short.get() || cut_short);
     }
 
     /// A leaf future of the running task has got something done.

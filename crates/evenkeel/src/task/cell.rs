@@ -40,6 +40,10 @@ use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
 pub(crate) trait Schedule: Send + Sync + 'static {
     /// Puts a task into a queue. Called at most once between two runs.
     fn schedule(&self, task: Runnable);
+
+    /// A task was woken that needs no queue: it lies in one, or runs, or has completed. If it
+    /// runs on the calling thread it has woken itself, which is a way of giving way.
+    fn woken_again(&self, _task: &Header) {}
 }
 
 /// What a task is told at birth.
@@ -91,6 +95,7 @@ struct Vtable {
     /// The join waker's slot.
     join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
     schedule: unsafe fn(NonNull<Header>, Runnable),
+    woken_again: unsafe fn(NonNull<Header>),
     /// Frees the memory. Needs the last reference.
     free: unsafe fn(NonNull<Header>),
 }
@@ -124,6 +129,7 @@ where
         take_output: Self::take_output,
         join_waker: Self::join_waker,
         schedule: Self::schedule,
+        woken_again: Self::woken_again,
         free: Self::free,
     };
 
@@ -210,6 +216,12 @@ where
         unsafe { header.cast::<Self>().as_ref() }
             .scheduler
             .schedule(task);
+    }
+
+    unsafe fn woken_again(header: NonNull<Header>) {
+        // SAFETY: the cell is live: the caller holds a reference.
+        let cell = unsafe { header.cast::<Self>().as_ref() };
+        cell.scheduler.woken_again(&cell.header);
     }
 
     unsafe fn free(header: NonNull<Header>) {
@@ -461,6 +473,9 @@ impl Reference {
     fn wake(&self) {
         if self.header().state.notify() {
             self.schedule();
+        } else {
+            // SAFETY: this reference keeps the cell alive.
+            unsafe { (self.header().vtable.woken_again)(self.0) };
         }
     }
 
