@@ -1,4 +1,69 @@
-//! An async runtime for network services.
+//! An async runtime for network services in which no work can hold up other work beyond a stated
+//! bound, and which shows where every microsecond went.
+//!
+//! ```
+//! use evenkeel::net::{TcpListener, TcpStream};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! #[evenkeel::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let address = listener.local_addr()?;
+//!
+//!     evenkeel::spawn(async move {
+//!         let (mut stream, _) = listener.accept().await?;
+//!         stream.write_all(b"hello").await
+//!     });
+//!
+//!     let mut text = String::new();
+//!     TcpStream::connect(address).await?.read_to_string(&mut text).await?;
+//!     assert_eq!(text, "hello");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Where things are
+//!
+//! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
+//!   them, and how a task gives way.
+//! - [`Class`]: what CPU time is shared among.
+//! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
+//! - [`net`], [`signal`], [`time`]: what tasks wait for.
+//! - [`stats`]: where the time went. Always on.
+//! - [`io`]: readiness. `tokio::io`'s traits are what sockets are read and written with.
+//!
+//! # What is guaranteed
+//!
+//! - A busy worker asks for I/O when the time since it last did so passes a bound
+//!   ([`io_check_bound`](runtime::Builder::io_check_bound), 100 microseconds by default), whatever
+//!   its queues hold, as soon as the poll that is under way returns.
+//! - A task that was woken goes before tasks that yielded, however many of those there are; one of
+//!   the yielded ones runs for each slice of 100 microseconds that woken ones have had.
+//! - A timer never fires early, and is due within a tick of a millisecond, at any uptime.
+//! - A panic stays in its task and reaches its handle. Shutdown drops every future.
+//!
+//! What a poll that does not return holds up is not bounded yet: other workers go on, and what
+//! waits on the same worker for I/O is looked after by a worker that has nothing to do.
+//!
+//! # Living with Tokio's ecosystem
+//!
+//! Sockets implement `tokio::io::{AsyncRead, AsyncWrite}`, and `tokio::sync` works unchanged, as it
+//! needs no runtime: depend on the `tokio` crate with the features `io-util` and `sync` as you like.
+//! With the feature `hyper`, streams go into hyper as they are, and axum as a tower service on top.
+//! Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves need a Tokio runtime.
+//!
+//! # Features
+//!
+//! - `macros` (on by default): [`main`] and [`test`].
+//! - `hyper`: hyper's I/O traits, executor and timer, in `evenkeel::hyper`.
+//! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
+//!   scope, method calls are ambiguous: import one.
+//!
+//! # What it is not
+//!
+//! Not a drop-in for crates that call Tokio's runtime; not real-time; no promise of fairness across
+//! a task that never returns *and* holds a lock that others need. Linux first; macOS builds without
+//! the Linux-only parts.
 
 #![cfg_attr(
     evenkeel_loom,
@@ -9,6 +74,11 @@
         reason = "of what is compiled, models use only a part"
     )
 )]
+
+/// The README's program is compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 #[cfg(not(unix))]
 compile_error!("evenkeel runs on Linux and macOS; other systems lack what its I/O stands on");

@@ -486,16 +486,16 @@ impl Worker {
 
     /// Out of work: searches, spins, and sleeps until there is some.
     fn idle(&self) {
-        let began = self.mark(State::Steal, State::Steal);
+        let began = self.now.get();
         if !self.searching.get() {
             self.searching.set(self.shared.idle.start_search());
         }
         let found = self.searching.get() && self.search();
-        let now = self.mark(State::Steal, State::Spin);
         if found {
+            self.mark(State::Steal, State::Steal);
             return;
         }
-        if !self.spin(now) {
+        if !self.spin() {
             self.park();
         }
         self.spinner.borrow_mut().learn(self.now.get() - began);
@@ -549,11 +549,12 @@ impl Worker {
     }
 
     /// Busy-waits as long as the level says. Returns whether there may be work.
-    fn spin(&self, began: u64) -> bool {
+    fn spin(&self) -> bool {
         let limit = self.spinner.borrow().limit();
         if limit == 0 {
             return false;
         }
+        let began = self.mark(State::Steal, State::Spin);
         let seat = self.seat();
         let mut found = false;
         let mut check_at = began;
