@@ -182,7 +182,11 @@ where
                         forget_payload(payload);
                         Stage::Output(Err(earlier))
                     }
-                    (Err(payload), _) => Stage::Output(Err(JoinError::panic(payload))),
+                    (Err(payload), next) => {
+                        // An output that is lost to this panic may panic as well.
+                        drop_quietly(next);
+                        Stage::Output(Err(JoinError::panic(payload)))
+                    }
                     (Ok(()), next) => next,
                 };
                 ptr::write(stage, next);
