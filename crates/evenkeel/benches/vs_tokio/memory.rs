@@ -64,7 +64,7 @@ impl Runtime {
 }
 
 pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
-    let mut table = Table::new("memory: resident bytes of", "B", Better::Less);
+    let mut table = Table::new("memory: what one keeps resident", "B", Better::Less);
     let each = Each {
         evenkeel: Runtime::Evenkeel,
         tokio: Runtime::Tokio,
