@@ -50,19 +50,26 @@ impl Division {
         self.count - 1
     }
 
-    /// Moves the calling thread, and those it will start, to the server's processors.
-    pub(crate) fn take_server_side(&self) {
-        let mut server = self.all;
-        server.unset(self.last());
-        pin(&server);
-    }
-
     /// Moves the calling thread to the load's processor.
     pub(crate) fn take_load_side(&self) {
         let mut load = CpuSet::new();
         load.set(self.last());
         pin(&load);
     }
+}
+
+/// Runs `start` on the server's processors, so that the threads it starts stay there, and gives
+/// the calling thread back all that it had.
+pub(crate) fn on_server_side<T>(division: Option<Division>, start: impl FnOnce() -> T) -> T {
+    let Some(division) = division else {
+        return start();
+    };
+    let mut server = division.all;
+    server.unset(division.last());
+    pin(&server);
+    let started = start();
+    pin(&division.all);
+    started
 }
 
 fn pin(set: &CpuSet) {

@@ -1,13 +1,19 @@
 //! The seven benchmarks by which Tokio judges changes to its own scheduler: the same loads, with
 //! the same numbers (its `benches/rt_multi_threaded.rs`).
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::peer::Peer;
+use crate::options::Options;
+use crate::peer::{Evenkeel, Peer, Tokio};
+use crate::rounds::{Each, in_turn};
+use crate::table::{Better, Table};
+
+pub(crate) const PART: &str = "scheduler";
 
 const WORKERS: usize = 4;
 const SPAWNS: usize = 10_000;
@@ -16,10 +22,49 @@ const SPAWNS_BUSY: usize = 1_000;
 const STALL: Duration = Duration::from_micros(10);
 
 /// One benchmark: makes its runtime, and gives a function that runs one iteration.
-pub(crate) type Make = fn() -> Box<dyn FnMut()>;
+type Make = fn() -> Box<dyn FnMut()>;
+
+pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
+    let mut table = Table::new("scheduler: time for one iteration", "us", Better::Less);
+    let pairs = all::<Evenkeel>().into_iter().zip(all::<Tokio>());
+    for ((name, evenkeel), (_, tokio)) in pairs.filter(|((name, _), _)| options.wants(PART, name)) {
+        let each = Each {
+            evenkeel,
+            tokio,
+            bare: None,
+        };
+        let measure = |make: &Make| Ok(iteration_us(*make, options.sample));
+        table.add(name, &in_turn(name, options.rounds, &each, measure)?);
+    }
+    Ok(vec![table])
+}
+
+/// The names of the rows.
+pub(crate) fn rows() -> Vec<&'static str> {
+    all::<Evenkeel>()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// The mean time of an iteration, on a runtime made for it and ended after it.
+fn iteration_us(make: Make, sample: Duration) -> f64 {
+    let mut iterate = make();
+    let warm_up = Instant::now();
+    while warm_up.elapsed() < sample / 4 {
+        iterate();
+    }
+    let began = Instant::now();
+    let mut iterations = 0u32;
+    while began.elapsed() < sample {
+        iterate();
+        iterations += 1;
+    }
+    began.elapsed().as_secs_f64() * 1e6 / f64::from(iterations)
+}
 
 /// The benchmarks, by name.
-pub(crate) fn all<P: Peer>() -> Vec<(&'static str, Make)> {
+fn all<P: Peer>() -> Vec<(&'static str, Make)> {
     vec![
         ("spawn_many_local", spawn_many_local::<P> as Make),
         ("spawn_many_remote_idle", spawn_many_remote_idle::<P>),

@@ -13,7 +13,10 @@ use crate::peer::Peer;
 /// What a server does with a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Service {
-    Echo,
+    /// With a buffer of this size for each connection.
+    Echo {
+        buffer_bytes: usize,
+    },
     Hello,
 }
 
@@ -26,7 +29,7 @@ pub(crate) fn start<P: Peer>(peer: &P, service: Service) -> u16 {
         while let Ok(stream) = P::accept(&listener).await {
             P::spawn_here(async move {
                 match service {
-                    Service::Echo => echo::<P>(stream).await,
+                    Service::Echo { buffer_bytes } => echo::<P>(stream, buffer_bytes).await,
                     Service::Hello => hello::<P>(stream).await,
                 }
             });
@@ -35,8 +38,8 @@ pub(crate) fn start<P: Peer>(peer: &P, service: Service) -> u16 {
     told.recv().expect("the server listens")
 }
 
-async fn echo<P: Peer>(mut stream: P::Stream) {
-    let mut buffer = vec![0; 4096];
+async fn echo<P: Peer>(mut stream: P::Stream, buffer_bytes: usize) {
+    let mut buffer = vec![0; buffer_bytes];
     loop {
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return,

@@ -1,59 +1,85 @@
 //! Medians, ratios and spreads, in a table.
 
-/// Results of several benchmarks in one unit.
+use crate::rounds::Each;
+
+/// Which figures of a table are the better ones.
+#[derive(Clone, Copy)]
+pub(crate) enum Better {
+    /// As of a time.
+    Less,
+    /// As of a throughput.
+    More,
+}
+
+/// Results of several loads in one unit.
 pub(crate) struct Table {
-    title: String,
+    title: &'static str,
     unit: &'static str,
+    better: Better,
     rows: Vec<Row>,
 }
 
 struct Row {
     name: String,
-    ours: f64,
-    theirs: f64,
-    /// Above 1: evenkeel is better.
-    ratio: f64,
-    spread: (f64, f64),
+    median: Each<f64>,
+    /// Of evenkeel to Tokio.
+    ratio: Ratio,
+    /// Of the bare server to Tokio: what is attainable at all.
+    bare_ratio: Option<Ratio>,
+}
+
+/// Above 1: the former is better than the latter.
+struct Ratio {
+    of_medians: f64,
+    least: f64,
+    greatest: f64,
 }
 
 impl Table {
-    pub(crate) fn new(title: &str, unit: &'static str) -> Self {
+    pub(crate) fn new(title: &'static str, unit: &'static str, better: Better) -> Self {
         Self {
-            title: title.to_owned(),
+            title,
             unit,
+            better,
             rows: Vec::new(),
         }
     }
 
-    /// Adds the rounds' pairs of a figure of which less is better, such as a time.
-    pub(crate) fn add_less_is_better(&mut self, name: &str, rounds: &[(f64, f64)]) {
-        self.add(name, rounds, |ours, theirs| theirs / ours);
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
     }
 
-    /// Adds the rounds' pairs of a figure of which more is better, such as a throughput.
-    pub(crate) fn add_more_is_better(&mut self, name: &str, rounds: &[(f64, f64)]) {
-        self.add(name, rounds, |ours, theirs| ours / theirs);
-    }
-
-    fn add(&mut self, name: &str, rounds: &[(f64, f64)], ratio: impl Fn(f64, f64) -> f64) {
-        let ratios: Vec<_> = rounds
-            .iter()
-            .map(|&(ours, theirs)| ratio(ours, theirs))
-            .collect();
-        let (ours, theirs): (Vec<_>, Vec<_>) = rounds.iter().copied().unzip();
-        let (ours, theirs) = (median(ours), median(theirs));
-        let spread = ratios
-            .iter()
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), &ratio| {
-                (least.min(ratio), most.max(ratio))
-            });
+    /// Adds the figures of each round.
+    pub(crate) fn add(&mut self, name: &str, rounds: &[Each<f64>]) {
+        let figures = |pick: fn(&Each<f64>) -> f64| rounds.iter().map(pick).collect::<Vec<_>>();
+        let (evenkeel, tokio) = (figures(|each| each.evenkeel), figures(|each| each.tokio));
+        let bare: Option<Vec<_>> = rounds.iter().map(|each| each.bare).collect();
         self.rows.push(Row {
             name: name.to_owned(),
-            ours,
-            theirs,
-            ratio: ratio(ours, theirs),
-            spread,
+            ratio: self.ratio(&evenkeel, &tokio),
+            bare_ratio: bare.as_deref().map(|bare| self.ratio(bare, &tokio)),
+            median: Each {
+                evenkeel: median(evenkeel),
+                tokio: median(tokio),
+                bare: bare.map(median),
+            },
         });
+    }
+
+    fn ratio(&self, ours: &[f64], theirs: &[f64]) -> Ratio {
+        let ratio = |ours: f64, theirs: f64| match self.better {
+            Better::Less => theirs / ours,
+            Better::More => ours / theirs,
+        };
+        let of_rounds = ours.iter().zip(theirs).map(|(a, b)| ratio(*a, *b));
+        let (least, greatest) = of_rounds.fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| {
+            (least.min(ratio), most.max(ratio))
+        });
+        Ratio {
+            of_medians: ratio(median(ours.to_vec()), median(theirs.to_vec())),
+            least,
+            greatest,
+        }
     }
 
     /// Prints the table, with the geometric mean of its ratios.
@@ -61,32 +87,66 @@ impl Table {
         if self.rows.is_empty() {
             return;
         }
+        let better = match self.better {
+            Better::Less => "less",
+            Better::More => "more",
+        };
         println!(
-            "\n{} ({}; ratio above 1: evenkeel is better)",
+            "\n{} ({}, {better} is better; ratio above 1: better than tokio)",
             self.title, self.unit
         );
-        println!(
-            "{:28} {:>12} {:>12} {:>7}   spread",
-            "", "evenkeel", "tokio", "ratio"
+        let has_bare = self.rows.iter().any(|row| row.bare_ratio.is_some());
+        let bare_head = if has_bare {
+            format!("{:>12} {:>10}   spread", "bare", "bare:tokio")
+        } else {
+            String::new()
+        };
+        let line = format!(
+            "{:28} {:>12} {:>12} {:>7}   {:14}{bare_head}",
+            "", "evenkeel", "tokio", "ratio", "spread"
         );
-        for Row {
-            name,
-            ours,
-            theirs,
-            ratio,
-            spread: (least, most),
-        } in &self.rows
-        {
-            println!("{name:28} {ours:12.1} {theirs:12.1} {ratio:7.2}   {least:.2} .. {most:.2}");
+        println!("{}", line.trim_end());
+        for row in &self.rows {
+            row.print(has_bare);
         }
-        let logs: f64 = self.rows.iter().map(|row| row.ratio.ln()).sum();
+        let logs: f64 = self.rows.iter().map(|row| row.ratio.of_medians.ln()).sum();
         let mean = (logs / self.rows.len() as f64).exp();
         println!("{:28} {:>12} {:>12} {mean:7.2}", "geometric mean", "", "");
     }
 }
 
+impl Row {
+    fn print(&self, has_bare: bool) {
+        let Each {
+            evenkeel,
+            tokio,
+            bare,
+        } = &self.median;
+        let bare = match (bare, &self.bare_ratio) {
+            (Some(bare), Some(ratio)) => {
+                format!("{bare:12.1} {:10.2}   {}", ratio.of_medians, ratio.spread())
+            }
+            _ if has_bare => format!("{:>12} {:>10}   -", "-", "-"),
+            _ => String::new(),
+        };
+        let line = format!(
+            "{:28} {evenkeel:12.1} {tokio:12.1} {:7.2}   {:14}{bare}",
+            self.name,
+            self.ratio.of_medians,
+            self.ratio.spread()
+        );
+        println!("{}", line.trim_end());
+    }
+}
+
+impl Ratio {
+    fn spread(&self) -> String {
+        format!("{:.2} .. {:.2}", self.least, self.greatest)
+    }
+}
+
 /// The middle of some figures.
-pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     if figures.len() % 2 == 1 {
