@@ -48,7 +48,7 @@
 //! # Living with Tokio's ecosystem
 //!
 //! Sockets implement `tokio::io::{AsyncRead, AsyncWrite}`, and `tokio::sync` works unchanged, as it
-//! needs no runtime: depend on the `tokio` crate with the features `io-util` and `sync` as you like.
+//! needs no runtime: depend on the `tokio` crate with the features `io-util` and `sync`.
 //! With the feature `hyper`, streams go into hyper as they are, and axum as a tower service on top.
 //! Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves need a Tokio runtime.
 //!

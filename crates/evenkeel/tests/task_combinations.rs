@@ -317,7 +317,7 @@ impl Drop for CountedWaker {
 
 /// Runs `act`, which may panic as planned. Returns what it said.
 fn planned<R>(act: impl FnOnce() -> R) -> Result<R, Planned> {
-    panic::catch_unwind(AssertUnwindSafe(act)).map_err(|payload| of_plan(payload))
+    panic::catch_unwind(AssertUnwindSafe(act)).map_err(of_plan)
 }
 
 fn of_plan(payload: Box<dyn Any + Send>) -> Planned {

@@ -35,20 +35,12 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Queued>,
+    queue: VecDeque<Runnable>,
     threads: usize,
     idle: usize,
     closed: bool,
     /// Where the work that runs was spawned.
     running: Slab<&'static Location<'static>>,
-}
-
-struct Queued(Runnable);
-
-impl std::fmt::Debug for Queued {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "work from {}", self.0.header().spawned_at())
-    }
 }
 
 /// What the pool looks like at a moment.
@@ -85,7 +77,7 @@ impl Pool {
             task.refuse();
             return;
         }
-        state.queue.push_back(Queued(task));
+        state.queue.push_back(task);
         if state.idle >= state.queue.len() {
             drop(state);
             self.work.notify_one();
@@ -127,14 +119,14 @@ impl Pool {
         };
         drop(state);
         self.ended.notify_all();
-        orphans.into_iter().for_each(|Queued(task)| task.refuse());
+        orphans.into_iter().for_each(|task| task.refuse());
     }
 
     /// Does work until there has been none for the time to keep alive, or the pool closes.
     fn run_thread(&self) {
         let mut state = self.state.lock();
         loop {
-            if let Some(Queued(task)) = state.queue.pop_front() {
+            if let Some(task) = state.queue.pop_front() {
                 let running = state.running.insert(task.header().spawned_at());
                 drop(state);
                 // The work never waits, so it is complete after one run.
@@ -172,9 +164,7 @@ impl Pool {
         let waiting = std::mem::take(&mut state.queue);
         drop(state);
         self.work.notify_all();
-        waiting
-            .into_iter()
-            .for_each(|Queued(task)| task.cancel(|_| ()));
+        waiting.into_iter().for_each(|task| task.cancel(|_| ()));
 
         let mut state = self.state.lock();
         while state.threads > 0 {

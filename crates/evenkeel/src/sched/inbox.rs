@@ -1,5 +1,5 @@
-//! The way into a runtime from outside its workers, and for what does not fit a worker's ring:
-//! an unbounded queue on which pushing never locks and never allocates.
+//! The way into a runtime from outside its workers: an unbounded queue on which pushing never
+//! locks and never allocates.
 //!
 //! # Contract
 //!

@@ -6,15 +6,22 @@
 //! that does not depend on the number of busy tasks. So that the busy ones are not starved by a
 //! stream of events, one of them runs each time the woken ones have had a slice's worth of time.
 
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::class::{CLASSES, Class};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::task::cell::{Header, Runnable};
 
 use super::ring::{CAPACITY, Ring};
 
 /// How many tasks one steal moves at most, of half a line: a steal stays short whatever it finds.
 const STEAL_MAX: usize = 64;
+
+/// How many tasks move from the spill to the ring at a time: the lock is worth it, and the ring
+/// is never short of work.
+const REFILL: usize = CAPACITY / 4;
 
 /// Which of a class's two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,52 +32,137 @@ pub(crate) enum Line {
     Yielded,
 }
 
-/// The queues of one worker. Pushing is for the holder of the seat; taking is for anybody.
+/// First in, first out, of any length: a ring, and behind it a spill for what does not fit.
+#[derive(Debug)]
+struct Queue {
+    ring: Ring<Header>,
+    /// The length of `spill`, for a look without the lock. While it is not zero, pushes go to the
+    /// spill, so that nothing overtakes what waits there.
+    spilled: AtomicUsize,
+    /// It grows with the number of tasks, each of which is in one queue at most.
+    spill: Mutex<VecDeque<Runnable>>,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            ring: Ring::new(),
+            spilled: AtomicUsize::new(0),
+            spill: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// For the holder of the seat.
+    #[inline]
+    fn push(&self, task: Runnable) {
+        // Relaxed: only this thread makes it grow, so zero is never seen too late.
+        if self.spilled.load(Ordering::Relaxed) > 0 {
+            return self.push_spill(task);
+        }
+        if let Err(back) = self.ring.push(task.into_raw()) {
+            self.push_spill(received(back));
+        }
+    }
+
+    #[cold]
+    fn push_spill(&self, task: Runnable) {
+        let mut spill = self.spill.lock();
+        spill.push_back(task);
+        // Relaxed: changed under the lock; a hint without it.
+        self.spilled.store(spill.len(), Ordering::Relaxed);
+    }
+
+    /// For the holder of the seat.
+    #[inline]
+    fn pop(&self) -> Option<Runnable> {
+        let task = self.ring.pop().map(received);
+        // Relaxed: as in `push`.
+        if self.spilled.load(Ordering::Relaxed) > 0 {
+            return task.or_else(|| self.pop_spill(&self.ring));
+        }
+        task
+    }
+
+    /// Takes the first spilled task, and moves some of those behind it to `ring`, whose seat the
+    /// caller holds.
+    #[cold]
+    fn pop_spill(&self, ring: &Ring<Header>) -> Option<Runnable> {
+        let mut spill = self.spill.lock();
+        let first = spill.pop_front();
+        for _ in 0..REFILL {
+            let Some(task) = spill.pop_front() else { break };
+            if let Err(back) = ring.push(task.into_raw()) {
+                spill.push_front(received(back));
+                break;
+            }
+        }
+        // Relaxed: changed under the lock; a hint without it.
+        self.spilled.store(spill.len(), Ordering::Relaxed);
+        first
+    }
+
+    /// For anybody: moves tasks to the queue of a seat that the caller holds.
+    fn steal_into(&self, thief: &Queue) -> usize {
+        let count = self.ring.steal_into(&thief.ring, STEAL_MAX);
+        // Relaxed: a hint; the lock decides.
+        if count > 0 || self.spilled.load(Ordering::Relaxed) == 0 {
+            return count;
+        }
+        match self.pop_spill(&thief.ring) {
+            Some(task) => {
+                thief.push(task);
+                1
+            }
+            None => 0,
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        // Relaxed: a hint.
+        self.ring.len() + self.spilled.load(Ordering::Relaxed)
+    }
+}
+
+/// The queues of one worker. Pushing and popping is for the holder of the seat; stealing is for
+/// anybody.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    woken: [Ring<Header>; CLASSES],
-    yielded: [Ring<Header>; CLASSES],
+    woken: [Queue; CLASSES],
+    yielded: [Queue; CLASSES],
 }
 
 impl Lines {
     pub(crate) fn new() -> Self {
         Self {
-            woken: std::array::from_fn(|_| Ring::new()),
-            yielded: std::array::from_fn(|_| Ring::new()),
+            woken: std::array::from_fn(|_| Queue::new()),
+            yielded: std::array::from_fn(|_| Queue::new()),
         }
     }
 
     #[inline]
-    fn ring(&self, class: Class, line: Line) -> &Ring<Header> {
+    fn queue(&self, class: Class, line: Line) -> &Queue {
         match line {
             Line::Woken => &self.woken[class.index()],
             Line::Yielded => &self.yielded[class.index()],
         }
     }
 
-    /// Appends a task, or gives it back when the line is full.
+    /// Appends a task.
     #[inline]
-    pub(crate) fn push(&self, line: Line, task: Runnable) -> Result<(), Runnable> {
-        let ring = self.ring(task.header().class(), line);
-        // SAFETY: `from_raw` only undoes the `into_raw` here.
-        ring.push(task.into_raw())
-            .map_err(|back| unsafe { Runnable::from_raw(back) })
+    pub(crate) fn push(&self, line: Line, task: Runnable) {
+        self.queue(task.header().class(), line).push(task);
     }
 
+    /// Takes the first task of a line.
     #[inline]
     pub(crate) fn pop(&self, class: Class, line: Line) -> Option<Runnable> {
-        self.ring(class, line).pop().map(received)
-    }
-
-    /// How many tasks can be pushed for sure; for the holder of the seat.
-    #[inline]
-    pub(crate) fn room(&self, class: Class, line: Line) -> usize {
-        CAPACITY - self.ring(class, line).len()
+        self.queue(class, line).pop()
     }
 
     /// How many tasks wait, of all classes; a hint.
     pub(crate) fn len(&self) -> usize {
-        self.woken.iter().chain(&self.yielded).map(Ring::len).sum()
+        self.woken.iter().chain(&self.yielded).map(Queue::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -79,13 +171,9 @@ impl Lines {
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
     pub(crate) fn steal_into(&self, class: Class, thief: &Lines) -> usize {
-        match self
-            .ring(class, Line::Woken)
-            .steal_into(thief.ring(class, Line::Woken), STEAL_MAX)
-        {
-            0 => self
-                .ring(class, Line::Yielded)
-                .steal_into(thief.ring(class, Line::Yielded), STEAL_MAX),
+        let steal = |line| self.queue(class, line).steal_into(thief.queue(class, line));
+        match steal(Line::Woken) {
+            0 => steal(Line::Yielded),
             count => count,
         }
     }

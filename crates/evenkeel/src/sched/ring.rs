@@ -19,9 +19,9 @@ use std::ptr::{self, NonNull};
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// How many entries a ring holds. A full ring spills into the inbox, which costs one more atomic
-/// operation for each entry, so this covers the bursts of one I/O check (256 events). Models use
-/// a small ring so that it fills, wraps and spills within few steps.
+/// How many entries a ring holds. What does not fit waits behind a lock, so this covers the bursts
+/// of one I/O check (256 events). Models use a small ring so that it fills and wraps within few
+/// steps.
 #[cfg(not(evenkeel_loom))]
 pub(crate) const CAPACITY: usize = 256;
 #[cfg(evenkeel_loom)]

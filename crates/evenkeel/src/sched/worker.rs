@@ -262,24 +262,16 @@ impl Worker {
         if inbox.is_empty() {
             return 0;
         }
-        // Only this worker pushes to its lines, so the room stays at least what it is now, and
-        // none of these goes back into the inbox.
-        let room = self.seat().lines.room(class, Line::Woken).min(INBOX_BATCH);
-        if room == 0 {
-            return 0;
-        }
         let receive = |entry| self.line_up(Line::Woken, received(entry));
-        inbox.take(room, self.now.get(), receive)
+        inbox.take(INBOX_BATCH, self.now.get(), receive)
     }
 
-    /// Appends a task to a line, or to the inbox if the line is full.
+    /// Appends a task to a line.
+    #[inline]
     fn line_up(&self, line: Line, task: Runnable) {
         let class = task.header().class();
-        match self.seat().lines.push(line, task) {
-            Ok(()) => self.turn.borrow_mut().wake(class),
-            // No wake-up: this worker itself is awake, and looks there.
-            Err(task) => drop(self.shared.push_inbox(task)),
-        }
+        self.seat().lines.push(line, task);
+        self.turn.borrow_mut().wake(class);
     }
 
     // ---- Running ----

@@ -295,6 +295,7 @@ pub(crate) enum Ran {
 ///
 /// Dropping it would strand the task, so it is consumed by running or cancelling.
 #[must_use]
+#[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
 // SAFETY: a future is `Send` by `new_task`, and the right to run it is exclusive, so whoever holds
