@@ -19,6 +19,7 @@ async fn connected() -> (TcpStream, TcpStream) {
 
 #[evenkeel::test]
 async fn bytes_cross_and_closing_ends_the_stream() {
+    support::watch_descriptors();
     let (mut client, mut server) = connected().await;
     let bytes: Vec<u8> = (0..1 << 20).map(|i| (i % 251) as u8).collect();
     let expected = bytes.clone();
@@ -40,6 +41,7 @@ async fn bytes_cross_and_closing_ends_the_stream() {
 
 #[evenkeel::test]
 async fn slices_are_gathered_and_scattered() {
+    support::watch_descriptors();
     let (client, server) = connected().await;
     let slices = [IoSlice::new(b"one "), IoSlice::new(b"two")];
     assert_eq!(within((&client).write_vectored(&slices)).await.unwrap(), 7);
@@ -51,6 +53,7 @@ async fn slices_are_gathered_and_scattered() {
 
 #[evenkeel::test]
 async fn owned_halves_have_the_traits_too() {
+    support::watch_descriptors();
     let (client, server) = connected().await;
     let (mut read, mut write) = client.into_split();
     within(write.write_all(b"ping")).await.unwrap();
@@ -66,6 +69,7 @@ async fn owned_halves_have_the_traits_too() {
 #[cfg(unix)]
 #[evenkeel::test]
 async fn unix_streams_have_the_traits_too() {
+    support::watch_descriptors();
     let (mut one, mut other) = evenkeel::net::UnixStream::pair().unwrap();
     within(one.write_all(b"ping")).await.unwrap();
     within(one.close()).await.unwrap();

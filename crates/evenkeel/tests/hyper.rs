@@ -39,6 +39,7 @@ fn request(body: &Bytes) -> Request<Full<Bytes>> {
 
 #[evenkeel::test]
 async fn http_1_requests_share_a_connection() {
+    support::watch_descriptors();
     let (client, server) = connected().await;
     let serving = evenkeel::spawn(async move {
         hyper::server::conn::http1::Builder::new()
@@ -60,6 +61,7 @@ async fn http_1_requests_share_a_connection() {
 
 #[evenkeel::test]
 async fn http_2_requests_run_beside_each_other() {
+    support::watch_descriptors();
     let (client, server) = connected().await;
     let serving = evenkeel::spawn(async move {
         hyper::server::conn::http2::Builder::new(Executor)
@@ -91,6 +93,7 @@ async fn http_2_requests_run_beside_each_other() {
 
 #[evenkeel::test]
 async fn a_request_whose_head_does_not_come_times_out() {
+    support::watch_descriptors();
     let (client, server) = connected().await;
     let never = service_fn(|_| pending::<Result<Response<Full<Bytes>>, Infallible>>());
     let error = within(
@@ -107,6 +110,7 @@ async fn a_request_whose_head_does_not_come_times_out() {
 
 #[evenkeel::test]
 async fn a_timer_is_never_early_and_can_be_reset() {
+    support::watch_descriptors();
     let start = Instant::now();
     within(Timer.sleep(Duration::from_millis(20))).await;
     assert!(start.elapsed() >= Duration::from_millis(20));
@@ -134,6 +138,7 @@ async fn a_timer_is_never_early_and_can_be_reset() {
 
 #[evenkeel::test]
 async fn an_executor_runs_what_it_is_given() {
+    support::watch_descriptors();
     let (done, heard) = tokio::sync::oneshot::channel();
     hyper::rt::Executor::execute(&Executor, async move { done.send(7).unwrap() });
     assert_eq!(within(heard).await.unwrap(), 7);
@@ -142,6 +147,7 @@ async fn an_executor_runs_what_it_is_given() {
 
 #[evenkeel::test]
 async fn reads_fill_memory_that_is_not_initialised() {
+    support::watch_descriptors();
     let (mut client, mut server) = connected().await;
     assert!(Write::is_write_vectored(&client));
     let written = std::future::poll_fn(|cx| {

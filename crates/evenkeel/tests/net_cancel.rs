@@ -23,6 +23,7 @@ async fn stream_and_peer() -> (TcpStream, std::net::TcpStream) {
 
 #[evenkeel::test]
 async fn accept_loses_no_connection() {
+    support::watch_descriptors();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let clients = Mutex::new(Vec::new());
@@ -45,6 +46,7 @@ async fn accept_loses_no_connection() {
 
 #[evenkeel::test]
 async fn connect_leaves_nothing_behind() {
+    support::watch_descriptors();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     assert_cancel_safe(
@@ -77,6 +79,7 @@ async fn connect_leaves_nothing_behind() {
 
 #[evenkeel::test]
 async fn reads_lose_no_byte() {
+    support::watch_descriptors();
     let (stream, peer) = stream_and_peer().await;
     assert_cancel_safe(
         || async {
@@ -100,6 +103,7 @@ fn peek_now(stream: &TcpStream) -> std::io::Result<usize> {
 
 #[evenkeel::test]
 async fn peeks_and_waits_take_no_byte() {
+    support::watch_descriptors();
     let (stream, peer) = stream_and_peer().await;
     let take = |expected: &[u8]| {
         let mut buf = [0; 8];
@@ -144,6 +148,7 @@ async fn peeks_and_waits_take_no_byte() {
 
 #[evenkeel::test]
 async fn a_write_that_was_dropped_wrote_nothing() {
+    support::watch_descriptors();
     let (stream, mut peer) = stream_and_peer().await;
     let full = vec![0; 1 << 20];
     let fill = || {
@@ -176,6 +181,7 @@ async fn a_write_that_was_dropped_wrote_nothing() {
 
 #[evenkeel::test]
 async fn lookups_can_be_dropped() {
+    support::watch_descriptors();
     assert_cancel_safe(
         || async { lookup_host("localhost:1").await.map(|found| found.count()) },
         || (),
@@ -192,6 +198,7 @@ async fn lookups_can_be_dropped() {
 
 #[evenkeel::test]
 async fn udp_loses_no_datagram() {
+    support::watch_descriptors();
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -251,6 +258,7 @@ async fn udp_loses_no_datagram() {
 #[cfg(unix)]
 #[evenkeel::test]
 async fn unix_sockets_lose_nothing() {
+    support::watch_descriptors();
     let path = support::SocketPath::new("cancel");
     let listener = UnixListener::bind(&path).unwrap();
     let clients = Mutex::new(0);

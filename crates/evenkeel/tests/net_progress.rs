@@ -31,6 +31,7 @@ async fn connected() -> (TcpStream, TcpStream) {
 
 #[evenkeel::test(workers = 1)]
 async fn a_future_that_computes_before_it_reads_reads() {
+    support::watch_descriptors();
     let (mut client, mut server) = connected().await;
     client.write_all(b"!").await.unwrap();
     let reading = evenkeel::spawn(poll_fn(move |cx| {
@@ -46,6 +47,7 @@ async fn a_future_that_computes_before_it_reads_reads() {
 
 #[evenkeel::test(workers = 1)]
 async fn a_future_that_computes_between_two_waits_gets_to_the_second() {
+    support::watch_descriptors();
     let (mut client, mut server) = connected().await;
     let (_silent_client, mut silent) = connected().await;
     client.write_all(b"!").await.unwrap();

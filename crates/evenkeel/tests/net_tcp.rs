@@ -37,6 +37,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[evenkeel::test]
 async fn many_connections_echo_at_once() {
+    support::watch_descriptors();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = evenkeel::spawn(async move {
@@ -75,6 +76,7 @@ async fn many_connections_echo_at_once() {
 
 #[evenkeel::test]
 async fn megabytes_cross_both_ways_in_uneven_pieces() {
+    support::watch_descriptors();
     const LEN: usize = 4 << 20;
     let (one, other) = pair().await;
     let sent = pattern(LEN);
@@ -106,6 +108,7 @@ async fn megabytes_cross_both_ways_in_uneven_pieces() {
 
 #[evenkeel::test]
 async fn a_short_message_followed_by_the_end_is_heard_to_the_end() {
+    support::watch_descriptors();
     // The end may arrive together with the bytes, whose read comes back short.
     for _ in 0..200 {
         let (mut client, mut server) = pair().await;
@@ -121,6 +124,7 @@ async fn a_short_message_followed_by_the_end_is_heard_to_the_end() {
 
 #[evenkeel::test]
 async fn one_side_may_close_while_the_other_goes_on() {
+    support::watch_descriptors();
     let (mut client, mut server) = pair().await;
     client.write_all(b"question").await.unwrap();
     client.shutdown().await.unwrap();
@@ -139,6 +143,7 @@ async fn one_side_may_close_while_the_other_goes_on() {
 
 #[evenkeel::test]
 async fn the_end_stays_the_end_and_wakes_a_waiting_reader() {
+    support::watch_descriptors();
     let (client, mut server) = pair().await;
     let reader = evenkeel::spawn(async move {
         let mut buf = [0; 8];
@@ -153,6 +158,7 @@ async fn the_end_stays_the_end_and_wakes_a_waiting_reader() {
 
 #[evenkeel::test]
 async fn owned_halves_work_in_two_tasks_and_reunite() {
+    support::watch_descriptors();
     let (client, mut server) = pair().await;
     let (mut read, mut write) = client.into_split();
     let reader = evenkeel::spawn(async move {
@@ -177,6 +183,7 @@ async fn owned_halves_work_in_two_tasks_and_reunite() {
 
 #[evenkeel::test]
 async fn halves_of_two_streams_do_not_reunite() {
+    support::watch_descriptors();
     let (one, other) = pair().await;
     let (one_read, one_write) = one.into_split();
     let (other_read, other_write) = other.into_split();
@@ -189,6 +196,7 @@ async fn halves_of_two_streams_do_not_reunite() {
 
 #[evenkeel::test]
 async fn a_dropped_write_half_ends_the_stream_and_a_forgotten_one_does_not() {
+    support::watch_descriptors();
     let (client, mut server) = pair().await;
     let (mut read, write) = client.into_split();
     drop(write);
@@ -214,6 +222,7 @@ async fn a_dropped_write_half_ends_the_stream_and_a_forgotten_one_does_not() {
 
 #[evenkeel::test]
 async fn borrowed_halves_read_and_write_within_one_task() {
+    support::watch_descriptors();
     let (mut client, mut server) = pair().await;
     let sent = pattern(1 << 20);
     let echo = evenkeel::spawn(async move {
@@ -239,6 +248,7 @@ async fn borrowed_halves_read_and_write_within_one_task() {
 
 #[evenkeel::test]
 async fn a_shared_reference_reads_and_writes() {
+    support::watch_descriptors();
     let (client, server) = pair().await;
     within((&client).write_all(b"by reference")).await.unwrap();
     let mut heard = [0; 12];
@@ -248,6 +258,7 @@ async fn a_shared_reference_reads_and_writes() {
 
 #[evenkeel::test]
 async fn peeked_bytes_are_still_there() {
+    support::watch_descriptors();
     let (mut client, mut server) = pair().await;
     client.write_all(b"peek").await.unwrap();
     let mut buf = [0; 16];
@@ -266,6 +277,7 @@ async fn peeked_bytes_are_still_there() {
 
 #[evenkeel::test]
 async fn a_read_keeps_what_the_buffer_held_and_asks_for_no_more_than_there_is_room() {
+    support::watch_descriptors();
     let (mut client, mut server) = pair().await;
     client.write_all(b"0123456789").await.unwrap();
     let mut memory = [std::mem::MaybeUninit::uninit(); 8];
@@ -287,6 +299,7 @@ async fn a_read_keeps_what_the_buffer_held_and_asks_for_no_more_than_there_is_ro
 
 #[evenkeel::test]
 async fn slices_are_gathered_and_scattered_in_order() {
+    support::watch_descriptors();
     let (mut client, mut server) = pair().await;
     assert!(client.is_write_vectored());
     let slices = [
@@ -321,6 +334,7 @@ async fn slices_are_gathered_and_scattered_in_order() {
 
 #[evenkeel::test]
 async fn attempts_say_would_block_and_then_the_wait_is_real() {
+    support::watch_descriptors();
     let (client, server) = pair().await;
     let mut buf = [0; 16];
     assert_eq!(
@@ -365,6 +379,7 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 
 #[evenkeel::test]
 async fn readiness_tells_what_for() {
+    support::watch_descriptors();
     let (mut client, server) = pair().await;
     let ready = within(server.ready(Interest::READABLE | Interest::WRITABLE))
         .await
@@ -390,6 +405,7 @@ async fn readiness_tells_what_for() {
 
 #[evenkeel::test]
 async fn a_refused_connection_is_an_error_and_the_next_address_is_tried() {
+    support::watch_descriptors();
     let refused = within(TcpStream::connect(closed_port())).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
@@ -406,6 +422,7 @@ async fn a_refused_connection_is_an_error_and_the_next_address_is_tried() {
 
 #[evenkeel::test]
 async fn a_reset_connection_is_an_error_to_the_reader() {
+    support::watch_descriptors();
     let (client, mut server) = pair().await;
     client.set_zero_linger().unwrap();
     drop(client);
@@ -418,6 +435,7 @@ async fn a_reset_connection_is_an_error_to_the_reader() {
 
 #[evenkeel::test]
 async fn names_and_texts_are_looked_up() {
+    support::watch_descriptors();
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for found in within(lookup_host(("localhost", port))).await.unwrap() {
@@ -438,6 +456,7 @@ async fn names_and_texts_are_looked_up() {
 
 #[evenkeel::test]
 async fn a_stream_goes_to_the_standard_library_and_back() {
+    support::watch_descriptors();
     let (client, mut server) = pair().await;
     let std_client = client.into_std().unwrap();
     std_client.set_nonblocking(false).unwrap();
@@ -461,6 +480,7 @@ async fn a_stream_goes_to_the_standard_library_and_back() {
 
 #[evenkeel::test]
 async fn options_are_set_on_the_socket() {
+    support::watch_descriptors();
     let (client, _server) = pair().await;
     for nodelay in [true, false] {
         client.set_nodelay(nodelay).unwrap();
@@ -480,6 +500,7 @@ async fn options_are_set_on_the_socket() {
 
 #[evenkeel::test]
 async fn a_socket_is_prepared_before_it_connects_or_listens() {
+    support::watch_descriptors();
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();
     assert!(socket.reuseaddr().unwrap());
@@ -503,6 +524,7 @@ async fn a_socket_is_prepared_before_it_connects_or_listens() {
 
 #[evenkeel::test]
 async fn several_tasks_accept_from_one_listener() {
+    support::watch_descriptors();
     let listener = std::sync::Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     let (accepted, mut all) = tokio::sync::mpsc::channel(64);
@@ -532,6 +554,7 @@ async fn several_tasks_accept_from_one_listener() {
 
 #[evenkeel::test]
 async fn a_polled_accept_gives_the_connection() {
+    support::watch_descriptors();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepting = evenkeel::spawn(async move {

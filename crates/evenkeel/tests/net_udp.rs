@@ -22,6 +22,7 @@ async fn pair() -> (UdpSocket, UdpSocket) {
 
 #[evenkeel::test]
 async fn datagrams_go_back_and_forth() {
+    support::watch_descriptors();
     let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr().unwrap();
     let echo = evenkeel::spawn(async move {
@@ -43,6 +44,7 @@ async fn datagrams_go_back_and_forth() {
 
 #[evenkeel::test]
 async fn each_of_many_waiters_gets_datagrams_of_its_own() {
+    support::watch_descriptors();
     const WAITERS: usize = 8;
     const ROUNDS: u32 = 50;
     let server = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
@@ -82,6 +84,7 @@ async fn each_of_many_waiters_gets_datagrams_of_its_own() {
 
 #[evenkeel::test]
 async fn waiters_that_peek_all_see_the_one_datagram() {
+    support::watch_descriptors();
     let server = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
     let mut waiters = Vec::new();
     for _ in 0..6 {
@@ -108,6 +111,7 @@ async fn waiters_that_peek_all_see_the_one_datagram() {
 
 #[evenkeel::test]
 async fn a_connected_socket_knows_its_peer() {
+    support::watch_descriptors();
     let (one, other) = pair().await;
     assert_eq!(one.peer_addr().unwrap(), other.local_addr().unwrap());
     assert_eq!(within(one.send(b"ping")).await.unwrap(), 4);
@@ -123,6 +127,7 @@ async fn a_connected_socket_knows_its_peer() {
 
 #[evenkeel::test]
 async fn attempts_say_would_block_and_then_the_wait_is_real() {
+    support::watch_descriptors();
     let (one, other) = pair().await;
     let mut buf = [0; 16];
     assert_eq!(
@@ -151,6 +156,7 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 
 #[evenkeel::test]
 async fn polled_methods_use_memory_that_is_not_initialised() {
+    support::watch_descriptors();
     let (one, other) = pair().await;
     let address = one.local_addr().unwrap();
     let mut memory = [MaybeUninit::uninit(); 16];
@@ -190,6 +196,7 @@ async fn polled_methods_use_memory_that_is_not_initialised() {
 
 #[evenkeel::test]
 async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
+    support::watch_descriptors();
     let gone = std::net::UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -226,6 +233,7 @@ async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
 
 #[evenkeel::test]
 async fn options_are_set_on_the_socket() {
+    support::watch_descriptors();
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.set_broadcast(true).unwrap();
     assert!(socket.broadcast().unwrap());

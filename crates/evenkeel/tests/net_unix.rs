@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 #[evenkeel::test]
 async fn connections_echo_over_a_path() {
+    support::watch_descriptors();
     let path = SocketPath::new("echo");
     let listener = UnixListener::bind(&path).unwrap();
     assert_eq!(
@@ -46,6 +47,7 @@ async fn connections_echo_over_a_path() {
 
 #[evenkeel::test]
 async fn megabytes_cross_a_pair_through_owned_halves() {
+    support::watch_descriptors();
     const LEN: usize = 2 << 20;
     let (one, other) = UnixStream::pair().unwrap();
     let mut tasks = Vec::new();
@@ -74,6 +76,7 @@ async fn megabytes_cross_a_pair_through_owned_halves() {
 
 #[evenkeel::test]
 async fn the_methods_of_streams_work_here_too() {
+    support::watch_descriptors();
     let (mut one, other) = UnixStream::pair().unwrap();
     assert!(one.is_write_vectored());
     let slices = [IoSlice::new(b"gathered "), IoSlice::new(b"bytes")];
@@ -97,6 +100,7 @@ async fn the_methods_of_streams_work_here_too() {
 
 #[evenkeel::test]
 async fn nobody_at_the_path_is_an_error() {
+    support::watch_descriptors();
     let path = SocketPath::new("nobody");
     assert_eq!(
         within(UnixStream::connect(&path)).await.unwrap_err().kind(),
@@ -110,6 +114,7 @@ async fn nobody_at_the_path_is_an_error() {
 #[cfg(target_os = "linux")]
 #[evenkeel::test]
 async fn a_full_backlog_is_waited_for() {
+    support::watch_descriptors();
     use std::os::linux::net::SocketAddrExt;
     let name = format!("evenkeel-backlog-{}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
@@ -151,6 +156,7 @@ fn send_with_descriptor(stream: &std::os::unix::net::UnixStream, bytes: &[u8]) {
 #[cfg(target_os = "linux")]
 #[evenkeel::test]
 async fn a_read_that_ends_at_a_passed_descriptor_leaves_the_rest_readable() {
+    support::watch_descriptors();
     let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut here = UnixStream::from_std(here).unwrap();
     // The wait registers the stream, so that everything hangs on events from here on.
@@ -171,6 +177,7 @@ async fn a_read_that_ends_at_a_passed_descriptor_leaves_the_rest_readable() {
 
 #[evenkeel::test]
 async fn datagrams_arrive_whole_and_in_order() {
+    support::watch_descriptors();
     let (one, other) = UnixDatagram::pair().unwrap();
     let sender = evenkeel::spawn(async move {
         // More than the queue holds, so that the sender has to wait.
@@ -188,6 +195,7 @@ async fn datagrams_arrive_whole_and_in_order() {
 
 #[evenkeel::test]
 async fn datagrams_are_addressed_by_path() {
+    support::watch_descriptors();
     let (here, there) = (SocketPath::new("here"), SocketPath::new("there"));
     let one = UnixDatagram::bind(&here).unwrap();
     let other = Arc::new(UnixDatagram::bind(&there).unwrap());

@@ -21,6 +21,7 @@ fn is_pending(signal: &mut evenkeel::signal::unix::Signal) -> bool {
 
 #[evenkeel::test]
 async fn every_listener_hears_of_a_delivery_and_deliveries_coalesce() {
+    support::watch_descriptors();
     let kind = SignalKind::user_defined1();
     let mut one = signal(kind).unwrap();
     let mut other = signal(kind).unwrap();
@@ -45,6 +46,7 @@ async fn every_listener_hears_of_a_delivery_and_deliveries_coalesce() {
 
 #[evenkeel::test]
 async fn a_waiting_listener_is_woken() {
+    support::watch_descriptors();
     let mut signals = signal(SignalKind::user_defined2()).unwrap();
     let waiting = evenkeel::spawn(async move {
         for _ in 0..3 {
@@ -64,6 +66,7 @@ async fn a_waiting_listener_is_woken() {
 
 #[evenkeel::test]
 async fn ctrl_c_is_heard() {
+    support::watch_descriptors();
     // The listener keeps SIGINT from ending this process, whichever comes first.
     let mut interrupts = signal(SignalKind::interrupt()).unwrap();
     let waiting = evenkeel::spawn(ctrl_c());
@@ -80,6 +83,7 @@ async fn ctrl_c_is_heard() {
 
 #[evenkeel::test]
 async fn a_dropped_wait_loses_no_delivery() {
+    support::watch_descriptors();
     let kind = SignalKind::hangup();
     let signals = tokio::sync::Mutex::new(signal(kind).unwrap());
     assert_cancel_safe(
@@ -113,6 +117,7 @@ fn several_runtimes_hear_of_one_delivery() {
 
 #[evenkeel::test]
 async fn signals_that_cannot_be_heard_are_refused() {
+    support::watch_descriptors();
     for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, -1, 4_096] {
         let error = signal(SignalKind::from_raw(number)).unwrap_err();
         assert_eq!(

@@ -9,6 +9,7 @@ use tokio::sync::{Barrier, Mutex, Notify, Semaphore, broadcast, mpsc, oneshot, w
 
 #[evenkeel::test]
 async fn a_bounded_channel_makes_its_senders_wait() {
+    support::watch_descriptors();
     let (sender, mut receiver) = mpsc::channel(2);
     for first in 0..4u32 {
         let sender = sender.clone();
@@ -29,6 +30,7 @@ async fn a_bounded_channel_makes_its_senders_wait() {
 
 #[evenkeel::test]
 async fn answers_come_through_oneshots() {
+    support::watch_descriptors();
     let (questions, mut inbox) = mpsc::unbounded_channel::<(u32, oneshot::Sender<u32>)>();
     evenkeel::spawn(async move {
         while let Some((number, answer)) = inbox.recv().await {
@@ -47,6 +49,7 @@ async fn answers_come_through_oneshots() {
 
 #[evenkeel::test]
 async fn locks_exclude_and_semaphores_count() {
+    support::watch_descriptors();
     let total = Arc::new(Mutex::new(0));
     let seats = Arc::new(Semaphore::new(3));
     let mut tasks = Vec::new();
@@ -71,6 +74,7 @@ async fn locks_exclude_and_semaphores_count() {
 
 #[evenkeel::test]
 async fn news_reach_everyone() {
+    support::watch_descriptors();
     let (news, _) = broadcast::channel(16);
     let (state, watched) = watch::channel(0);
     let ready = Arc::new(Barrier::new(5));

@@ -1,11 +1,12 @@
 //! What the integration tests share.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Once;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any test takes on a busy machine.
 const HUNG: Duration = Duration::from_secs(60);
@@ -85,9 +86,71 @@ pub(crate) async fn assert_cancel_safe<F: Future>(
 }
 
 /// The number of descriptors that this process has open.
-#[cfg(target_os = "linux")]
 pub(crate) fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+    std::fs::read_dir(if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
+    })
+    .unwrap()
+    .count()
+}
+
+/// Holds the calling test, an `evenkeel::test`, to closing what it opens: the descriptors are
+/// counted now, and again when the test's thread ends or begins another test, after its runtime has
+/// shut down. The tests of a program that do so take turns, as descriptors are the process's.
+/// Those that wait for their turn have runtimes already, so a runtime's own are not counted here;
+/// `net_descriptors` does that.
+pub(crate) fn watch_descriptors() {
+    thread_local! {
+        static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    }
+    static TURN: Mutex<()> = Mutex::new(());
+    WATCH.with_borrow_mut(|watch| {
+        drop(watch.take());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A worker's readiness queue, the queue's duplicate for registering, and the event
+        // descriptor that wakes it.
+        let runtime = 3 * evenkeel::runtime::Handle::current().stats().workers.len();
+        *watch = Some(Watch {
+            before: descriptors() - runtime,
+            _turn: turn,
+        });
+    });
+}
+
+/// The number of descriptors but for readiness queues and what wakes them. 0 where it is not known.
+fn not_of_runtimes() -> usize {
+    let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") else {
+        return 0;
+    };
+    descriptors
+        .flatten()
+        .filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok())
+        .filter(|target| !target.starts_with("anon_inode:[eventpoll]"))
+        .filter(|target| !target.starts_with("anon_inode:[eventfd]"))
+        .count()
+}
+
+struct Watch {
+    before: usize,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let until = Instant::now() + HUNG;
+        // Threads that the test left behind may be about to end.
+        while not_of_runtimes() > self.before {
+            if Instant::now() >= until {
+                let (before, after) = (self.before, not_of_runtimes());
+                eprintln!("{before} descriptors before a test of this program, {after} after");
+                // A panic in a thread's last moments would say less.
+                std::process::exit(101);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// A path for a Unix socket, removed with what is there when dropped.
