@@ -12,7 +12,7 @@ use mio::unix::SourceFd;
 use crate::io::interest::Ready;
 use crate::io::readiness::{Readiness, WakeList};
 use crate::io::slots::{Slots, Token};
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
 /// Events taken in one check. More wait in the kernel for the next: a bound on how long a check
@@ -41,6 +41,8 @@ pub(crate) struct Driver {
     /// How many descriptors are registered, for a look without the lock: a queue without any
     /// needs no check.
     registered: AtomicUsize,
+    /// Nobody checks the queue any more. Written and read under the lock of `slots`.
+    closed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl Driver {
             waker,
             slots: Mutex::new(Slots::new()),
             registered: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -86,9 +89,16 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The kernel's: it cannot watch this kind of descriptor, or its limit is reached.
+    /// The kernel's: it cannot watch this kind of descriptor, or its limit is reached. Or the
+    /// runtime has shut down.
     pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
-        let token = self.slots.lock().insert(Arc::clone(readiness));
+        let mut slots = self.slots.lock();
+        // Relaxed: under the lock.
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(ended());
+        }
+        let token = slots.insert(Arc::clone(readiness));
+        drop(slots);
         let both = mio::Interest::READABLE | mio::Interest::WRITABLE;
         if let Err(error) = self
             .registry
@@ -163,12 +173,23 @@ impl Driver {
         }
     }
 
-    /// Tells everyone who waits that no event will come any more.
+    /// Tells everyone who waits, and who comes to wait, that no event will come any more.
     pub(crate) fn shut_down(&self, wakers: &mut WakeList) {
-        for readiness in self.slots.lock().iter() {
+        let slots = self.slots.lock();
+        // Relaxed: under the lock.
+        self.closed.store(true, Ordering::Relaxed);
+        for readiness in slots.iter() {
             readiness.set(Ready::SHUTDOWN, wakers);
         }
     }
+}
+
+/// What becomes of waiting for a descriptor whose runtime brings no more events.
+pub(crate) fn ended() -> io::Error {
+    io::Error::other(
+        "the runtime that watches this descriptor has shut down; \
+         move the descriptor to a live runtime with `into_std` and `from_std`",
+    )
 }
 
 fn ready_of(event: &mio::event::Event) -> Ready {

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
+use crate::io::driver::ended;
 pub(crate) use crate::io::interest::Direction;
 use crate::io::interest::{Interest, Ready};
 use crate::io::readiness::{Readiness, Seen};
@@ -303,10 +304,7 @@ impl<E: AsRawFd> Source<E> {
 /// A shut-down runtime brings no more events, so waiting for one is an error.
 fn alive(seen: Seen) -> io::Result<Seen> {
     if seen.ready().is_shutdown() {
-        return Err(io::Error::other(
-            "the runtime that watches this descriptor has shut down; \
-             move the descriptor to a live runtime with `into_std` and `from_std`",
-        ));
+        return Err(ended());
     }
     Ok(seen)
 }
