@@ -24,6 +24,7 @@
 //! | 0..6 | [`Ready`] |
 //! | 8..  | tick: events so far, wrapping |
 
+use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
 use slab::Slab;
@@ -72,6 +73,17 @@ struct Waiter {
 
 /// Where the wakers of one event go; its caller wakes them outside every lock.
 pub(crate) type WakeList = Vec<Waker>;
+
+/// Wakes everyone on the list, in its order. A waker is the user's; if one panics, which the panic
+/// hook reports, the ones after it are woken all the same.
+pub(crate) fn wake_all(wakers: &mut WakeList) {
+    for waker in wakers.drain(..) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            // It may itself panic when it is dropped, and is leaked rather than risked.
+            std::mem::forget(payload);
+        }
+    }
+}
 
 impl Readiness {
     /// Starts with `ready`: what is worth trying before any event came.

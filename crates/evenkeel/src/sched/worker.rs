@@ -22,7 +22,7 @@ use std::ptr;
 
 use crate::class::{CLASSES, Class};
 use crate::clock::Clock;
-use crate::io::readiness::WakeList;
+use crate::io::readiness::{WakeList, wake_all};
 use crate::stats::accounts::{Accounts, CheckOrigin, State};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -455,7 +455,7 @@ impl Worker {
     /// Wakes tasks for events, in the order in which the events came.
     fn dispatch(&self, mut wakers: WakeList) {
         self.dispatching.set(true);
-        wakers.drain(..).for_each(std::task::Waker::wake);
+        wake_all(&mut wakers);
         self.dispatching.set(false);
         self.wakers.set(wakers);
     }
