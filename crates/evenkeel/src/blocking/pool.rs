@@ -97,17 +97,17 @@ impl Pool {
             OWNER.set(std::ptr::from_ref(&handle.shared().pool).addr());
             let config = &handle.shared().config;
             let _entered = context::enter(handle.clone());
+            let _leave = Leave(&handle);
             config.on_thread_start.iter().for_each(|hook| hook.run());
             handle.shared().pool.run_thread();
             config.on_thread_stop.iter().for_each(|hook| hook.run());
-            handle.shared().pool.end_thread();
         });
         if started.is_err() {
             self.give_up_thread();
         }
     }
 
-    /// The system gave no thread. If there are others, one of them will do the work; if there are
+    /// There is one thread less than counted on. If there are others, one of them will do the work; if there are
     /// none, it is refused rather than left waiting for ever.
     fn give_up_thread(&self) {
         let mut state = self.state.lock();
@@ -151,21 +151,35 @@ impl Pool {
         }
     }
 
-    fn end_thread(&self) {
-        self.state.lock().threads -= 1;
-        self.ended.notify_all();
+    /// A thread of the pool is done. Work that came after it decided to leave has counted on it,
+    /// as the most threads were there; then another takes its place.
+    fn end_thread(&self, handle: &Handle) {
+        let mut state = self.state.lock();
+        let replace = !state.closed && state.queue.len() > state.idle;
+        if !replace {
+            state.threads -= 1;
+        }
+        drop(state);
+        if replace {
+            self.start_thread(handle);
+        } else {
+            self.ended.notify_all();
+        }
     }
 
-    /// Cancels what waits, and waits for what runs. Returns false if some work has not ended by
-    /// the deadline.
-    pub(crate) fn shut_down(&self, deadline: Instant) -> bool {
+    /// Refuses work from now on, and cancels what waits for a thread.
+    pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
         let waiting = std::mem::take(&mut state.queue);
         drop(state);
         self.work.notify_all();
         waiting.into_iter().for_each(|task| task.cancel(|_| ()));
+    }
 
+    /// Waits, after [`close`](Pool::close), for what runs. Returns false if some work has not ended
+    /// by the deadline.
+    pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while state.threads > 0 {
             let left = deadline.saturating_duration_since(clock::now());
@@ -198,6 +212,21 @@ impl Pool {
             threads: state.threads,
             idle: state.idle,
             queued: state.queue.len(),
+        }
+    }
+}
+
+/// Counts a thread out, however it ends.
+struct Leave<'a>(&'a Handle);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let pool = &self.0.shared().pool;
+        if thread::panicking() {
+            // A hook of the user's panicked, and would do so on the next thread, too.
+            pool.give_up_thread();
+        } else {
+            pool.end_thread(self.0);
         }
     }
 }

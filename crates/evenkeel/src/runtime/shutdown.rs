@@ -1,10 +1,11 @@
 //! The end of a runtime.
 //!
-//! 1. New tasks are refused: the inboxes and the registry close. Workers are told to stop.
+//! 1. New tasks are refused: the inboxes and the registry close. Workers are told to stop. Blocking
+//!    work that waits for a thread is cancelled.
 //! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends.
-//! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in the inboxes. A
-//!    task that is being polled is marked, and its runner drops it.
-//! 4. Blocking work that waits is cancelled, and what runs is waited for.
+//! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in queues. A task
+//!    that is being polled is marked, and its runner drops it.
+//! 4. Blocking work that runs is waited for.
 //! 5. When no task is left, nothing refers to the runtime's memory any more but handles and
 //!    sockets, which count their references. If a task cannot be ended within the timeout, the
 //!    memory is kept for good, since that task's wakers may come back to it.
@@ -13,9 +14,9 @@ use std::fmt;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-use crate::class::Class;
 use crate::clock;
-use crate::sched::lines::{Line, received};
+use crate::io::readiness::wake_all;
+use crate::sched::lines::received;
 use crate::sched::shared::Shared;
 use crate::sync::Arc;
 use crate::sync::thread;
@@ -30,18 +31,36 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 pub(crate) fn shut_down(
     shared: &Arc<Shared>,
-    mut threads: Threads,
+    threads: Threads,
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
-    let deadline = clock::now().checked_add(timeout).unwrap_or_else(far_away);
     shared.stop();
-    // Futures that are dropped here may use the runtime, as they may on a worker.
-    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     if is_own_thread(shared) {
-        // A task, or blocking work, dropped its own runtime. Waiting would be for itself.
-        keep(shared);
+        end_from_outside(shared, threads);
         return Ok(());
     }
+    let deadline = clock::now().checked_add(timeout).unwrap_or_else(far_away);
+    end(shared, threads, deadline)
+}
+
+/// A task, or blocking work, dropped its own runtime. Waiting would be for itself, so another
+/// thread does, for as long as it takes.
+fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
+    let name = format!("{}-end", shared.config.thread_name);
+    let ending = Arc::clone(shared);
+    let started = thread::Builder::new()
+        .name(name)
+        .spawn(move || end(&ending, threads, far_away()));
+    if started.is_err() {
+        keep(shared);
+    }
+}
+
+fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
+    // Futures that are dropped here may use the runtime, as they may on a worker.
+    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
+    // First of all, as a poll may wait for blocking work that waits for a thread.
+    shared.pool.close();
     loop {
         drop_waiting(shared);
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
@@ -62,8 +81,10 @@ pub(crate) fn shut_down(
         }
         thread::yield_now();
     }
-    drop_left_behind(shared);
-    if !shared.pool.shut_down(deadline) {
+    // The workers have ended, and dropped what lay in their lines. What came there afterwards, from
+    // the drop of a task's future, is dropped here.
+    drop_lined_up(shared);
+    if !shared.pool.wait(deadline) {
         keep(shared);
         return Err(ShutdownError {
             stuck: stuck(shared),
@@ -72,7 +93,8 @@ pub(crate) fn shut_down(
     Ok(())
 }
 
-/// Drops the futures of tasks that wait, and those in the inboxes.
+/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept by
+/// a poll that does not return, and must not keep the tasks behind it.
 fn drop_waiting(shared: &Shared) {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
@@ -82,29 +104,19 @@ fn drop_waiting(shared: &Shared) {
         inbox.take(usize::MAX, 0, |entry| tasks.push(received(entry)));
         tasks.into_iter().for_each(|task| shared.cancel(task));
     }
+    drop_lined_up(shared);
     let mut wakers = Vec::new();
     for seat in &shared.seats {
         seat.driver.shut_down(&mut wakers);
         seat.timers.close(&mut wakers);
     }
-    wakers.into_iter().for_each(std::task::Waker::wake);
+    wake_all(&mut wakers);
 }
 
-/// The workers have ended, and dropped what lay in their lines. What came there afterwards, from
-/// the drop of a task's future, is dropped here.
-fn drop_left_behind(shared: &Shared) {
+/// Drops the tasks in the workers' lines and slots, which anybody may take from.
+fn drop_lined_up(shared: &Shared) {
     for seat in &shared.seats {
-        let lines = &seat.lines;
-        let next = || {
-            seat.take_next().or_else(|| {
-                Class::ALL.into_iter().find_map(|class| {
-                    lines
-                        .pop(class, Line::Woken)
-                        .or_else(|| lines.pop(class, Line::Yielded))
-                })
-            })
-        };
-        while let Some(task) = next() {
+        while let Some(task) = seat.take_next().or_else(|| seat.lines.take_any()) {
             shared.cancel(task);
         }
     }

@@ -117,6 +117,17 @@ impl Queue {
         }
     }
 
+    /// For anybody, where order does not matter.
+    fn take_any(&self) -> Option<Runnable> {
+        self.ring.pop().map(received).or_else(|| {
+            let mut spill = self.spill.lock();
+            let task = spill.pop_front();
+            // Relaxed: changed under the lock; a hint without it.
+            self.spilled.store(spill.len(), Ordering::Relaxed);
+            task
+        })
+    }
+
     #[inline]
     fn len(&self) -> usize {
         // Relaxed: a hint.
@@ -167,6 +178,12 @@ impl Lines {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Takes some task, for anybody, in whatever order.
+    pub(crate) fn take_any(&self) -> Option<Runnable> {
+        let mut queues = self.woken.iter().chain(&self.yielded);
+        queues.find_map(Queue::take_any)
     }
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
