@@ -209,6 +209,27 @@ fn a_full_ring_refuses() {
     });
 }
 
+/// Somebody else takes single entries while they come.
+#[test]
+fn an_owner_and_a_taker() {
+    model(|| {
+        let world = World::new(3, 1);
+        let (owner, taker) = (Arc::clone(&world), Arc::clone(&world));
+        roles(
+            [
+                role(move || {
+                    assert!((0..3).all(|number| owner.push(number)));
+                    owner.pop(0).into_iter().collect()
+                }),
+                role(move || taker.pop(0).into_iter().chain(taker.pop(0)).collect()),
+            ],
+            move |[popped, taken]| {
+                assert_each_once([[popped, world.drain(0)].concat(), taken], 3);
+            },
+        )
+    });
+}
+
 /// What a stealer takes becomes visible to those who take from the stealer.
 #[test]
 fn a_stealer_is_stolen_from() {

@@ -468,6 +468,25 @@ fn shutdown_meets_a_wake_up() {
     });
 }
 
+/// Shutdown claims a task that another thread has just polled, in vain: what that poll did comes
+/// before the drop.
+#[test]
+fn shutdown_meets_a_poll_in_vain() {
+    model(|| {
+        let (world, handle, waker) = World::with_waiting_task();
+        let polling = act(&world, |world| {
+            waker.wake();
+            world.run_one();
+        });
+        roles([shutdown(&world), polling], move |_| {
+            world.run_all();
+            let error = output_of(handle).err().expect("it was never told to go on");
+            assert!(error.is_cancelled());
+            world.assert_all_dropped(0);
+        })
+    });
+}
+
 /// Shutdown comes while a task is polled for the first time and is about to wait: it is found in
 /// the registry, or refused there.
 #[test]
@@ -475,9 +494,8 @@ fn shutdown_meets_a_first_poll() {
     model(|| {
         let (world, handle, waker) = World::with_task();
         roles([shutdown(&world), runner(&world)], move |_| {
-            // Shutdown looks again until no task is left.
+            // A task that was marked while it ran has lined up again.
             world.run_all();
-            world.drop_waiting();
             let error = output_of(handle).err().expect("it was never told to go on");
             assert!(error.is_cancelled());
             drop(waker);
