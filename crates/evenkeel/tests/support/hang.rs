@@ -1,6 +1,8 @@
 //! Tests that hang end with a word instead of waiting for ever. No test asserts a time: what is
 //! here is only longer than anything takes on a machine that is busy with other things.
 
+#![allow(dead_code, reason = "each test crate uses a part")]
+
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 

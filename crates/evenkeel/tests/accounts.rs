@@ -1,0 +1,388 @@
+//! The accounts tell where the time went: all of it, and under the right heading.
+//!
+//! Numbers of one reading are compared with each other, never with how long something ought to
+//! have taken.
+#![cfg(target_os = "linux")]
+
+#[path = "support/hang.rs"]
+mod hang;
+mod support;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use evenkeel::net::UnixStream;
+use evenkeel::runtime::{Builder, Runtime};
+use evenkeel::stats::Stats;
+use evenkeel::{BusyWait, Class};
+use hang::{until, watched};
+use support::within;
+use tokio::io::AsyncReadExt;
+
+fn runtime(workers: usize, level: BusyWait) -> Runtime {
+    Builder::new()
+        .workers(workers)
+        .busy_wait(level)
+        .build()
+        .unwrap()
+}
+
+/// Every worker's states add up to its time, and its fractions are fractions.
+#[track_caller]
+fn assert_adds_up(stats: &Stats) {
+    for worker in &stats.workers {
+        let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal;
+        // Each number is rounded to whole nanoseconds by itself.
+        let slack = worker.wall / 100 + Duration::from_micros(1);
+        assert!(
+            sum.abs_diff(worker.wall) <= slack,
+            "{sum:?} of {:?}: {worker:?}",
+            worker.wall
+        );
+        assert!((0.0..=1.0).contains(&worker.utilisation()), "{worker:?}");
+    }
+    assert!((0.0..=1.0).contains(&stats.utilisation()));
+    let by_class: Duration = stats.classes.iter().map(|class| class.run).sum();
+    let by_worker: Duration = stats.workers.iter().map(|worker| worker.run()).sum();
+    assert_eq!(by_class, by_worker, "run time by class and by worker");
+    for class in &stats.classes {
+        assert_eq!(
+            class.waits.count(),
+            class.polls,
+            "a wait for each poll of {}",
+            class.class
+        );
+    }
+}
+
+/// Polls and waits are read one after the other, so this is for a runtime at rest.
+fn settled(runtime: &Runtime) -> Stats {
+    let mut before = runtime.stats();
+    until("at rest", || {
+        let now = runtime.stats();
+        let since = now.since(&before);
+        before = now;
+        let polls: u64 = since.classes.iter().map(|class| class.polls).sum();
+        let parks: u64 = since.workers.iter().map(|worker| worker.parks).sum();
+        polls == 0 && parks == 0
+    });
+    before
+}
+
+fn busy_for(length: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+/// Echoes over a socket pair, `count` times.
+async fn talk(count: usize) {
+    let (mut one, mut other) = UnixStream::pair().unwrap();
+    let echo = evenkeel::spawn(async move {
+        use tokio::io::AsyncWriteExt;
+        while let Ok(byte) = other.read_u8().await {
+            if other.write_u8(byte).await.is_err() {
+                break;
+            }
+        }
+    });
+    for _ in 0..count {
+        use tokio::io::AsyncWriteExt;
+        one.write_u8(1).await.unwrap();
+        one.read_u8().await.unwrap();
+    }
+    drop(one);
+    echo.await.unwrap();
+}
+
+#[test]
+fn states_add_up_under_every_load() {
+    watched("adds up", || {
+        for level in BusyWait::ALL {
+            for workers in [1, 2] {
+                let runtime = runtime(workers, level);
+                // Idle.
+                std::thread::sleep(Duration::from_millis(10));
+                assert_adds_up(&settled(&runtime));
+                // Busy, and read while it is.
+                let stop = Arc::new(AtomicBool::new(false));
+                let hogs: Vec<_> = Class::ALL
+                    .into_iter()
+                    .map(|class| {
+                        let stop = Arc::clone(&stop);
+                        runtime.spawn_in(class, async move {
+                            while !stop.load(SeqCst) {
+                                busy_for(Duration::from_micros(50));
+                                evenkeel::task::yield_now().await;
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..20 {
+                    std::thread::sleep(Duration::from_micros(500));
+                    for worker in runtime.stats().workers {
+                        let sum =
+                            worker.run() + worker.check + worker.spin + worker.park + worker.steal;
+                        let slack = worker.wall / 100 + Duration::from_micros(1);
+                        assert!(sum.abs_diff(worker.wall) <= slack, "{worker:?}");
+                    }
+                }
+                stop.store(true, SeqCst);
+                hogs.into_iter()
+                    .for_each(|hog| runtime.block_on(hog).unwrap());
+                assert_adds_up(&settled(&runtime));
+                // Talking, which is work, checks, spinning and sleep in turn.
+                runtime.block_on(runtime.spawn(within(talk(200)))).unwrap();
+                let stats = settled(&runtime);
+                assert_adds_up(&stats);
+                for class in &stats.classes {
+                    assert!(class.polls > 0 && !class.run.is_zero(), "{class:?}");
+                }
+            }
+        }
+    });
+}
+
+/// A worker that spins between events spends its time spinning, not running.
+#[test]
+fn spinning_is_not_running() {
+    watched("spin", || {
+        let spins = runtime(1, BusyWait::VeryLong);
+        let before = settled(&spins);
+        for _ in 0..20 {
+            spins.block_on(spins.spawn(async {})).unwrap();
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        let spun = settled(&spins).since(&before);
+        let worker = &spun.workers[0];
+        assert!(worker.spin > worker.run(), "{worker:?}");
+        assert!(worker.spin_hits + worker.spin_misses > 0);
+        let polls: u64 = spun.classes.iter().map(|class| class.polls).sum();
+        assert_eq!(polls, 20);
+
+        let sleeps = runtime(1, BusyWait::None);
+        let before = settled(&sleeps);
+        for _ in 0..20 {
+            sleeps.block_on(sleeps.spawn(async {})).unwrap();
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        let slept = settled(&sleeps).since(&before);
+        assert_eq!(slept.workers[0].spin_hits + slept.workers[0].spin_misses, 0);
+        assert!(slept.workers[0].parks > 0);
+    });
+}
+
+/// What the kernel says of the runtime's threads: how often each went to sleep, by name.
+fn switches(prefix: &str) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task").unwrap() {
+        let Ok(status) = std::fs::read_to_string(thread.unwrap().path().join("status")) else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace()
+                .nth(1)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let name = field("Name:");
+        if name.starts_with(prefix) {
+            all.push((name, field("voluntary_ctxt_switches:").parse().unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Nothing wakes an idle runtime: its threads do not run, and its queues are not checked.
+#[test]
+fn an_idle_runtime_does_nothing() {
+    watched("idle", || {
+        for level in BusyWait::ALL {
+            let runtime = Builder::new()
+                .workers(3)
+                .busy_wait(level)
+                .thread_name("idles")
+                .build()
+                .unwrap();
+            // It has been used, has sockets and tasks that wait, and had timers.
+            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            let reader =
+                runtime.spawn(async move { UnixStream::from_std(here).unwrap().read_u8().await });
+            let nap = evenkeel::time::sleep(Duration::from_millis(1));
+            runtime.block_on(runtime.spawn(nap)).unwrap();
+            runtime.block_on(runtime.spawn(within(talk(10)))).unwrap();
+
+            // After settling, two readings apart see the same.
+            let mut before = (switches("idles"), settled(&runtime));
+            let mut quiet = 0;
+            until(&format!("quiet for 300 ms with {level}"), || {
+                std::thread::sleep(Duration::from_millis(300));
+                let now = (switches("idles"), runtime.stats());
+                assert_eq!(now.0.len(), 3, "the threads of the runtime");
+                let since = now.1.since(&before.1);
+                quiet = if now.0 == before.0 && since.checks.total() == 0 {
+                    quiet + 1
+                } else {
+                    0
+                };
+                before = now;
+                quiet == 1
+            });
+            assert!(!reader.is_finished());
+            assert_adds_up(&before.1);
+        }
+    });
+}
+
+/// Each kind of check is counted as what it was, events and deliveries with it.
+#[test]
+fn checks_are_counted_by_origin() {
+    watched("origins", || {
+        let runtime = runtime(1, BusyWait::None);
+        let before = settled(&runtime);
+        let (here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let read = Arc::new(AtomicUsize::new(0));
+        let reader = {
+            let read = Arc::clone(&read);
+            runtime.spawn(async move {
+                let mut stream = UnixStream::from_std(here).unwrap();
+                while stream.read_u8().await.is_ok() {
+                    read.fetch_add(1, SeqCst);
+                }
+            })
+        };
+        until("registered", || runtime.stats().readiness.descriptors == 1);
+        settled(&runtime);
+        for number in 1..=10 {
+            there.write_all(&[1]).unwrap();
+            until("read", || read.load(SeqCst) == number);
+            settled(&runtime);
+        }
+        let since = settled(&runtime).since(&before);
+        assert!(
+            since.checks.idle.found >= 10,
+            "found while asleep: {:?}",
+            since.checks
+        );
+        assert_eq!(since.checks.spin.total(), 0, "this level does not spin");
+        assert_eq!(
+            since.checks.monitor.total(),
+            0,
+            "nobody else is there to visit"
+        );
+        assert!(since.readiness.deliveries >= 10, "{:?}", since.readiness);
+        assert!(
+            since.readiness.events >= since.readiness.deliveries,
+            "{:?}",
+            since.readiness
+        );
+        let total = since.checks.due.total() + since.checks.idle.total();
+        assert_eq!(since.checks.total(), total);
+        drop(there);
+        runtime.block_on(reader).unwrap();
+        assert_eq!(runtime.stats().readiness.descriptors, 0);
+
+        let spins = crate::runtime(1, BusyWait::VeryLong);
+        spins.block_on(spins.spawn(within(talk(50)))).unwrap();
+        assert!(settled(&spins).checks.spin.total() > 0);
+    });
+}
+
+/// With every worker busy in polls of a millisecond, its queue is checked once for each poll.
+#[test]
+fn checks_keep_coming_beside_hogs() {
+    watched("hogs", || {
+        for workers in [1, 2] {
+            let runtime = runtime(workers, BusyWait::Adaptive);
+            let stop = Arc::new(AtomicBool::new(false));
+            let registered = Arc::new(AtomicUsize::new(0));
+            let hogs: Vec<_> = (0..2 * workers)
+                .map(|_| {
+                    let (stop, registered) = (Arc::clone(&stop), Arc::clone(&registered));
+                    runtime.spawn(async move {
+                        // A queue without descriptors needs no checks.
+                        let (quiet, _end) = UnixStream::pair().unwrap();
+                        let wait = evenkeel::time::timeout(Duration::ZERO, quiet.readable());
+                        assert!(quiet.try_read(&mut [0]).is_err());
+                        assert!(wait.await.is_err());
+                        registered.fetch_add(1, SeqCst);
+                        while !stop.load(SeqCst) {
+                            busy_for(Duration::from_millis(1));
+                            evenkeel::task::yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            until("all at it", || registered.load(SeqCst) == 2 * workers);
+            let before = runtime.stats();
+            let polls_since = |before: &Stats| -> u64 {
+                runtime
+                    .stats()
+                    .since(before)
+                    .classes
+                    .iter()
+                    .map(|class| class.polls)
+                    .sum()
+            };
+            until("a hundred polls", || polls_since(&before) >= 100);
+            // Polls first, checks afterwards: between the two readings only checks are added.
+            let polls = polls_since(&before);
+            let checks = runtime.stats().since(&before).checks;
+            let most_on_their_way = workers as u64;
+            assert!(
+                checks.due.total() + most_on_their_way >= polls,
+                "{polls} polls, {checks:?}"
+            );
+            stop.store(true, SeqCst);
+            hogs.into_iter()
+                .for_each(|hog| runtime.block_on(hog).unwrap());
+        }
+    });
+}
+
+/// Tasks that are ready wait their turn, and the histogram says how many did.
+#[test]
+fn waits_are_counted_and_grow_with_the_queue() {
+    watched("waits", || {
+        let runtime = runtime(1, BusyWait::None);
+        let before = settled(&runtime);
+        let tasks: Vec<_> = (0..100)
+            .map(|_| runtime.spawn(async { busy_for(Duration::from_micros(200)) }))
+            .collect();
+        tasks
+            .into_iter()
+            .for_each(|task| runtime.block_on(task).unwrap());
+        let since = settled(&runtime).since(&before);
+        let normal = &since.classes[Class::NORMAL.index()];
+        assert_eq!((normal.polls, normal.waits.count()), (100, 100));
+        let quantiles = [0.0, 0.5, 0.9, 1.0].map(|q| normal.waits.quantile(q).unwrap());
+        assert!(quantiles.is_sorted(), "{quantiles:?}");
+        let sum: u64 = normal.waits.buckets().map(|(_, count)| count).sum();
+        assert_eq!(sum, 100);
+        assert_eq!(since.classes[Class::BULK.index()].waits.quantile(0.5), None);
+    });
+}
+
+/// What waits is counted, and is no longer once it has ended.
+#[test]
+fn waiting_tasks_are_counted() {
+    watched("waiting", || {
+        let runtime = runtime(2, BusyWait::Adaptive);
+        let tasks: Vec<_> = (0..50)
+            .map(|_| runtime.spawn(std::future::pending::<()>()))
+            .collect();
+        until("all wait", || runtime.stats().tasks_waiting == 50);
+        tasks.iter().for_each(|task| task.abort());
+        for task in tasks {
+            assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+        }
+        assert_eq!(runtime.stats().tasks_waiting, 0);
+    });
+}
