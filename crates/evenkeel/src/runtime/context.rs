@@ -67,7 +67,10 @@ pub(crate) fn current() -> Result<Handle, NoRuntime> {
 /// Makes a runtime this thread's own until the guard is dropped.
 pub(crate) fn enter(handle: Handle) -> Entered {
     Entered {
-        before: ENTERED.replace(Some(handle)),
+        // A thread whose locals are gone cannot enter anything any more, but may end a runtime.
+        before: ENTERED
+            .try_with(|entered| entered.replace(Some(handle)))
+            .unwrap_or(None),
     }
 }
 
