@@ -28,11 +28,15 @@ impl Turn {
     pub(crate) fn wake(&mut self, class: Class) {
         let bit = 1 << class.index();
         if self.waiting & bit == 0 {
-            if let Some(least) = self.order().next() {
-                let floor = self.spent[least.index()].saturating_sub(self.credit);
-                let spent = &mut self.spent[class.index()];
-                *spent = (*spent).max(floor);
-            }
+            // With no class waiting, none is behind: all begin where the one that had most is. Else
+            // that one would have to wait until another has caught up with all it ever had.
+            let present = match self.order().next() {
+                Some(least) => self.spent[least.index()],
+                None => self.spent.into_iter().max().unwrap_or(0),
+            };
+            let floor = present.saturating_sub(self.credit);
+            let spent = &mut self.spent[class.index()];
+            *spent = (*spent).max(floor);
             self.waiting |= bit;
         }
     }
