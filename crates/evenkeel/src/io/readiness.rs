@@ -130,24 +130,29 @@ impl Readiness {
 
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
-        let mut waiters = self.waiters.lock();
-        if !self
-            .look()
-            .ready()
-            .for_interest(direction.into())
-            .is_empty()
-        {
-            return false;
+        // A waker's clone and drop may run anything, so both are done outside the lock: this is
+        // dropped after the guard, which is made after it.
+        let mut spare = None;
+        loop {
+            let mut waiters = self.waiters.lock();
+            let ready = self.look().ready().for_interest(direction.into());
+            if !ready.is_empty() {
+                return false;
+            }
+            let slot = match direction {
+                Direction::Read => &mut waiters.reader,
+                Direction::Write => &mut waiters.writer,
+            };
+            if slot.as_ref().is_some_and(|stored| stored.will_wake(waker)) {
+                return true;
+            }
+            if let Some(fresh) = spare.take() {
+                spare = slot.replace(fresh);
+                return true;
+            }
+            drop(waiters);
+            spare = Some(waker.clone());
         }
-        let slot = match direction {
-            Direction::Read => &mut waiters.reader,
-            Direction::Write => &mut waiters.writer,
-        };
-        match slot {
-            Some(stored) => stored.clone_from(waker),
-            None => *slot = Some(waker.clone()),
-        }
-        true
     }
 
     /// (3, 4) Enlists one of many waiters, under the key it had before or a new one. Returns
@@ -158,19 +163,20 @@ impl Readiness {
         interest: Interest,
         waker: &Waker,
     ) -> bool {
+        // Cloned and dropped outside the lock, as in `enlist`.
+        let mut spare = Some(waker.clone());
+        let _struck_off;
         let mut waiters = self.waiters.lock();
         if !self.look().ready().for_interest(interest).is_empty() {
-            if let Some(key) = key.take() {
-                waiters.others.try_remove(key);
-            }
+            _struck_off = key.take().and_then(|key| waiters.others.try_remove(key));
             return false;
         }
         match key.and_then(|key| waiters.others.get_mut(key)) {
-            Some(waiter) => waiter.waker = Some(waker.clone()),
+            Some(waiter) => std::mem::swap(&mut waiter.waker, &mut spare),
             None => {
                 let waiter = Waiter {
                     interest,
-                    waker: Some(waker.clone()),
+                    waker: spare.take(),
                 };
                 *key = Some(waiters.others.insert(waiter));
             }
@@ -180,7 +186,9 @@ impl Readiness {
 
     /// One of many waiters goes away.
     pub(crate) fn strike_off(&self, key: usize) {
-        self.waiters.lock().others.try_remove(key);
+        let waiter = self.waiters.lock().others.try_remove(key);
+        // Dropping a waker may run anything, so it is done outside the lock.
+        drop(waiter);
     }
 
     /// (a, b) An event came. Returns how many readers it concerns.
