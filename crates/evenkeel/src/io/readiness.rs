@@ -130,8 +130,7 @@ impl Readiness {
 
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
-        // A waker's clone and drop may run anything, so both are done outside the lock: this is
-        // dropped after the guard, which is made after it.
+        // A waker's clone and drop may run anything, so both are done outside the lock.
         let mut spare = None;
         loop {
             let mut waiters = self.waiters.lock();
@@ -147,7 +146,9 @@ impl Readiness {
                 return true;
             }
             if let Some(fresh) = spare.take() {
-                spare = slot.replace(fresh);
+                let displaced = slot.replace(fresh);
+                drop(waiters);
+                drop(displaced);
                 return true;
             }
             drop(waiters);
