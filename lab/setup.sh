@@ -1,13 +1,7 @@
 #!/bin/sh
-<<<<<<< HEAD
 # Installs the optional tools of the lab by the system's package manager: Erlang/OTP and Go (peers),
 # ab (HTTP load), sysbench and MariaDB (what stands behind the proxy). The lab runs without any of
 # them, and says what is missing.
-=======
-# Installs the optional tools of the lab by the system's package manager: Erlang/OTP and Go
-# (peers), ab (HTTP load), sysbench and MariaDB (what stands behind the proxy). The lab runs without
-# any of them and says what is missing.
->>>>>>> e8c299a9d9c9b91ea03400269bff26d31e0a7b93
 set -eu
 
 say() { printf '%s\n' "setup.sh: $*"; }
@@ -17,24 +11,12 @@ as_root() {
 }
 
 if command -v apt-get >/dev/null; then
-<<<<<<< HEAD
     # A Go of any origin will do, so one that is there is left alone.
     if command -v go >/dev/null; then go=; else go=golang-go; fi
     as_root apt-get update
     # shellcheck disable=SC2086 # No package is no word.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
         erlang-base erlang-runtime-tools apache2-utils sysbench mariadb-server $go
-=======
-    apt_install() {
-        as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install --yes --no-install-recommends "$@"
-    }
-    as_root apt-get update
-    apt_install \
-        erlang-base erlang-runtime-tools apache2-utils sysbench mariadb-server
-    # A Go of any origin will do, so one that is there is left alone.
-    command -v go >/dev/null || apt_install golang-go
->>>>>>> e8c299a9d9c9b91ea03400269bff26d31e0a7b93
 elif command -v dnf >/dev/null; then
     as_root dnf install --assumeyes \
         erlang-erts erlang-runtime_tools httpd-tools sysbench mariadb-server golang
@@ -51,14 +33,6 @@ fi
 
 # The lab starts a database of its own; one that the package started for all is not needed by it.
 for tool in erl erlc go ab sysbench mariadbd mariadb-install-db; do
-<<<<<<< HEAD
     if command -v "$tool" >/dev/null; then found="is installed"; else found="is still missing"; fi
     say "$tool $found"
-=======
-    if command -v "$tool" >/dev/null; then
-        say "$tool is installed"
-    else
-        say "$tool is still missing"
-    fi
->>>>>>> e8c299a9d9c9b91ea03400269bff26d31e0a7b93
 done

@@ -347,8 +347,9 @@ fn wakers_that_outlive_the_runtime_are_harmless() {
             .map(|waker| {
                 thread::spawn(move || {
                     waker.wake_by_ref();
-                    waker.clone().wake();
-                    assert!(waker.will_wake(&waker.clone()));
+                    let clone = waker.clone();
+                    assert!(waker.will_wake(&clone));
+                    clone.wake();
                 })
             })
             .collect();

@@ -39,7 +39,10 @@ impl Peer for Evenkeel {
     type Join = evenkeel::task::JoinHandle<()>;
     type Listener = evenkeel::net::TcpListener;
     type Stream = evenkeel::net::TcpStream;
+    #[cfg(feature = "hyper")]
     type Http = evenkeel::net::TcpStream;
+    #[cfg(not(feature = "hyper"))]
+    type Http = hyper_util::rt::TokioIo<evenkeel::net::TcpStream>;
 
     fn new(workers: usize) -> Self {
         let runtime = evenkeel::runtime::Builder::new().workers(workers).build();
@@ -76,8 +79,15 @@ impl Peer for Evenkeel {
         Ok(stream)
     }
 
+    #[cfg(feature = "hyper")]
     fn http(stream: Self::Stream) -> Self::Http {
         stream
+    }
+
+    // Without the feature, through Tokio's I/O traits, which cost an adapter.
+    #[cfg(not(feature = "hyper"))]
+    fn http(stream: Self::Stream) -> Self::Http {
+        hyper_util::rt::TokioIo::new(stream)
     }
 }
 

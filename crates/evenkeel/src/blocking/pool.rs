@@ -107,8 +107,8 @@ impl Pool {
         }
     }
 
-    /// There is one thread less than counted on. If there are others, one of them will do the work; if there are
-    /// none, it is refused rather than left waiting for ever.
+    /// There is one thread less than counted on. If there are others, one of them will do the work;
+    /// if there are none, it is refused rather than left waiting for ever.
     fn give_up_thread(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;

@@ -126,13 +126,14 @@ impl Builder {
         self
     }
 
-    /// Runs on each of the runtime's threads before anything else.
+    /// Runs on each of the runtime's threads before anything else. If it panics, the thread goes
+    /// on without it.
     pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_start = Some(Hook::new(hook));
         self
     }
 
-    /// Runs on each of the runtime's threads after everything else.
+    /// Runs on each of the runtime's threads after everything else. If it panics, nothing follows.
     pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_stop = Some(Hook::new(hook));
         self

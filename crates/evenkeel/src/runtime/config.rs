@@ -1,6 +1,7 @@
 //! What a runtime was told to be.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
 use crate::sched::BusyWait;
@@ -15,8 +16,13 @@ impl Hook {
         Self(Arc::new(hook))
     }
 
+    /// Runs the hook. If it panics, which the panic hook reports, the thread goes on: a worker
+    /// that did not start would leave a seat without anybody to serve it.
     pub(crate) fn run(&self) {
-        (self.0)();
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| (self.0)())) {
+            // It may itself panic when it is dropped, and is leaked rather than risked.
+            std::mem::forget(payload);
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 //!    memory is kept for good, since that task's wakers may come back to it.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,9 @@ fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
 }
 
 fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
+    // The runtime's memory is kept for good unless the good end below is reached, by whatever way
+    // this function is left; see the invariant of `Home` in `sched::shared`.
+    let kept = ManuallyDrop::new(Arc::clone(shared));
     // Futures that are dropped here may use the runtime, as they may on a worker.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     // First of all, as a poll may wait for blocking work that waits for a thread.
@@ -74,7 +78,6 @@ fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<
             break;
         }
         if clock::now() >= deadline {
-            keep(shared);
             return Err(ShutdownError {
                 stuck: stuck(shared),
             });
@@ -85,23 +88,23 @@ fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<
     // the drop of a task's future, is dropped here.
     drop_lined_up(shared);
     if !shared.pool.wait(deadline) {
-        keep(shared);
         return Err(ShutdownError {
             stuck: stuck(shared),
         });
     }
+    drop(ManuallyDrop::into_inner(kept));
     Ok(())
 }
 
-/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept by
-/// a poll that does not return, and must not keep the tasks behind it.
+/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept
+/// by a poll that does not return, and must not keep the tasks behind it.
 fn drop_waiting(shared: &Shared) {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
     }
     for inbox in &shared.inboxes {
         let mut tasks = Vec::new();
-        inbox.take(usize::MAX, 0, |entry| tasks.push(received(entry)));
+        inbox.take(usize::MAX, |entry| tasks.push(received(entry)));
         tasks.into_iter().for_each(|task| shared.cancel(task));
     }
     drop_lined_up(shared);

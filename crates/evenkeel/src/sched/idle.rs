@@ -112,18 +112,10 @@ impl Idle {
 
     /// Chooses the worker to wake after something was pushed from outside the workers, if one has
     /// to be woken. The chosen worker counts as searching from now on.
-    ///
-    /// `attended` says that workers have lately taken from where it was pushed. Then one that is
-    /// awake is left to find it, which it does when it next runs out of work or looks around: a
-    /// burst of pushes does not wake everybody. With all workers asleep, one is always woken.
     #[inline]
-    pub(crate) fn to_wake(&self, attended: bool) -> Option<usize> {
+    pub(crate) fn to_wake(&self) -> Option<usize> {
         // SeqCst pairs with the fences in `park` and `stop_search`.
         fence(Ordering::SeqCst);
-        // Relaxed: ordered by the fence.
-        if attended && self.parked_len.load(Ordering::Relaxed) < self.workers {
-            return None;
-        }
         if self.has_help() {
             self.enlist_searcher()
         } else {

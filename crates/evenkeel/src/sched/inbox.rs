@@ -14,7 +14,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::ring::Apart;
 
@@ -42,8 +42,6 @@ pub(crate) struct Inbox<T> {
 struct Front<T> {
     /// The newest entry, linked to older ones; null when empty, [`closed`] for good at the end.
     stack: AtomicPtr<T>,
-    /// When entries were last taken, as told by the taker.
-    taken_at: AtomicU64,
 }
 
 /// Entries taken off the stack and not yet handed out, oldest first, as links.
@@ -67,7 +65,6 @@ impl<T: Link> Inbox<T> {
         Self {
             front: Apart(Front {
                 stack: AtomicPtr::new(ptr::null_mut()),
-                taken_at: AtomicU64::new(0),
             }),
             backlog_len: AtomicUsize::new(0),
             backlog: Mutex::new(Backlog {
@@ -117,23 +114,10 @@ impl<T: Link> Inbox<T> {
         }
     }
 
-    /// When entries were last taken; a hint for pushers who wonder whether anybody looks.
-    pub(crate) fn taken_at(&self) -> u64 {
-        // Relaxed: a hint.
-        self.front.0.taken_at.load(Ordering::Relaxed)
-    }
-
     /// Hands out at most `limit` entries, oldest first. Returns how many. `receive` runs under a
     /// lock, and must not run code of the user's.
-    pub(crate) fn take(
-        &self,
-        limit: usize,
-        now: u64,
-        mut receive: impl FnMut(NonNull<T>),
-    ) -> usize {
+    pub(crate) fn take(&self, limit: usize, mut receive: impl FnMut(NonNull<T>)) -> usize {
         let mut backlog = self.backlog.lock();
-        // Relaxed: a hint.
-        self.front.0.taken_at.store(now, Ordering::Relaxed);
         // Relaxed, here and below: written under the lock alone.
         let mut len = self.backlog_len.load(Ordering::Relaxed);
         if len < limit {

@@ -110,8 +110,6 @@ pub(crate) struct Shared {
     pub(crate) idle: Idle,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
-    /// An inbox from which nothing was taken for longer, in cycles, may be unattended.
-    attended_within: u64,
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     /// The runtime is shutting down.
@@ -135,7 +133,6 @@ impl Shared {
             inboxes: std::array::from_fn(|_| Inbox::new()),
             seats,
             clock,
-            attended_within: clock.cycles_of(config.io_check_bound),
             pool: Pool::new(&config),
             config,
             stopping: AtomicBool::new(false),
@@ -165,12 +162,12 @@ impl Shared {
 
     /// Puts a task into the inbox of its class, and wakes a worker if none would see it.
     pub(crate) fn push_outside(&self, task: Runnable) {
-        let (now, class) = (self.clock.cycles(), task.header().class());
         // Relaxed: a statistic.
-        task.header().queued_at.store(now, Ordering::Relaxed);
+        task.header()
+            .queued_at
+            .store(self.clock.cycles(), Ordering::Relaxed);
         if self.push_inbox(task) {
-            let unattended_for = now.saturating_sub(self.inbox(class).taken_at());
-            self.wake_one(unattended_for < self.attended_within);
+            self.wake_one();
         }
     }
 
@@ -194,11 +191,10 @@ impl Shared {
         task.cancel(|header| self.registry.remove(header));
     }
 
-    /// Wakes one parked worker, if there is one and no other is looking for work; see
-    /// [`Idle::to_wake`] for `attended`.
+    /// Wakes one parked worker, if there is one and no other is looking for work.
     #[inline]
-    pub(crate) fn wake_one(&self, attended: bool) {
-        if let Some(worker) = self.idle.to_wake(attended) {
+    pub(crate) fn wake_one(&self) {
+        if let Some(worker) = self.idle.to_wake() {
             self.unpark(worker);
         }
     }

@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     poll_length: Cell<u64>,
     /// The running task, to be compared with and nothing else; null between polls.
     running: Cell<*const Header>,
+    /// The class of the last task that ran.
+    last_class: Cell<Class>,
     /// The running task's class; none between polls.
     current: Cell<Option<Class>>,
     /// The running task has given way.
@@ -123,6 +125,7 @@ impl Worker {
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
             running: Cell::new(ptr::null()),
+            last_class: Cell::new(Class::NORMAL),
             current: Cell::new(None),
             yielded: Cell::new(false),
             cut_short: Cell::new(false),
@@ -200,12 +203,14 @@ impl Worker {
     fn next_task(&self) -> Option<Runnable> {
         let now = self.now.get();
         if let Some(task) = self.seat().take_next() {
-            if now.wrapping_sub(self.slot_since.get()) < self.bounds.slot {
+            let in_time = now.wrapping_sub(self.slot_since.get()) < self.bounds.slot;
+            if in_time && task.header().class() == self.last_class.get() {
                 self.taken_from.set(Line::Woken);
                 return Some(task);
             }
-            // The slot has had its time. Its task lines up with those that were woken: left in the
-            // slot it would wait until the lines are empty, which beside busy tasks is never.
+            // The slot has had its time, or its task is of another class, whose turn it may not
+            // be. Such a task lines up with those that were woken: left in the slot it would wait
+            // until the lines are empty, which beside busy tasks is never.
             self.line_up(Line::Woken, task);
         }
         self.slot_since.set(now);
@@ -263,7 +268,7 @@ impl Worker {
             return 0;
         }
         let receive = |entry| self.line_up(Line::Woken, received(entry));
-        inbox.take(INBOX_BATCH, self.now.get(), receive)
+        inbox.take(INBOX_BATCH, receive)
     }
 
     /// Appends a task to a line.
@@ -284,11 +289,13 @@ impl Worker {
         let (now, class) = (self.now.get(), task.header().class());
         // Relaxed: a statistic.
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
+        self.accounts().go_on(State::Run(class));
         self.accounts()
             .count_poll(class, now.saturating_sub(queued_at));
         self.seat().begin_poll(task.header(), now);
         self.running.set(task.header());
         self.current.set(Some(class));
+        self.last_class.set(class);
         self.yielded.set(false);
         self.cut_short.set(false);
         // Relaxed, here and below: the runner alone touches the flag.
@@ -339,7 +346,7 @@ impl Worker {
         let waiting = self.seat().lines.len() as u64;
         if waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
             self.accounts().helps.add(1);
-            self.shared.wake_one(false);
+            self.shared.wake_one();
         }
     }
 
@@ -502,7 +509,7 @@ impl Worker {
             && self.poll_length.get() >= self.bounds.help / 4
             && self.shared.has_mail()
         {
-            self.shared.wake_one(false);
+            self.shared.wake_one();
         }
     }
 

@@ -186,6 +186,13 @@ impl Accounts {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
+    /// Says what is done from now on, or rather since the last charge, which was just now: so a
+    /// reader in the middle of a long poll sees that it is one.
+    #[inline]
+    pub(crate) fn go_on(&self, doing: State) {
+        self.doing.put(doing.index() as u64);
+    }
+
     /// Counts an I/O check.
     pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
         self.checks[origin as usize][usize::from(events == 0)].add(1);

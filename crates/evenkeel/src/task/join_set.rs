@@ -7,12 +7,12 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use slab::Slab;
 
 use super::ready_list::{Notice, ReadyList};
-use super::{AbortHandle, JoinError, JoinHandle};
+use super::{AbortHandle, JoinError, JoinHandle, coop};
 use crate::Class;
 use crate::sync::Arc;
 
@@ -208,12 +208,14 @@ impl<T: Send + 'static> JoinSet<T> {
         if self.is_empty() {
             return Poll::Ready(None);
         }
+        ready!(coop::poll_proceed(cx));
         // The waiter is put in place before the list is read, so that each index which this poll
         // does not see wakes it.
         let listed = self.ready.wait(cx.waker().clone());
         match self.take_completed(listed) {
             Some(result) => {
                 self.ready.cease();
+                coop::got_on();
                 Poll::Ready(Some(result))
             }
             None => Poll::Pending,

@@ -1,9 +1,10 @@
-//! Tasks: what is spawned, and the handles to it.
+//! Tasks: what is spawned, the handles to it, and how it gives way to others.
 //!
-//! - `state`, `cell`: a task's life and memory, with the contract of who may touch what.
-//! - `join`, `join_set`, `error`: what the spawner holds, and why there may be no output.
-//! - `registry`: the tasks that wait, for shutdown.
-//! - `coop`: how a task gives way.
+//! [`spawn`] starts a task and gives a [`JoinHandle`] for its output; an [`AbortHandle`] ends it
+//! from afar; a [`JoinSet`] holds many. [`yield_now`] and [`checkpoint`] let others have a turn.
+// The files: `state` and `cell` are a task's life and memory, with the contract of who may touch
+// what; `join`, `join_set` (on `ready_list`) and `error` what the spawner holds; `registry` the
+// tasks that wait, for shutdown; `coop` how a task gives way.
 
 pub(crate) mod cell;
 #[cfg(not(evenkeel_loom))]
@@ -16,6 +17,8 @@ mod ready_list;
 pub(crate) mod registry;
 pub(crate) mod state;
 
+#[cfg(not(evenkeel_loom))]
+pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
 #[cfg(not(evenkeel_loom))]
 pub use {
     coop::{checkpoint, yield_now},

@@ -63,11 +63,11 @@ impl World {
     }
 
     /// As `Shared::push_outside`.
-    fn push(&self, item: usize, attended: bool) {
+    fn push(&self, item: usize) {
         // SAFETY: items live as long as the inbox, and each is pushed once.
         let pushed = unsafe { self.inbox.push(NonNull::from(&self.items[item])) };
         assert!(pushed.is_ok(), "the inbox is open");
-        if let Some(worker) = self.idle.to_wake(attended) {
+        if let Some(worker) = self.idle.to_wake() {
             self.unpark(worker);
         }
     }
@@ -89,7 +89,7 @@ impl World {
 
     /// Takes one item. Whoever takes the last one ends all sleep.
     fn receive(&self) -> bool {
-        if self.inbox.take(1, 0, |_| ()) == 0 {
+        if self.inbox.take(1, |_| ()) == 0 {
             return false;
         }
         // AcqRel: Release pairs with `is_done`.
@@ -141,49 +141,27 @@ fn worker(world: &Arc<World>, worker: usize, searching: bool) -> Role<()> {
     role(move || world.work(worker, searching))
 }
 
-fn pusher(world: &Arc<World>, items: usize, attended: bool) -> Role<()> {
+fn pusher(world: &Arc<World>, items: usize) -> Role<()> {
     let world = Arc::clone(world);
-    role(move || (0..items).for_each(|item| world.push(item, attended)))
-}
-
-fn one_worker(attended: bool) {
-    model(move || {
-        let world = World::new(1, 2);
-        roles(
-            [worker(&world, 0, false), pusher(&world, 2, attended)],
-            |_| (),
-        )
-    });
+    role(move || (0..items).for_each(|item| world.push(item)))
 }
 
 #[test]
 fn one_worker_does_not_sleep_with_mail() {
-    one_worker(false);
-}
-
-/// The pusher is told that workers take from the inbox, which may have been the last time.
-#[test]
-fn one_worker_does_not_sleep_with_mail_it_seemed_to_attend_to() {
-    one_worker(true);
-}
-
-fn two_workers(attended: bool) {
-    model_with_twins(move || {
-        let world = World::new(2, 1);
-        let workers = [worker(&world, 0, false), worker(&world, 1, false)];
-        let [first, second] = workers;
-        roles([first, second, pusher(&world, 1, attended)], |_| ())
+    model(move || {
+        let world = World::new(1, 2);
+        roles([worker(&world, 0, false), pusher(&world, 2)], |_| ());
     });
 }
 
 #[test]
 fn two_workers_do_not_both_sleep_with_mail() {
-    two_workers(false);
-}
-
-#[test]
-fn two_workers_do_not_both_sleep_with_mail_they_seemed_to_attend_to() {
-    two_workers(true);
+    model_with_twins(move || {
+        let world = World::new(2, 1);
+        let workers = [worker(&world, 0, false), worker(&world, 1, false)];
+        let [first, second] = workers;
+        roles([first, second, pusher(&world, 1)], |_| ())
+    });
 }
 
 /// Worker 1 sleeps and stays asleep, worker 0 searches, which holds wake-ups back: it must not go
@@ -194,13 +172,10 @@ fn a_searcher_does_not_sleep_on_what_was_left_to_it() {
         let world = World::new(2, 2);
         world.idle.park(1, false);
         assert!(world.idle.start_search());
-        roles(
-            [worker(&world, 0, true), pusher(&world, 2, false)],
-            move |_| {
-                // What worker 1 would have done, had it been woken, worker 0 did.
-                let _ = world.idle.unpark(1);
-            },
-        )
+        roles([worker(&world, 0, true), pusher(&world, 2)], move |_| {
+            // What worker 1 would have done, had it been woken, worker 0 did.
+            let _ = world.idle.unpark(1);
+        })
     });
 }
 
@@ -221,7 +196,7 @@ fn a_burst_wakes_one_worker() {
             assert_eq!(woken, [1], "the last one parked, and no other");
             assert!(world.idle.unpark(1), "it was woken in order to search");
             assert!(!world.idle.unpark(0), "it sleeps on");
-            assert_eq!(world.inbox.take(usize::MAX, 0, |_| ()), 2);
+            assert_eq!(world.inbox.take(usize::MAX, |_| ()), 2);
         })
     });
 }

@@ -66,7 +66,7 @@ impl World {
 
     fn take(&self, limit: usize) -> Vec<usize> {
         let mut taken = Vec::new();
-        let count = self.inbox.take(limit, 0, |entry| {
+        let count = self.inbox.take(limit, |entry| {
             // SAFETY: items live as long as the inbox.
             let item = unsafe { entry.as_ref() };
             // SAFETY: the item was taken, so it is this thread's; loom reports it if not.
