@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use slab::Slab;
 
 use crate::clock;
-use crate::runtime::config::Config;
+use crate::runtime::config::{Config, Hook};
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::sync::thread;
+use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex};
 use crate::task::cell::{Ran, Runnable};
 
@@ -38,6 +38,8 @@ struct State {
     queue: VecDeque<Runnable>,
     threads: usize,
     idle: usize,
+    /// Those of the threads, and of some that have ended since.
+    handles: Vec<JoinHandle<()>>,
     closed: bool,
     /// Where the work that runs was spawned.
     running: Slab<&'static Location<'static>>,
@@ -98,13 +100,21 @@ impl Pool {
             let config = &handle.shared().config;
             let _entered = context::enter(handle.clone());
             let _leave = Leave(&handle);
-            config.on_thread_start.iter().for_each(|hook| hook.run());
+            config.on_thread_start.iter().for_each(Hook::run);
             handle.shared().pool.run_thread();
-            config.on_thread_stop.iter().for_each(|hook| hook.run());
+            config.on_thread_stop.iter().for_each(Hook::run);
         });
-        if started.is_err() {
-            self.give_up_thread();
+        match started {
+            Ok(thread) => self.keep_track(thread),
+            Err(_) => self.give_up_thread(),
         }
+    }
+
+    /// Remembers a thread, to be joined at the end, and forgets those that have ended.
+    fn keep_track(&self, thread: JoinHandle<()>) {
+        let mut state = self.state.lock();
+        state.handles.retain(|handle| !handle.is_finished());
+        state.handles.push(thread);
     }
 
     /// There is one thread less than counted on. If there are others, one of them will do the work;
@@ -188,6 +198,11 @@ impl Pool {
             }
             state = self.ended.wait_timeout(state, left).0;
         }
+        let ended = std::mem::take(&mut state.handles);
+        drop(state);
+        // They have counted themselves out, so none of these blocks for longer than a thread's
+        // end takes; after it, they hold nothing of the runtime's any more.
+        ended.into_iter().for_each(|thread| drop(thread.join()));
         true
     }
 
