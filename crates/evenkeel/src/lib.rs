@@ -42,8 +42,8 @@
 //! - A timer never fires early, and is due within a tick of a millisecond, at any uptime.
 //! - A panic stays in its task and reaches its handle. Shutdown drops every future.
 //!
-//! What a poll that does not return holds up is not bounded yet: other workers go on, and what
-//! waits on the same worker for I/O is looked after by a worker that has nothing to do.
+//! What a poll that does not return holds up is not bounded yet: what waits on the same worker, be
+//! it for I/O or a timer, may wait as long as the poll lasts.
 //!
 //! # Living with Tokio's ecosystem
 //!

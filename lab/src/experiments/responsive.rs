@@ -25,9 +25,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     plots.extend(grid.curves());
     Ok(Experiment {
         name: PROBE.experiment.to_owned(),
-        claim: "No task can keep an echo from its answer: beside tasks that compute for 100 us, \
-                for 10 ms or for ever, latency stays near what the kernel gives a thread of its \
-                own."
+        claim: "Beside tasks that compute for 100 us at a time, an echo's latency stays near what \
+                the kernel gives a thread of its own. The rows of 10 ms and of tasks that never \
+                yield are shown as they are: they need the hand-off that evenkeel does not have \
+                yet."
             .to_owned(),
         how: format!(
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
