@@ -1,7 +1,7 @@
 //! The pool of threads for blocking work: bounded in threads and in what may wait.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::runtime::config::Config;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::sync::thread;
+use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::sync::{Condvar, Mutex};
 use crate::task::cell::{Ran, Runnable};
 
@@ -39,6 +39,9 @@ struct State {
     threads: usize,
     idle: usize,
     closed: bool,
+    /// To wait for threads at the end. A thread that ends before strikes itself off, or leaves
+    /// `None` if it has ended before it was entered.
+    handles: HashMap<ThreadId, Option<JoinHandle<()>>>,
     /// Where the work that runs was spawned.
     running: Slab<&'static Location<'static>>,
 }
@@ -102,13 +105,31 @@ impl Pool {
             handle.shared().pool.run_thread();
             config.on_thread_stop.iter().for_each(|hook| hook.run());
         });
-        if started.is_err() {
-            self.give_up_thread();
+        match started {
+            Ok(thread) => self.enter_thread(thread),
+            Err(_) => self.give_up_thread(),
         }
     }
 
-    /// There is one thread less than counted on. If there are others, one of them will do the work; if there are
-    /// none, it is refused rather than left waiting for ever.
+    fn enter_thread(&self, thread: JoinHandle<()>) {
+        let id = thread.thread().id();
+        let mut state = self.state.lock();
+        if state.handles.remove(&id).is_none() {
+            state.handles.insert(id, Some(thread));
+        }
+    }
+
+    /// Of the thread that ends. Once the pool is closed, it is waited for instead.
+    fn strike_off_thread(&self) {
+        let id = thread::current().id();
+        let mut state = self.state.lock();
+        if !state.closed && state.handles.remove(&id).is_none() {
+            state.handles.insert(id, None);
+        }
+    }
+
+    /// There is one thread less than counted on. If there are others, one of them will do the work;
+    /// if there are none, it is refused rather than left waiting for ever.
     fn give_up_thread(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
@@ -188,6 +209,13 @@ impl Pool {
             }
             state = self.ended.wait_timeout(state, left).0;
         }
+        let handles = std::mem::take(&mut state.handles);
+        drop(state);
+        // All have been counted out, so none of these blocks for longer than a thread's end takes.
+        // After that they do not hold on to the runtime any more.
+        for thread in handles.into_values().flatten() {
+            drop(thread.join());
+        }
         true
     }
 
@@ -222,6 +250,7 @@ struct Leave<'a>(&'a Handle);
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         let pool = &self.0.shared().pool;
+        pool.strike_off_thread();
         if thread::panicking() {
             // A hook of the user's panicked, and would do so on the next thread, too.
             pool.give_up_thread();
