@@ -252,3 +252,45 @@ fn the_last_searcher_sees_what_was_left_to_it() {
         })
     });
 }
+
+/// The monitor goes to sleep, as all workers are parked, while one of them wakes: by itself, or
+/// struck off by a pusher.
+fn a_worker_wakes_while_the_monitor_goes_to_sleep(pushed: bool) {
+    model(move || {
+        let world = World::new(1, 1);
+        world.idle.park(0, false);
+        let (monitor, waking) = (Arc::clone(&world), Arc::clone(&world));
+        let monitor = role(move || {
+            monitor.seats[0].worker.get_or_init(thread::current);
+            if monitor.idle.monitor_may_sleep() {
+                // Relaxed: the order has to come from the idle set.
+                while !monitor.seats[0].event.swap(false, Ordering::Relaxed) {
+                    thread::park();
+                }
+            }
+        });
+        let waking = role(move || {
+            if pushed {
+                assert_eq!(waking.idle.to_wake(false), Some(0));
+            }
+            assert_eq!(waking.idle.unpark(0), pushed);
+            if waking.idle.rouses_monitor() {
+                waking.seats[0].event.swap(true, Ordering::Relaxed);
+                if let Some(monitor) = waking.seats[0].worker.get() {
+                    monitor.unpark();
+                }
+            }
+        });
+        roles([monitor, waking], |_| ())
+    });
+}
+
+#[test]
+fn the_monitor_does_not_sleep_while_a_worker_is_awake() {
+    a_worker_wakes_while_the_monitor_goes_to_sleep(false);
+}
+
+#[test]
+fn the_monitor_does_not_sleep_while_a_worker_that_was_woken_is_awake() {
+    a_worker_wakes_while_the_monitor_goes_to_sleep(true);
+}
