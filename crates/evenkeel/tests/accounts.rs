@@ -217,7 +217,7 @@ fn an_idle_runtime_does_nothing() {
                 runtime.spawn(async move { UnixStream::from_std(here).unwrap().read_u8().await });
             let nap = evenkeel::time::sleep(Duration::from_millis(1));
             runtime.block_on(runtime.spawn(nap)).unwrap();
-            runtime.block_on(runtime.spawn(within(talk(10)))).unwrap();
+            runtime.block_on(runtime.spawn(talk(10))).unwrap();
 
             // After settling, two readings apart see the same.
             let mut before = (switches(&name), settled(&runtime));
@@ -225,7 +225,7 @@ fn an_idle_runtime_does_nothing() {
             until(&format!("quiet for 300 ms with {level}"), || {
                 std::thread::sleep(Duration::from_millis(300));
                 let now = (switches(&name), runtime.stats());
-                assert_eq!(now.0.len(), 4, "three workers and the monitor");
+                assert_eq!(now.0.len(), 4, "three workers and the monitor: {:?}", now.0);
                 let since = now.1.since(&before.1);
                 quiet = if now.0 == before.0 && since.checks.total() == 0 {
                     quiet + 1
