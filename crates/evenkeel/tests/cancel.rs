@@ -200,7 +200,7 @@ fn time_and_task_operations() -> Vec<Constructor> {
         "yield_now": |_w| yield_now().await;
         "checkpoint": |_w| checkpoint().await;
         "JoinHandle": |_w| evenkeel::spawn(sleep(SOON)).await;
-        "JoinHandle of blocking work": |_w| evenkeel::spawn_blocking(|| std::thread::yield_now()).await;
+        "JoinHandle of blocking work": |_w| evenkeel::spawn_blocking(std::thread::yield_now).await;
         "JoinSet::join_next": |_w| {
             let mut set = JoinSet::new();
             set.spawn(sleep(SOON));

@@ -104,14 +104,15 @@ fn a_worker_that_is_kept_keeps_no_event() {
                 evenkeel::task::yield_now().await;
                 tell.send(()).unwrap();
                 released.recv().unwrap();
-                reader
+                vec![reader]
             });
             use std::io::Write;
             there.write_all(&[1]).unwrap();
             told.recv().unwrap();
             there.write_all(&[2]).unwrap();
-            let reader = runtime.block_on(keeper).unwrap();
-            runtime.block_on(reader).unwrap();
+            for reader in runtime.block_on(keeper).unwrap() {
+                runtime.block_on(reader).unwrap();
+            }
         }
     });
 }

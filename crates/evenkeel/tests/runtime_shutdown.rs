@@ -347,7 +347,8 @@ fn wakers_that_outlive_the_runtime_are_harmless() {
             .map(|waker| {
                 thread::spawn(move || {
                     waker.wake_by_ref();
-                    waker.clone().wake();
+                    let clone = waker.clone();
+                    clone.wake();
                     assert!(waker.will_wake(&waker.clone()));
                 })
             })

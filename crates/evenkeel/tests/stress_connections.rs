@@ -182,7 +182,7 @@ async fn visit(
     for round in 0..2 + lot % 3 {
         let message = [(number + round) as u8; 100];
         stream.write_all(&message).await.unwrap();
-        if lot % 10 == 0 {
+        if lot.is_multiple_of(10) {
             // Gone with the echo on its way.
             return 2;
         }

@@ -93,8 +93,8 @@ fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<
     Ok(())
 }
 
-/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept by
-/// a poll that does not return, and must not keep the tasks behind it.
+/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept
+/// by a poll that does not return, and must not keep the tasks behind it.
 fn drop_waiting(shared: &Shared) {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
