@@ -42,8 +42,8 @@
 //! - A timer never fires early, and is due within a tick of a millisecond, at any uptime.
 //! - A panic stays in its task and reaches its handle. Shutdown drops every future.
 //!
-//! What a poll that does not return holds up is not bounded yet: what waits on the same worker, be
-//! it for I/O or a timer, may wait as long as the poll lasts.
+//! A poll that does not return keeps its worker; what else waits there is looked after by another
+//! one within milliseconds, as long as there is one. When all workers are kept so, nothing goes on.
 //!
 //! # Living with Tokio's ecosystem
 //!

@@ -202,11 +202,12 @@ fn switches(prefix: &str) -> Vec<(String, u64)> {
 #[test]
 fn an_idle_runtime_does_nothing() {
     watched("idle", || {
-        for level in BusyWait::ALL {
+        for (number, level) in BusyWait::ALL.into_iter().enumerate() {
+            let name = format!("idle{number}");
             let runtime = Builder::new()
                 .workers(3)
                 .busy_wait(level)
-                .thread_name("idles")
+                .thread_name(&name)
                 .build()
                 .unwrap();
             // It has been used, has sockets and tasks that wait, and had timers.
@@ -216,15 +217,15 @@ fn an_idle_runtime_does_nothing() {
                 runtime.spawn(async move { UnixStream::from_std(here).unwrap().read_u8().await });
             let nap = evenkeel::time::sleep(Duration::from_millis(1));
             runtime.block_on(runtime.spawn(nap)).unwrap();
-            runtime.block_on(runtime.spawn(within(talk(10)))).unwrap();
+            runtime.block_on(runtime.spawn(talk(10))).unwrap();
 
             // After settling, two readings apart see the same.
-            let mut before = (switches("idles"), settled(&runtime));
+            let mut before = (switches(&name), settled(&runtime));
             let mut quiet = 0;
             until(&format!("quiet for 300 ms with {level}"), || {
                 std::thread::sleep(Duration::from_millis(300));
-                let now = (switches("idles"), runtime.stats());
-                assert_eq!(now.0.len(), 3, "the threads of the runtime");
+                let now = (switches(&name), runtime.stats());
+                assert_eq!(now.0.len(), 4, "three workers and the monitor: {:?}", now.0);
                 let since = now.1.since(&before.1);
                 quiet = if now.0 == before.0 && since.checks.total() == 0 {
                     quiet + 1

@@ -85,7 +85,8 @@ impl Builder {
         self
     }
 
-    /// How the runtime's threads are called. A worker's number is appended, or `-blocking`.
+    /// How the runtime's threads are called. A worker's number is appended, `-blocking`, or
+    /// `-monitor`.
     /// Default: `evenkeel`. Linux shows the first 15 bytes.
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
         self.thread_name = name.into();
@@ -126,14 +127,15 @@ impl Builder {
         self
     }
 
-    /// Runs on each of the runtime's threads before anything else. If it panics, the thread goes
-    /// on without it.
+    /// Runs on each thread that runs tasks or blocking work, before anything else. If it panics,
+    /// the thread goes on without it.
     pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_start = Some(Hook::new(hook));
         self
     }
 
-    /// Runs on each of the runtime's threads after everything else. If it panics, nothing follows.
+    /// Runs on each thread that runs tasks or blocking work, after everything else. If it panics,
+    /// nothing follows.
     pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_stop = Some(Hook::new(hook));
         self

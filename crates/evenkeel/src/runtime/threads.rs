@@ -1,4 +1,4 @@
-//! A runtime's worker threads: their start, and their end within a time limit.
+//! A runtime's workers and monitor: their start, and their end within a time limit.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::sync::{Arc, Condvar, Mutex};
 
 use super::context;
 
-/// The workers that have not ended, and a place to wait for them.
+/// The threads that have not ended, and a place to wait for them.
 #[derive(Debug, Default)]
 struct Alive {
     count: Mutex<usize>,
@@ -37,26 +37,51 @@ impl Threads {
         for index in 0..shared.seats.len() {
             match threads.start_worker(Arc::clone(shared), index) {
                 Ok(handle) => threads.handles.push(handle),
-                Err(error) => {
-                    shared.stop();
-                    threads.wait(clock::now() + Duration::from_secs(1));
-                    return Err(error);
-                }
+                Err(error) => return Err(threads.give_up(shared, error)),
+            }
+        }
+        // A single worker has nobody to help it.
+        if shared.seats.len() > 1 {
+            match threads.start_monitor(Arc::clone(shared)) {
+                Ok(handle) => threads.handles.push(handle),
+                Err(error) => return Err(threads.give_up(shared, error)),
             }
         }
         Ok(threads)
     }
 
+    fn give_up(&mut self, shared: &Shared, error: io::Error) -> io::Error {
+        shared.stop();
+        self.wait(clock::now() + Duration::from_secs(1));
+        error
+    }
+
     fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<JoinHandle<()>> {
-        let alive = Arc::clone(&self.alive);
-        *alive.count.lock() += 1;
         let name = format!("{}-{index}", shared.config.thread_name);
-        let started = Builder::new().name(name).spawn(move || {
-            let _leave = Leave(alive);
+        self.start_thread(name, move || {
             let config = shared.config.clone();
             config.on_thread_start.iter().for_each(|hook| hook.run());
             context::run_worker(&Worker::new(shared, index));
             config.on_thread_stop.iter().for_each(|hook| hook.run());
+        })
+    }
+
+    /// The monitor runs nothing of the user's, not even hooks.
+    fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+        let name = format!("{}-monitor", shared.config.thread_name);
+        self.start_thread(name, move || shared.monitor.run(&shared))
+    }
+
+    fn start_thread(
+        &self,
+        name: String,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let alive = Arc::clone(&self.alive);
+        *alive.count.lock() += 1;
+        let started = Builder::new().name(name).spawn(move || {
+            let _leave = Leave(alive);
+            run();
         });
         if started.is_err() {
             *self.alive.count.lock() -= 1;
@@ -64,7 +89,7 @@ impl Threads {
         started
     }
 
-    /// Waits until all workers have ended. Returns false if some have not by then; they go on.
+    /// Waits until all threads have ended. Returns false if some have not by then; they go on.
     pub(crate) fn wait(&mut self, deadline: Instant) -> bool {
         let mut count = self.alive.count.lock();
         while *count > 0 {
@@ -84,7 +109,7 @@ impl Threads {
     }
 }
 
-/// Counts a worker out, however it ends.
+/// Counts a thread out, however it ends.
 struct Leave(Arc<Alive>);
 
 impl Drop for Leave {

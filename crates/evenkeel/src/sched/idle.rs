@@ -21,7 +21,7 @@
 //! keeps a burst of pushes from waking everybody.
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// The set of parked workers and the number of searching ones.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Idle {
     parked_len: AtomicUsize,
     /// Parked workers; the last one parked is woken first, as its caches are warmest.
     parked: Mutex<Vec<usize>>,
+    /// The monitor sleeps until a worker wakes.
+    monitor_sleeps: AtomicBool,
     workers: usize,
 }
 
@@ -41,6 +43,7 @@ impl Idle {
             searching: AtomicUsize::new(0),
             parked_len: AtomicUsize::new(0),
             parked: Mutex::new(Vec::with_capacity(workers)),
+            monitor_sleeps: AtomicBool::new(false),
             workers,
         }
     }
@@ -100,6 +103,32 @@ impl Idle {
             }
             None => true,
         }
+    }
+
+    /// For the monitor: whether it may sleep until it is roused, as all workers are parked.
+    #[must_use]
+    pub(crate) fn monitor_may_sleep(&self) -> bool {
+        // Relaxed, both: ordered by the fence.
+        self.monitor_sleeps.store(true, Ordering::Relaxed);
+        // SeqCst pairs with the fence in `rouses_monitor`: either that worker sees that the monitor
+        // sleeps, or it is seen here to be parked no more.
+        fence(Ordering::SeqCst);
+        let may_sleep = self.parked_len.load(Ordering::Relaxed) == self.workers;
+        if !may_sleep {
+            self.monitor_sleeps.store(false, Ordering::Relaxed);
+        }
+        may_sleep
+    }
+
+    /// For a worker that is parked no more: whether it has to rouse the monitor.
+    #[must_use]
+    #[inline]
+    pub(crate) fn rouses_monitor(&self) -> bool {
+        // SeqCst pairs with the fence in `monitor_may_sleep`.
+        fence(Ordering::SeqCst);
+        // Relaxed: ordered by the fence. The swap, so that one of several workers does it.
+        self.monitor_sleeps.load(Ordering::Relaxed)
+            && self.monitor_sleeps.swap(false, Ordering::Relaxed)
     }
 
     /// Whether a worker is parked while none searches: a hint, for workers with more work than

@@ -8,11 +8,14 @@
 //! - `spin`: busy-waiting.
 //! - `shared`: what threads share; a worker's seat.
 //! - `worker`: the loop that brings them together.
+//! - `monitor`: what becomes of it when a poll does not return.
 
 pub(crate) mod idle;
 pub(crate) mod inbox;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod lines;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod monitor;
 pub(crate) mod parker;
 pub(crate) mod ring;
 #[cfg(not(evenkeel_loom))]

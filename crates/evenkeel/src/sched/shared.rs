@@ -19,6 +19,7 @@ use crate::time::timers::Timers;
 use super::idle::Idle;
 use super::inbox::Inbox;
 use super::lines::{Lines, received};
+use super::monitor::Monitor;
 use super::parker::Parker;
 
 /// A worker's place: all that passes on when another thread takes the worker over.
@@ -73,6 +74,12 @@ impl Seat {
         NonNull::new(self.next.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
     }
 
+    /// Whether there is a task in the next-task slot; a hint.
+    pub(crate) fn has_next(&self) -> bool {
+        // Relaxed: whoever acts on it goes through `take_next`.
+        !self.next.load(Ordering::Relaxed).is_null()
+    }
+
     /// Says what is being polled from now on.
     #[inline]
     pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
@@ -108,6 +115,7 @@ pub(crate) struct Shared {
     /// One for each class.
     pub(crate) inboxes: [Inbox<Header>; CLASSES],
     pub(crate) idle: Idle,
+    pub(crate) monitor: Monitor,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
@@ -129,6 +137,7 @@ impl Shared {
         let clock = Clock::start();
         Ok(Self {
             idle: Idle::new(seats.len()),
+            monitor: Monitor::default(),
             registry: Registry::new(seats.len() + 1),
             inboxes: std::array::from_fn(|_| Inbox::new()),
             seats,
@@ -221,6 +230,7 @@ impl Shared {
         self.registry.close();
         self.inboxes.iter().for_each(Inbox::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
+        self.monitor.rouse();
         true
     }
 }

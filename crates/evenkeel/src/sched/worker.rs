@@ -429,7 +429,7 @@ impl Worker {
         if seat.driver.has_descriptors() {
             self.check(seat, CheckOrigin::Due);
         }
-        self.fire_timers();
+        self.fire_timers(seat);
         for class in Class::ALL {
             self.fetch_mail(class);
         }
@@ -467,18 +467,22 @@ impl Worker {
         self.wakers.set(wakers);
     }
 
-    fn fire_timers(&self) {
-        let timers = &self.seat().timers;
+    /// Wakes the tasks whose time has come at a seat. Returns whether there were any.
+    fn fire_timers(&self, seat: &Seat) -> bool {
+        let timers = &seat.timers;
         let due = timers.next_due();
         if due == u64::MAX {
-            return;
+            return false;
         }
         let tick = self.clock().tick();
-        if due <= tick {
-            let mut wakers = self.wakers.take();
-            timers.fire(tick, &mut wakers);
-            self.dispatch(wakers);
+        if due > tick {
+            return false;
         }
+        let mut wakers = self.wakers.take();
+        timers.fire(tick, &mut wakers);
+        let found = !wakers.is_empty();
+        self.dispatch(wakers);
+        found
     }
 
     // ---- Idling ----
@@ -540,6 +544,9 @@ impl Worker {
         if let Some(task) = victim.take_next() {
             self.accounts().steals.add(1);
             self.line_up(Line::Woken, task);
+            return true;
+        }
+        if self.fire_timers(victim) {
             return true;
         }
         victim.driver.has_descriptors()
@@ -618,8 +625,11 @@ impl Worker {
         self.accounts()
             .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
         self.searching.set(idle.unpark(self.index));
+        if idle.rouses_monitor() {
+            self.shared.monitor.rouse();
+        }
         self.dispatch(wakers);
-        self.fire_timers();
+        self.fire_timers(seat);
         let now = self.mark(State::Check, State::Steal);
         let due = if self.shared.is_stopping() {
             now

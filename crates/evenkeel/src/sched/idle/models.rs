@@ -4,6 +4,31 @@
 //!
 //! A worker that nobody wakes stays in its kernel for ever, which loom reports: so a model that
 //! ends has shown that the workers never all sleep with mail.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - no fence in `park`: `two_workers_do_not_both_sleep_with_mail` and 4 others
+//! - no fence in `to_wake`: `the_last_searcher_sees_what_was_left_to_it` and 5 others
+//! - no fence in `stop_search`: `the_last_searcher_sees_what_was_left_to_it`
+//! - fences are AcqRel: `the_last_searcher_sees_what_was_left_to_it` and 5 others
+//! - `park` stops to search after its fence: `two_workers_do_not_both_sleep_with_mail` and 4
+//!   others
+//! - `park` enlists after its fence: `two_workers_do_not_both_sleep_with_mail` and 4 others
+//! - `to_wake` trusts `attended` when all sleep:
+//!   `two_workers_do_not_both_sleep_with_mail_they_seemed_to_attend_to` and another
+//! - `to_wake` does not count the woken one as searching: `a_burst_wakes_one_worker` and 3
+//!   others
+//! - `unpark` calls nobody woken: `a_burst_wakes_one_worker` and 3 others
+//! - the worker does not look after it enlisted (in the model itself):
+//!   `two_workers_do_not_both_sleep_with_mail` and 4 others
+//! - no fence in `monitor_may_sleep`: `the_monitor_does_not_sleep_while_a_worker_is_awake` and
+//!   another
+//! - no fence in `rouses_monitor`: `the_monitor_does_not_sleep_while_a_worker_is_awake` and
+//!   another
+//! - `monitor_may_sleep` looks before it announces:
+//!   `the_monitor_does_not_sleep_while_a_worker_is_awake` and another
 
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
@@ -226,4 +251,46 @@ fn the_last_searcher_sees_what_was_left_to_it() {
             );
         })
     });
+}
+
+/// The monitor goes to sleep, as all workers are parked, while one of them wakes: by itself, or
+/// struck off by a pusher.
+fn a_worker_wakes_while_the_monitor_goes_to_sleep(pushed: bool) {
+    model(move || {
+        let world = World::new(1, 1);
+        world.idle.park(0, false);
+        let (monitor, waking) = (Arc::clone(&world), Arc::clone(&world));
+        let monitor = role(move || {
+            monitor.seats[0].worker.get_or_init(thread::current);
+            if monitor.idle.monitor_may_sleep() {
+                // Relaxed: the order has to come from the idle set.
+                while !monitor.seats[0].event.swap(false, Ordering::Relaxed) {
+                    thread::park();
+                }
+            }
+        });
+        let waking = role(move || {
+            if pushed {
+                assert_eq!(waking.idle.to_wake(), Some(0));
+            }
+            assert_eq!(waking.idle.unpark(0), pushed);
+            if waking.idle.rouses_monitor() {
+                waking.seats[0].event.swap(true, Ordering::Relaxed);
+                if let Some(monitor) = waking.seats[0].worker.get() {
+                    monitor.unpark();
+                }
+            }
+        });
+        roles([monitor, waking], |_| ())
+    });
+}
+
+#[test]
+fn the_monitor_does_not_sleep_while_a_worker_is_awake() {
+    a_worker_wakes_while_the_monitor_goes_to_sleep(false);
+}
+
+#[test]
+fn the_monitor_does_not_sleep_while_a_worker_that_was_woken_is_awake() {
+    a_worker_wakes_while_the_monitor_goes_to_sleep(true);
 }

@@ -2,6 +2,21 @@
 //!
 //! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
 //! also when an entry is handed over without what was done to it before.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - `push` swaps Relaxed: `pushers_and_the_end` and 3 others
+//! - `push` stores instead of comparing: `pushers_and_the_end` and 3 others
+//! - `push` does not look for the end: `pushers_and_the_end` and another
+//! - `unstack` swaps Relaxed: `two_pushers_and_a_taker` and 2 others
+//! - `unstack` stores null instead of swapping: `two_pushers_and_a_taker` and 2 others
+//! - `append` leaves the chain newest first: `pushers_and_the_end` and 3 others
+//! - `append` forgets the last entry of before: `two_pushers_and_a_taker` and 2 others
+//! - `close` swaps Relaxed: `pushers_and_the_end` and another
+//! - `close` takes the lock too late: `a_pusher_a_taker_and_the_end`
+//! - `take` forgets the rest of the backlog: `two_pushers_and_a_taker` and 2 others
 
 use super::*;
 use crate::sync::Arc;

@@ -1,4 +1,20 @@
 //! Models of the parker: each runs once for every interleaving of its threads.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - `unpark` swaps Relaxed: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
+//! - `prepare` compares Relaxed and clears Relaxed:
+//!   `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
+//! - `prepare` overwrites a notification: `a_notification_ends_the_sleep_it_meets_or_the_next`
+//!   and 2 others
+//! - `prepare` leaves a notification standing, and does not report it:
+//!   `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
+//! - `finish` swaps Relaxed: `two_notifications_cost_one_event_for_each_sleep`
+//! - `unpark` asks for an event each time: `two_notifications_cost_one_event_for_each_sleep`
+//! - `unpark` loads, then stores: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2
+//!   others
 
 use std::sync::OnceLock;
 

@@ -2,6 +2,28 @@
 //!
 //! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
 //! also when an entry is handed over without what was done to it before.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - `push` stores `tail` Relaxed: `an_owner_and_a_taker` and 2 others
+//! - `push` moves `tail` before it fills the slot: `an_owner_and_a_taker` and 2 others
+//! - `push` takes one entry too many: `a_full_ring_refuses`
+//! - `pop` loads `tail` Relaxed: `an_owner_and_a_taker`
+//! - `steal_into` loads `tail` Relaxed: `a_stealer_is_stolen_from` and 2 others
+//! - `claim` stores instead of comparing: `slots_are_used_again_while_a_stealer_copies_them`
+//!   and 4 others
+//! - `steal_into` claims before it copies: `slots_are_used_again_while_a_stealer_copies_them`
+//! - `steal_into` publishes `tail` Relaxed: `a_stealer_is_stolen_from`
+//! - `steal_into` ignores the destination's room:
+//!   `a_steal_leaves_what_the_destination_has_no_room_for`
+//! - `steal_into` reads entries newest first:
+//!   `a_steal_leaves_what_the_destination_has_no_room_for` and 4 others
+//!
+//! Not seen: `push` loads `head` Relaxed and `claim` swaps Relaxed. Both would let a slot be
+//! written before the taker has read it, which takes a load that sees a later store (load
+//! buffering). Loom does not explore that.
 
 use super::*;
 use crate::sync::Arc;

@@ -3,6 +3,45 @@
 //! The scheduler is a list, from which whichever thread likes runs tasks. Futures, outputs and the
 //! scheduler hold a [`Canary`], which fails the model when two threads are at one of them without
 //! order, also in its drop, and counts that each is dropped once.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - `start` is Relaxed: `a_wake_up_is_followed_by_a_poll` and another
+//! - `idle` is Relaxed: `an_abort_ends_a_task_that_would_wait` and 2 others
+//! - `idle` forgets a notification: `shutdown_meets_a_first_poll` and 4 others
+//! - `complete` is Relaxed: `a_detached_task_drops_its_output` and 3 others
+//! - `complete` is Release alone: `a_join_is_woken_by_completion` and another
+//! - `complete` loads, then swaps: `a_task_detached_while_joined_drops_its_output` and 2 others
+//! - `notify` is Relaxed: `a_wake_up_is_followed_by_a_poll` and another
+//! - `notify` does nothing if the flag is set already: `a_wake_up_is_followed_by_a_poll` and
+//!   another
+//! - `notify` gives the right to run beside a runner: `a_waker_of_a_completed_task_is_harmless`
+//!   and 7 others
+//! - `abort` gives the right to run beside a queue entry: `an_abort_meets_a_poll` and 2 others
+//! - `abort` does not notify: `an_abort_meets_a_poll` and 3 others
+//! - `claim` claims what is queued: `shutdown_meets_a_wake_up` and 3 others
+//! - `claim` claims what runs: `shutdown_meets_a_wake_up` and 3 others
+//! - `claim` loads and swaps Relaxed: `shutdown_meets_a_poll_in_vain`
+//! - `is_complete` loads Relaxed: `a_join_is_woken_by_completion` and another
+//! - the join waker changes Relaxed: `a_join_is_woken_by_completion` and another
+//! - the join waker changes after completion: `a_join_is_woken_by_completion` and another
+//! - `drop_join_handle` is Relaxed: `a_detached_task_drops_its_output` and 3 others
+//! - `drop_reference` is Relaxed: `shutdown_an_abort_and_a_wake_up`
+//! - `drop_reference` is Release alone: `shutdown_an_abort_and_a_wake_up`
+//! - `drop_reference` loads, then subtracts: `a_detached_task_drops_its_output` and 6 others
+//! - `complete` drops the output though it is joined: `a_detached_task_drops_its_output` and 14
+//!   others
+//! - `complete` does not wake the join handle: `a_join_is_woken_by_completion` and another
+//! - the join waker is stored after its flag: `a_join_is_woken_by_completion` and another
+//! - a filled waker slot is written as it is: `a_join_that_changes_its_waker_is_woken`
+//! - a registry that is closed takes tasks: `shutdown_meets_a_first_poll`
+//! - the registry keeps completed tasks: `a_waker_of_a_completed_task_is_harmless` and 10
+//!   others
+//!
+//! Without effect: `drop_join_handle` keeps the flag of its waker, since a task without a join
+//! handle does not look at that flag when it completes.
 
 use std::sync::atomic::AtomicUsize as Untracked;
 use std::task::Wake;
