@@ -99,6 +99,22 @@ pub(super) fn columns(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
+/// No merge was committed half done. Git's markers stand at a line's start, in any kind of file.
+pub(super) fn merges(tree: &Tree, findings: &mut Vec<Finding>) {
+    for file in tree.files() {
+        for (number, line) in file.lines() {
+            let is_marker = |sign: &str| line.starts_with(&format!("{} ", sign.repeat(7)));
+            if is_marker("<") || is_marker(">") {
+                findings.push(Finding::new(
+                    &file.path,
+                    number,
+                    "a merge left its marker here",
+                ));
+            }
+        }
+    }
+}
+
 /// Nothing is marked as unfinished: finish it, or write it down where plans are kept.
 pub(super) fn markers(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.files().filter(|file| is_source(file)) {
@@ -176,6 +192,18 @@ mod tests {
         ] {
             assert!(found(columns, "a.md", &excepted).is_empty(), "{excepted}");
         }
+    }
+
+    #[test]
+    fn a_merge_left_half_done_is_seen() {
+        let text = format!(
+            "a\n{0} HEAD\nb\n{1}\nc\n{2} d\n",
+            "<".repeat(7),
+            "=".repeat(7),
+            ">".repeat(7)
+        );
+        assert_eq!(found(merges, "setup.sh", &text), [2, 6]);
+        assert!(found(merges, "a.md", "> > quoted\n").is_empty());
     }
 
     #[test]

@@ -55,6 +55,7 @@ const RULES: &[Rule] = &[
     lines::size,
     lines::characters,
     lines::columns,
+    lines::merges,
     lines::markers,
     lines::forbidden_words,
     unsafety::only_where_allowed,
