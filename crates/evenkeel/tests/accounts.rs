@@ -267,9 +267,11 @@ fn checks_are_counted_by_origin() {
             settled(&runtime);
         }
         let since = settled(&runtime).since(&before);
+        // The worker may still be awake when an event comes, and find it when a check is due.
+        let found = since.checks.idle.found + since.checks.due.found;
         assert!(
-            since.checks.idle.found >= 10,
-            "found while asleep: {:?}",
+            found >= 10 && since.checks.idle.found > 0,
+            "{:?}",
             since.checks
         );
         assert_eq!(since.checks.spin.total(), 0, "this level does not spin");
