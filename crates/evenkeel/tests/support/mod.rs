@@ -109,11 +109,8 @@ pub(crate) fn watch_descriptors() {
     WATCH.with_borrow_mut(|watch| {
         drop(watch.take());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // A worker's readiness queue, the queue's duplicate for registering, and the event
-        // descriptor that wakes it.
-        let runtime = 3 * evenkeel::runtime::Handle::current().stats().workers.len();
         *watch = Some(Watch {
-            before: descriptors() - runtime,
+            before: not_of_runtimes(),
             _turn: turn,
         });
     });

@@ -175,7 +175,7 @@ fn pusher(world: &Arc<World>, items: usize) -> Role<()> {
 fn one_worker_does_not_sleep_with_mail() {
     model(move || {
         let world = World::new(1, 2);
-        roles([worker(&world, 0, false), pusher(&world, 2)], |_| ());
+        roles([worker(&world, 0, false), pusher(&world, 2)], |_| ())
     });
 }
 
@@ -213,7 +213,7 @@ fn a_burst_wakes_one_worker() {
         world.idle.park(1, false);
         let push = |item| {
             let world = Arc::clone(&world);
-            role(move || world.push(item, false))
+            role(move || world.push(item))
         };
         roles([push(0), push(1)], move |_| {
             let woken = |worker: &usize| world.seats[*worker].parker.is_notified();
@@ -240,7 +240,7 @@ fn the_last_searcher_sees_what_was_left_to_it() {
             !searcher.inbox.is_empty()
         });
         let pusher = role(move || {
-            pusher.push(0, false);
+            pusher.push(0);
             true
         });
         roles([searcher, pusher], move |[sees_mail, _]| {
