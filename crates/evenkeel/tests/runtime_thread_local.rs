@@ -11,12 +11,12 @@ use evenkeel::runtime::{Builder, Runtime};
 
 /// Runs this test again as a process of its own, which may abort. True in that process.
 fn is_child(test: &str) -> bool {
-    if std::env::var_os("HOSTILE_CHILD").is_some() {
+    if std::env::var_os("THREAD_LOCAL_CHILD").is_some() {
         return true;
     }
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env("HOSTILE_CHILD", "1")
+        .env("THREAD_LOCAL_CHILD", "1")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stderr);
