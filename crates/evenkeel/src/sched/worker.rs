@@ -436,15 +436,19 @@ impl Worker {
     /// Tells the other workers what was spent here, hears what they spent, and gets work of a class
     /// that is owed more than any that has work here.
     fn exchange(&self) {
-        let mut shares = self.shares.borrow_mut();
-        let mut published = self.published.get();
-        self.shared.ledger.exchange(&mut shares, &mut published);
-        self.published.set(published);
-        let owed = shares.owed_elsewhere();
-        drop(shares);
+        self.settle();
+        let owed = self.shares.borrow().owed_elsewhere();
         if let Some(class) = owed {
             self.steal_of(class);
         }
+    }
+
+    /// As `exchange`, and takes nothing from anybody: for a worker about to sleep.
+    fn settle(&self) {
+        let mut published = self.published.get();
+        let mut shares = self.shares.borrow_mut();
+        self.shared.ledger.exchange(&mut shares, &mut published);
+        self.published.set(published);
     }
 
     /// Takes tasks of one class from whoever has some.
@@ -734,7 +738,7 @@ impl Worker {
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
         if self.published.get() != Published::default() {
-            self.exchange();
+            self.settle();
         }
         self.sleep(State::Park, None);
     }
