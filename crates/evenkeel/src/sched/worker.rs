@@ -479,8 +479,7 @@ impl Worker {
             return false;
         }
         let mut wakers = self.wakers.take();
-        timers.fire(tick, &mut wakers);
-        let found = !wakers.is_empty();
+        let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
         self.dispatch(wakers);
         found
     }
@@ -557,7 +556,7 @@ impl Worker {
     /// Busy-waits as long as the level says. Returns whether there may be work.
     fn spin(&self) -> bool {
         let limit = self.spinner.borrow().limit();
-        if limit == 0 {
+        if limit == 0 || self.seat().timers.is_behind() {
             return false;
         }
         let began = self.mark(State::Steal, State::Spin);
