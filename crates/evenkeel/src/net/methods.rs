@@ -136,6 +136,19 @@ macro_rules! stream {
                 $crate::net::stream::try_read(&self.io, buf)
             }
 
+            /// Like [`try_read`](Self::try_read), behind what `buf` holds, which may be a `Vec<u8>`
+            /// or one of the `bytes` crate. A buffer that can grow does so if it has no room.
+            ///
+            /// # Errors
+            ///
+            /// As [`try_read`](Self::try_read).
+            pub fn try_read_buf<B: ::bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_read_buf(&self.io, buf)
+            }
+
             /// Like [`try_read`](Self::try_read), into several buffers, filled in their order.
             ///
             /// # Errors

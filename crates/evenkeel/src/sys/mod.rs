@@ -2,4 +2,5 @@
 
 pub(crate) mod cpus;
 pub(crate) mod cycles;
+pub(crate) mod peer;
 pub(crate) mod signal;
