@@ -92,7 +92,7 @@ impl Drop for Entered {
 /// What needs one (spawning, sockets, timers, signals) has to be used inside
 /// [`Runtime::block_on`](crate::runtime::Runtime::block_on), in a spawned task, or in blocking
 /// work that a runtime started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NoRuntime(());
 
 impl fmt::Display for NoRuntime {
@@ -101,6 +101,13 @@ impl fmt::Display for NoRuntime {
             "there is no evenkeel runtime on this thread; call this inside `Runtime::block_on`, \
              in a spawned task, or through a `Handle`",
         )
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NoRuntime({self})")
     }
 }
 

@@ -170,7 +170,7 @@ pub struct StuckThread {
 }
 
 /// A runtime did not end within the timeout.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShutdownError {
     stuck: Vec<StuckThread>,
 }
@@ -193,6 +193,13 @@ impl fmt::Display for ShutdownError {
             )?;
         }
         Ok(())
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShutdownError({self})")
     }
 }
 
