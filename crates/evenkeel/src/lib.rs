@@ -93,7 +93,7 @@
 //!
 //! Not a drop-in for crates that call Tokio's runtime; not real-time; no promise of fairness across
 //! a task that never returns *and* holds a lock that others need. Linux first; macOS builds without
-//! the Linux-only parts.
+//! the Linux-only parts. 64-bit processors only.
 
 #![cfg_attr(
     evenkeel_loom,
@@ -112,6 +112,12 @@ struct Readme;
 
 #[cfg(not(unix))]
 compile_error!("evenkeel runs on Linux and macOS; other systems lack what its I/O stands on");
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "evenkeel runs on 64-bit systems: the kernel carries a slot of 32 bits and its generation in \
+     one word (`io::slots`)"
+);
 
 #[cfg(not(evenkeel_loom))]
 mod blocking;

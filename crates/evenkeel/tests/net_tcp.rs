@@ -398,6 +398,21 @@ async fn a_growing_buffer_is_read_into_behind_what_it_holds() {
 }
 
 #[evenkeel::test]
+async fn an_operation_of_ones_own_hears_of_interruptions() {
+    support::watch_descriptors();
+    let (here, _there) = pair().await;
+    let mut attempts = 0;
+    let interrupted = here.async_io(Interest::WRITABLE, || {
+        attempts += 1;
+        assert!(attempts < 100, "tried again for ever");
+        Err::<(), _>(std::io::Error::from(ErrorKind::Interrupted))
+    });
+    let error = within(interrupted).await.unwrap_err();
+    assert_eq!((error.kind(), attempts), (ErrorKind::Interrupted, 1));
+    within(here.writable()).await.unwrap();
+}
+
+#[evenkeel::test]
 async fn readiness_tells_what_for() {
     support::watch_descriptors();
     let (mut client, server) = pair().await;

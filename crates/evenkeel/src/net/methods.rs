@@ -88,9 +88,16 @@ macro_rules! readiness {
                 interest: $crate::io::Interest,
                 mut operation: impl FnMut() -> ::std::io::Result<R>,
             ) -> ::std::io::Result<R> {
-                self.io
-                    .io($crate::net::methods::direction(interest), |_| operation())
-                    .await
+                let direction = $crate::net::methods::direction(interest);
+                let attempt = self.io.io(direction, |_| match operation() {
+                    // The source tries its own calls again when a signal interrupts them; whether
+                    // that is right for this one, its author knows.
+                    Err(error) if error.kind() == ::std::io::ErrorKind::Interrupted => {
+                        Ok(Err(error))
+                    }
+                    result => result.map(Ok),
+                });
+                attempt.await?
             }
         }
     };

@@ -59,6 +59,7 @@ impl Threads {
     fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<JoinHandle<()>> {
         let name = format!("{}-{index}", shared.config.thread_name);
         self.start_thread(name, move || {
+            context::own_thread(&shared);
             let config = shared.config.clone();
             config.on_thread_start.iter().for_each(|hook| hook.run());
             context::run_worker(&Worker::new(shared, index));

@@ -162,7 +162,8 @@ impl Worker {
     /// Charges the time since the last mark and begins the next stretch of it.
     #[inline]
     fn mark(&self, done: State, next: State) -> u64 {
-        let now = self.clock().cycles();
+        // Processors' counters may differ a little; differences must not wrap where they meet.
+        let now = self.clock().cycles().max(self.now.get());
         self.accounts().charge(now, done, next);
         self.now.set(now);
         now
@@ -564,7 +565,7 @@ impl Worker {
         let mut found = false;
         let mut check_at = began;
         let mut now = began;
-        while !found && now - began < limit {
+        while !found && now.saturating_sub(began) < limit {
             for _ in 0..16 {
                 std::hint::spin_loop();
             }
