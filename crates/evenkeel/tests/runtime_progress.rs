@@ -18,6 +18,9 @@ use hang::{until, watched};
 use support::within;
 use tokio::sync::Notify;
 
+/// The classes of every runtime.
+const ALL: [Class; 3] = [Class::URGENT, Class::NORMAL, Class::BULK];
+
 fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
@@ -154,7 +157,7 @@ fn tasks_that_yield_for_ever_keep_nothing() {
             .enumerate()
             .map(|(number, turns)| {
                 let (stop, turns) = (Arc::clone(&stop), Arc::clone(turns));
-                runtime.spawn_in(Class::ALL[number % 3], async move {
+                runtime.spawn_in(ALL[number % 3], async move {
                     while !stop.load(SeqCst) {
                         turns.fetch_add(1, SeqCst);
                         evenkeel::task::yield_now().await;
@@ -162,7 +165,7 @@ fn tasks_that_yield_for_ever_keep_nothing() {
                 })
             })
             .collect();
-        for class in Class::ALL {
+        for class in ALL {
             for _ in 0..20 {
                 let work = async {
                     evenkeel::time::sleep(Duration::from_millis(1)).await;
@@ -214,7 +217,7 @@ fn tasks_that_wake_each_other_for_ever_keep_nothing() {
 #[test]
 fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
     watched("storm", || {
-        for class in Class::ALL {
+        for class in ALL {
             let runtime = runtime(1);
             let stop = Arc::new(AtomicBool::new(false));
             let storm: Arc<Vec<_>> = Arc::new((0..32).map(|_| Notify::new()).collect());
@@ -269,7 +272,7 @@ fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
             let burst: Vec<_> = (0..WORKERS)
                 .map(|number| {
                     let all = Arc::clone(&all);
-                    runtime.spawn_in(Class::ALL[number % 3], async move { all.wait() })
+                    runtime.spawn_in(ALL[number % 3], async move { all.wait() })
                 })
                 .collect();
             // Without a limit of time, whose timer would wake a worker as well.
