@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
-        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --hogs"
+        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --hogs, \
+         --burn"
     )]
     NothingToServe,
     #[error(
@@ -17,7 +18,15 @@ pub(crate) enum Error {
     )]
     #[cfg(not(feature = "evenkeel-runtime"))]
     NoEvenkeel,
-    #[error("`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs")]
+    #[error(
+        "{flag} names `{class}`, which is no class: there are urgent, normal and bulk, and \
+         `--shares {class}=SHARE` adds it"
+    )]
+    UnknownClass { flag: &'static str, class: String },
+    #[error(
+        "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs and \
+         --burn"
+    )]
     OsThreadOnlyEchoes { flag: &'static str },
     #[error("the {runtime} runtime did not start: {reason}")]
     Runtime {

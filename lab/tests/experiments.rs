@@ -45,14 +45,20 @@ fn responsive_measures_every_cell() {
     let cells = report["experiments"][0]["raw"]
         .as_array()
         .expect("raw figures");
-    // Six rows; the lone thread has no futures, and so only four of them.
-    assert_eq!(cells.len(), 6 * linked().len() + 4);
+    // Eight rows; the lone thread has no futures, and so only six of them.
+    assert_eq!(cells.len(), 8 * linked().len() + 6);
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
         assert!(
             cell["found"]["requests"].as_u64().is_some_and(|n| n > 0),
             "{cell}"
         );
+        // Also what never returns is counted, as it goes.
+        let alone = cell["hog_work_cores"]["alone"].as_f64();
+        match cell["beside"] == "nothing" {
+            true => assert_eq!(alone, None, "{cell}"),
+            false => assert!(alone.is_some_and(|cores| cores > 0.0), "{cell}"),
+        }
     }
 }
 

@@ -164,15 +164,94 @@ fn hogs_that_never_yield_do_not_keep_it_alive(runtime: &str) {
     assert!(status.success(), "{status}: {words}");
 }
 
+/// What the hogs of `server` have computed so far, in microseconds.
+fn work_us(server: &Server) -> u64 {
+    let mut line = String::new();
+    let mut stream = server.connect("work");
+    stream
+        .read_to_string(&mut line)
+        .expect("a line, then the end");
+    let work: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert!(work["at_us"].as_u64().is_some(), "{work}");
+    work["work_us"].as_u64().expect("a number")
+}
+
+fn work_is_counted_as_it_goes(runtime: &str) {
+    for poll in ["200", "never"] {
+        let flags = ["--work", ANY, "--hogs", "3", "--hog-poll-us", poll];
+        let server = Server::start(runtime, &flags);
+        let before = work_us(&server);
+        eventually("the hogs' work grows", || {
+            work_us(&server) > before + 20_000
+        });
+    }
+}
+
+fn burning_goes_on(runtime: &str) {
+    let server = Server::start(runtime, &["--work", ANY, "--burn", "100:3000"]);
+    // More than any one of the fresh tasks computes, in whole ones.
+    eventually("fresh tasks compute", || work_us(&server) >= 30_000);
+    let other = Server::start(runtime, &["--echo", ANY, "--burn", "50:1000"]);
+    assert!(echoes(&mut other.connect("echo"), b"beside the burners"));
+}
+
+fn classes_are_taken_or_ignored_in_one_line(runtime: &str) {
+    let flags = [
+        "--echo",
+        ANY,
+        "--echo-class",
+        "urgent",
+        "--sink",
+        ANY,
+        "--sink-class",
+        "bulk",
+        "--api",
+        ANY,
+        "--api-class",
+        "normal",
+        "--hogs",
+        "1",
+        "--hog-poll-us",
+        "200",
+        "--hog-class",
+        "bulk",
+        "--shares",
+        "urgent=16,normal=33,bulk=50",
+        "--exit-with-parent",
+    ];
+    let mut server = Server::start(runtime, &flags);
+    assert!(echoes(&mut server.connect("echo"), b"in a class"));
+    drop(server.stdin.take());
+    let words = server.wait().1;
+    let ignored = words.matches("has no classes").count();
+    assert_eq!(ignored, usize::from(runtime == "tokio"), "{words}");
+}
+
+fn hand_off_is_taken_or_warned_of(runtime: &str) {
+    for value in ["2000", "off"] {
+        let flags = ["--echo", ANY, "--handoff-us", value, "--exit-with-parent"];
+        let mut server = Server::start(runtime, &flags);
+        assert!(echoes(&mut server.connect("echo"), b"handed on"));
+        drop(server.stdin.take());
+        let words = server.wait().1;
+        let ignored = words.contains("tokio leaves a worker");
+        assert_eq!(ignored, runtime == "tokio", "{words}");
+    }
+}
+
 fn every_service_is_said_with_its_port(runtime: &str) {
     let route = format!("{ANY}=127.0.0.1:9");
     let server = Server::start(
         runtime,
         &[
-            "--echo", ANY, "--sink", ANY, "--http", ANY, "--api", ANY, "--proxy", &route,
+            "--echo", ANY, "--sink", ANY, "--http", ANY, "--api", ANY, "--work", ANY, "--proxy",
+            &route,
         ],
     );
-    assert_eq!(server.services(), ["api", "echo", "http", "proxy", "sink"]);
+    assert_eq!(
+        server.services(),
+        ["api", "echo", "http", "proxy", "sink", "work"]
+    );
     assert!(
         server
             .services()
@@ -262,6 +341,10 @@ macro_rules! suite {
             proxy_carries_both_ways_and_closes,
             hogs_that_yield_let_others_run,
             hogs_that_never_yield_do_not_keep_it_alive,
+            work_is_counted_as_it_goes,
+            burning_goes_on,
+            classes_are_taken_or_ignored_in_one_line,
+            hand_off_is_taken_or_warned_of,
             every_service_is_said_with_its_port,
             busy_wait_is_taken_or_warned_of,
             io_check_bound_is_taken_or_warned_of,
@@ -293,6 +376,18 @@ fn a_lone_thread_echoes_beside_spinning_ones() {
 }
 
 #[test]
+fn a_lone_thread_counts_hogs_and_burners() {
+    for load in [["--hogs", "2"], ["--burn", "100:2000"]] {
+        let server = Server::start(
+            "os-thread",
+            &[&["--echo", ANY, "--work", ANY], &load[..]].concat(),
+        );
+        eventually("threads compute", || work_us(&server) >= 20_000);
+        assert!(echoes(&mut server.connect("echo"), b"alone"));
+    }
+}
+
+#[test]
 fn what_cannot_be_served_is_said_clearly() {
     for (args, complaint) in [
         (
@@ -311,6 +406,33 @@ fn what_cannot_be_served_is_said_clearly() {
         (
             &["serve", "tokio", "--proxy", "1=2"],
             "LISTEN `1` is not an IP:PORT",
+        ),
+        (
+            &[
+                "serve",
+                "os-thread",
+                "--echo",
+                ANY,
+                "--echo-class",
+                "urgent",
+            ],
+            "has no --echo-class",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--hog-class", "reports"],
+            "--hog-class names `reports`, which is no class",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--shares", "urgent=0"],
+            "the share of `urgent` is not a number from 1 to 10000",
+        ),
+        (
+            &["serve", "tokio", "--burn", "50"],
+            "not of the form RATE:US",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--handoff-us", "soon"],
+            "nor `off`",
         ),
     ] {
         let output = common::lab().args(args).output().expect("the lab starts");

@@ -45,8 +45,8 @@ impl Lab {
             rounds: args.rounds,
             started: Instant::now(),
         };
-        if lab.is_brief() {
-            eprintln!("in brief: figures are rough; --seconds 10 gives full ones");
+        if let Some(rough) = lab.roughness() {
+            eprintln!("{}", rough.replace('`', ""));
         }
         Ok(lab)
     }
@@ -54,6 +54,23 @@ impl Lab {
     /// Whether figures may be rough.
     pub(crate) fn is_brief(&self) -> bool {
         self.seconds.is_none()
+    }
+
+    /// The sentence that stands before figures that are rough; `None` if they are not.
+    pub(crate) fn roughness(&self) -> Option<String> {
+        /// Shorter than this, a measurement is rough whoever asked for it.
+        const FULL: Duration = Duration::from_secs(5);
+        let measured = match self.seconds {
+            None => "In brief: each measurement took about a second, most of them once".to_owned(),
+            Some(length) if length < FULL => {
+                format!("Each measurement took {} s", length.as_secs_f64())
+            }
+            Some(_) => return None,
+        };
+        Some(format!(
+            "{measured}. These figures are rough and no verdict on them is final; `--seconds 10` \
+             gives full ones."
+        ))
     }
 
     /// Seconds of each measurement, which an experiment in brief chooses itself.

@@ -5,6 +5,7 @@
 //! - [`client`]: one HTTP call to a server under test
 //! - [`figures`]: medians, and cells of tables
 //! - [`grid`]: echo probes, what stands beside them down, who answers across
+//! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
 //! - [`responsive`], [`checks`], [`busywait`]: the experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
@@ -22,6 +23,7 @@ mod relay;
 mod responsive;
 mod starved;
 mod throughput;
+mod verdict;
 mod web;
 
 use std::path::{Path, PathBuf};
@@ -87,6 +89,7 @@ fn run(
     };
     let report = Report {
         title,
+        rough: lab.roughness(),
         machine: Machine::detect(),
         experiments,
     };

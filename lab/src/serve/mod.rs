@@ -4,7 +4,8 @@
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
 //! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`hogs`]: the services
-//! - [`work`]: computing for so many microseconds
+//! - [`work`]: computing for so many microseconds, and counting it
+//! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
 //! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
 //! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
@@ -15,6 +16,7 @@ mod echo;
 mod hogs;
 mod http;
 mod lifetime;
+mod meter;
 mod os_thread;
 mod platform;
 mod proxy;
@@ -23,6 +25,7 @@ mod sink;
 mod stats;
 mod work;
 
-pub(crate) use args::{BusyWait, HogPoll, HogYield, ServeArgs};
+pub(crate) use args::{Burn, BusyWait, HogPoll, HogYield, ServeArgs};
+pub(crate) use meter::Work;
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
