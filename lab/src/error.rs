@@ -28,6 +28,10 @@ pub(crate) enum Error {
          --burn"
     )]
     OsThreadOnlyEchoes { flag: &'static str },
+    #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
+    NoSuchClass { class: usize, classes: usize },
+    #[error("`split os-thread` has no runtime whose split could be measured")]
+    NothingToSplit,
     #[error("the {runtime} runtime did not start: {reason}")]
     Runtime {
         runtime: &'static str,

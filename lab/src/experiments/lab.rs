@@ -83,6 +83,11 @@ impl Lab {
         self.rounds.unwrap_or(if self.is_brief() { 1 } else { 3 })
     }
 
+    /// Rounds, if they were asked for.
+    pub(crate) fn rounds_asked(&self) -> Option<u32> {
+        self.rounds
+    }
+
     /// The sentence of a report that says where things ran and how often.
     pub(crate) fn conditions(&self) -> String {
         let list = |cpus: &[usize]| CpuList(cpus.to_vec()).to_string();
@@ -121,6 +126,14 @@ impl Lab {
         let mut command = self.lineup.lab();
         command.arg("load").args(args).arg("--json");
         self.tool("load", &mut command)
+    }
+
+    /// Starts a split where servers run; its result is JSON.
+    pub(crate) fn split(&self, args: &[&str]) -> Result<Process> {
+        let mut command = self.lineup.lab();
+        command.arg("split").args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Process::start("split", &mut command, &self.server_cpus)
     }
 
     /// Starts one of the lab's own servers that is not measured.

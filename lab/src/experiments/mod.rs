@@ -7,7 +7,7 @@
 //! - [`grid`]: echo probes, what stands beside them down, who answers across
 //! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`responsive`], [`checks`], [`busywait`]: the experiments
+//! - [`responsive`], [`shares`], [`checks`], [`busywait`]: the experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
 //! - [`ab`], [`database`]: tools that are used where they are installed
 
@@ -21,6 +21,7 @@ mod grid;
 mod lab;
 mod relay;
 mod responsive;
+mod shares;
 mod starved;
 mod throughput;
 mod verdict;
@@ -37,8 +38,9 @@ use lab::Lab;
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
 
-const EXPERIMENTS: [Named; 3] = [
+const EXPERIMENTS: [Named; 4] = [
     ("responsive", responsive::run),
+    ("shares", shares::run),
     ("checks", checks::run),
     ("busywait", busywait::run),
 ];

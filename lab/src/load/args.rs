@@ -173,6 +173,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// As [`seconds`], and not zero.
+pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("not above 0 seconds".to_owned()),
+        length => Ok(length),
+    }
+}
+
 /// A count from 1 to `limit`.
 fn at_most(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=limit.into())

@@ -18,7 +18,7 @@ mod pace;
 mod pair;
 mod stream;
 
-pub(crate) use args::{LoadArgs, run};
+pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
 pub(crate) use cpus::CpuList;
 pub(crate) use echo::EchoSummary;
 pub(crate) use http::HttpSummary;

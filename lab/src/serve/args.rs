@@ -281,13 +281,22 @@ impl std::fmt::Display for Burn {
 /// The classes that every runtime with classes has.
 const BUILT_IN_CLASSES: [&str; 3] = ["urgent", "normal", "bulk"];
 /// Classes in all, with these three.
-const CLASSES_MAX: usize = 16;
+pub(crate) const CLASSES_MAX: usize = 16;
+
+/// The greatest share of a class.
+pub(crate) const SHARE_MAX: u32 = 10_000;
 
 /// The name of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClassName(String);
 
 impl ClassName {
+    /// The name of the class of that number: the three that are always there come first.
+    pub(crate) fn numbered(number: usize) -> Self {
+        let built_in = BUILT_IN_CLASSES.get(number);
+        ClassName(built_in.map_or_else(|| format!("c{number}"), |name| (*name).to_owned()))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -317,7 +326,6 @@ impl FromStr for Shares {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const SHARE_MAX: u32 = 10_000;
         let mut shares: Vec<(ClassName, u32)> = Vec::new();
         for part in text.split(',') {
             let (name, share) = part

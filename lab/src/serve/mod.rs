@@ -13,7 +13,7 @@
 mod api;
 mod args;
 mod echo;
-mod hogs;
+pub(crate) mod hogs;
 mod http;
 mod lifetime;
 mod meter;
@@ -25,7 +25,14 @@ mod sink;
 mod stats;
 mod work;
 
-pub(crate) use args::{Burn, BusyWait, HogPoll, HogYield, ServeArgs};
+pub(crate) use args::{
+    Burn, BusyWait, CLASSES_MAX, ClassName, HogPoll, HogYield, RuntimeName, SHARE_MAX, ServeArgs,
+    Shares,
+};
 pub(crate) use meter::Work;
+#[cfg(feature = "evenkeel-runtime")]
+pub(crate) use platform::Evenkeel;
+pub(crate) use platform::{Platform, Settings, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
+pub(crate) use work::{Done, calibrate};

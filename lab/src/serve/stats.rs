@@ -14,6 +14,9 @@ pub(crate) struct RuntimeStats {
     pub(crate) wall_us: u64,
     /// Where its workers spent that time.
     pub(crate) workers: Vec<WorkerTimes>,
+    /// What each class had, where there are classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<ClassTimes>,
     /// Tasks that live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u64>,
@@ -50,6 +53,24 @@ pub(crate) struct WorkerTimes {
     pub(crate) parks: Option<u64>,
 }
 
+/// What one class had.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClassTimes {
+    pub(crate) name: String,
+    /// Its weight, where weights differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) share: Option<u32>,
+    /// Processor time of its tasks, in microseconds.
+    pub(crate) run_us: u64,
+    /// How much of it was on threads apart from the workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) heavy_us: Option<u64>,
+    pub(crate) polls: u64,
+    /// Polls that were too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hogs: Option<u64>,
+}
+
 /// I/O checks of one origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checks {
@@ -72,6 +93,14 @@ impl RuntimeStats {
             steal_us: less(now.steal_us, then.steal_us),
             parks: less(now.parks, then.parks),
         };
+        let class = |(now, then): (&ClassTimes, &ClassTimes)| ClassTimes {
+            name: now.name.clone(),
+            share: now.share,
+            run_us: now.run_us.saturating_sub(then.run_us),
+            heavy_us: less(now.heavy_us, then.heavy_us),
+            polls: now.polls.saturating_sub(then.polls),
+            hogs: less(now.hogs, then.hogs),
+        };
         let checks = |(origin, now): (&String, &Checks)| {
             let then = earlier.checks.get(origin).copied().unwrap_or_default();
             let total = now.total.saturating_sub(then.total);
@@ -92,6 +121,12 @@ impl RuntimeStats {
                 .iter()
                 .zip(&earlier.workers)
                 .map(worker)
+                .collect(),
+            classes: self
+                .classes
+                .iter()
+                .zip(&earlier.classes)
+                .map(class)
                 .collect(),
             tasks: self.tasks,
             checks: self.checks.iter().map(checks).collect(),
@@ -177,6 +212,21 @@ mod tests {
         );
         assert_eq!(between.utilisation_cores(), 0.25);
         assert_eq!(between.spin_cores(), Some(0.025));
+    }
+
+    #[test]
+    fn a_class_had_what_it_got_between_two_readings() {
+        let classes = |run_us, hogs| RuntimeStats {
+            classes: vec![ClassTimes {
+                name: "bulk".to_owned(),
+                run_us,
+                hogs,
+                ..ClassTimes::default()
+            }],
+            ..RuntimeStats::default()
+        };
+        let between = classes(900, Some(7)).since(&classes(200, Some(4)));
+        assert_eq!(between, classes(700, Some(3)));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Platform for Evenkeel {
             runtime: Self::NAME.to_owned(),
             wall_us,
             workers: stats.workers.iter().map(worker).collect(),
+            classes: classes::times(&stats),
             tasks: Some(stats.tasks_waiting as u64),
             checks: [
                 ("due", stats.checks.due),

@@ -4,10 +4,12 @@ use std::future::Future;
 
 use evenkeel::Class;
 use evenkeel::runtime::{Builder, Handle};
+use evenkeel::stats::Stats;
 
-use super::super::Settings;
+use super::super::{Settings, micros};
 use crate::error::Result;
 use crate::serve::args::ClassName;
+use crate::serve::stats::ClassTimes;
 
 /// Sets up what the flags ask of classes and of hand-off.
 pub(super) fn configure(_: &mut Builder, settings: &Settings<'_>) -> Result<()> {
@@ -39,4 +41,17 @@ pub(super) fn spawn(
         Some(class) => drop(evenkeel::spawn_in(class, future)),
         None => drop(evenkeel::spawn(future)),
     }
+}
+
+/// What each class had.
+pub(super) fn times(stats: &Stats) -> Vec<ClassTimes> {
+    let times = stats.classes.iter().map(|class| ClassTimes {
+        name: class.class.name().to_owned(),
+        share: None,
+        run_us: micros(class.run),
+        heavy_us: None,
+        polls: class.polls,
+        hogs: None,
+    });
+    times.collect()
 }
