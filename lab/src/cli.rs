@@ -49,6 +49,8 @@ enum Command {
     Busywait(RunArgs),
     /// Processor time of classes against their weights, second by second.
     Shares(RunArgs),
+    /// A relay between bulk, short connections and an admin page, beside HAProxy.
+    Classes(RunArgs),
     /// The server side alone, for the lab and for any load generator.
     Serve(Box<ServeArgs>),
     /// The load generators alone.
@@ -120,6 +122,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Some(Command::Checks(args)) => experiments::run_one("checks", &args),
         Some(Command::Busywait(args)) => experiments::run_one("busywait", &args),
         Some(Command::Shares(args)) => experiments::run_one("shares", &args),
+        Some(Command::Classes(args)) => experiments::run_one("classes", &args),
         Some(Command::Serve(args)) => serve::run(&args),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Split(args)) => split::run(&args),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
-        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --hogs, \
-         --burn"
+        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --relay, \
+         --admin, --hogs, --burn"
     )]
     NothingToServe,
     #[error(

@@ -53,6 +53,8 @@ impl Peer {
 pub(crate) struct ServerSpec {
     /// Services by their flag without dashes, each on a port of its own choosing.
     pub(crate) services: Vec<&'static str>,
+    /// Where the relay, if asked for, leads.
+    pub(crate) relay_target: Option<std::net::SocketAddr>,
     /// Where the proxy, if asked for, leads.
     pub(crate) proxy_target: Option<std::net::SocketAddr>,
     pub(crate) workers: usize,
@@ -67,6 +69,7 @@ pub(crate) struct ServerSpec {
 }
 
 /// Who takes part in a run.
+#[derive(Clone)]
 pub(crate) struct Lineup {
     /// Evenkeel first, if this build has it.
     pub(crate) present: Vec<Peer>,
@@ -160,6 +163,9 @@ impl Lineup {
         }
         if let Some(target) = spec.proxy_target {
             command.args(["--proxy", &format!("127.0.0.1:0={target}")]);
+        }
+        if let Some(target) = spec.relay_target {
+            command.args(["--relay", &format!("127.0.0.1:0={target}")]);
         }
         if spec.hogs > 0 {
             let poll = spec.hog_poll.unwrap_or(HogPoll::Micros(100));

@@ -142,6 +142,59 @@ fn proxy_carries_both_ways_and_closes(runtime: &str) {
     assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
 }
 
+fn relay_passes_bytes_unchanged_in_whatever_class(runtime: &str) {
+    let target = Server::start(runtime, &["--echo", ANY]);
+    let route = format!("{ANY}={}", target.address("echo"));
+    let flags = [
+        "--relay",
+        &route,
+        "--bulk-class",
+        "bulk",
+        "--relay-class",
+        "normal",
+    ];
+    let relay = Server::start(runtime, &flags);
+    assert!(echoes(&mut relay.connect("relay"), b"a few bytes"));
+    // More than makes a connection bulk, and more than any buffer on the way holds; the end of one
+    // direction is passed on while the other still carries.
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut stream = relay.connect("relay");
+    let mut reader = stream.try_clone().expect("a socket can be cloned");
+    let back = std::thread::spawn(move || {
+        let mut back = Vec::new();
+        reader.read_to_end(&mut back).map(|_| back)
+    });
+    stream.write_all(&sent).expect("the relay reads");
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("half a connection can be closed");
+    assert!(
+        back.join()
+            .expect("no panic")
+            .expect("all comes back, then the end")
+            == sent
+    );
+    // A target that is gone closes the connection, and not the relay.
+    drop(target);
+    for _ in 0..2 {
+        let mut refused = connect(relay.address("relay"));
+        assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+}
+
+fn admin_says_how_the_server_is(runtime: &str) {
+    let flags = ["--admin", ANY, "--admin-class", "urgent"];
+    let server = Server::start(runtime, &flags);
+    let (head, body) = get(server.address("admin"), "/");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(body.starts_with(&format!("{runtime} up ")), "{body}");
+    assert!(
+        get(server.address("admin"), "/x")
+            .0
+            .starts_with("HTTP/1.1 404 ")
+    );
+}
+
 fn hogs_that_yield_let_others_run(runtime: &str) {
     for yields in ["runtime", "wake"] {
         let flags = ["--hogs", "4", "--hog-poll-us", "200", "--hog-yield", yields];
@@ -339,6 +392,8 @@ macro_rules! suite {
             stats_are_json_that_grows,
             stats_come_at_intervals,
             proxy_carries_both_ways_and_closes,
+            relay_passes_bytes_unchanged_in_whatever_class,
+            admin_says_how_the_server_is,
             hogs_that_yield_let_others_run,
             hogs_that_never_yield_do_not_keep_it_alive,
             work_is_counted_as_it_goes,

@@ -1,21 +1,25 @@
 //! What every experiment needs.
 
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::cli::{Pin, RunArgs};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::CpuList;
 use crate::peers::{Lineup, Peer, ServerSpec};
 use crate::process::{Process, Server};
 
 /// A run of the lab.
+#[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) lineup: Lineup,
     /// Where servers run, and where load does; empty is anywhere.
     server_cpus: Vec<usize>,
     load_cpus: Vec<usize>,
+    /// Whether it was left to the lab where that is.
+    chooses_places: bool,
     /// Workers of every server: as many as it has processors.
     pub(crate) workers: usize,
     /// Seconds of each measurement; `None` in brief.
@@ -41,6 +45,7 @@ impl Lab {
             },
             server_cpus,
             load_cpus,
+            chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
             rounds: args.rounds,
             started: Instant::now(),
@@ -49,6 +54,19 @@ impl Lab {
             eprintln!("{}", rough.replace('`', ""));
         }
         Ok(lab)
+    }
+
+    /// The same run with servers and load on processors of their own, as far as there are two and
+    /// nobody has said otherwise: for measurements in which load would take what servers leave.
+    pub(crate) fn apart(&self) -> Lab {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let mut lab = self.clone();
+        if self.chooses_places && self.server_cpus.is_empty() && cores > 1 {
+            lab.server_cpus = (0..cores / 2).collect();
+            lab.load_cpus = (cores / 2..cores).collect();
+            lab.workers = lab.server_cpus.len();
+        }
+        lab
     }
 
     /// Whether figures may be rough.
@@ -136,6 +154,12 @@ impl Lab {
         Process::start("split", &mut command, &self.server_cpus)
     }
 
+    /// Starts a program where servers run.
+    pub(crate) fn server_tool(&self, name: &str, command: &mut Command) -> Result<Process> {
+        command.stdin(Stdio::null());
+        Process::start(name, command, &self.server_cpus)
+    }
+
     /// Starts one of the lab's own servers that is not measured.
     pub(crate) fn helper(&self, args: &[&str]) -> Result<Server> {
         let mut command = self.lineup.lab();
@@ -146,6 +170,13 @@ impl Lab {
     pub(crate) fn tool(&self, name: &str, command: &mut Command) -> Result<Process> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Process::start(name, command, &self.load_cpus)
+    }
+
+    /// A port that nobody listened on a moment ago, for programs that cannot find one themselves.
+    pub(crate) fn free_address(&self) -> Result<SocketAddr> {
+        TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .map_err(Error::system("cannot find a free port"))
     }
 
     /// One line of progress.

@@ -18,6 +18,8 @@ Examples:
   evenkeel-lab serve evenkeel --proxy 127.0.0.1:3307=127.0.0.1:3306
   evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --echo-class urgent --hogs 4 --hog-class bulk \
       --shares urgent=16,normal=33,bulk=50
+  evenkeel-lab serve evenkeel --relay 127.0.0.1:8000=127.0.0.1:9000 --bulk-class bulk \
+      --admin 127.0.0.1:8001 --admin-class urgent
   evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --burn 50:20000 --handoff-us 1000
 
 Classes: `urgent`, `normal` and `bulk` are always there, and --shares adds others by naming them
@@ -48,6 +50,21 @@ pub(crate) struct ServeArgs {
     /// TCP proxy from one address to another.
     #[arg(long, value_name = "LISTEN=TARGET")]
     pub(crate) proxy: Option<ProxyRoute>,
+    /// TCP relay from one address to another, for classes: a connection that has moved much goes on
+    /// in --bulk-class.
+    #[arg(long, value_name = "LISTEN=TARGET")]
+    pub(crate) relay: Option<ProxyRoute>,
+    /// Bytes after which a connection of the relay has moved much.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 65_536,
+        requires = "relay"
+    )]
+    pub(crate) bulk_after: u64,
+    /// HTTP/1.1: `GET /` says in a few words how the server is.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin: Option<SocketAddr>,
     /// Workers of the runtime [default: as many as cores].
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
@@ -85,6 +102,16 @@ pub(crate) struct ServeArgs {
     /// The class of the API and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "api")]
     pub(crate) api_class: Option<ClassName>,
+    /// The class of the relay and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "relay")]
+    pub(crate) relay_class: Option<ClassName>,
+    /// The class in which a connection of the relay that has moved much goes on [default: where it
+    /// is].
+    #[arg(long, value_name = "CLASS", requires = "relay")]
+    pub(crate) bulk_class: Option<ClassName>,
+    /// The class of the admin page and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "admin")]
+    pub(crate) admin_class: Option<ClassName>,
     /// What each class gets of the processors when all want them, as in `urgent=16,normal=33,bulk=50`
     /// [default: the runtime's own]. A name that is not one of these three adds a class.
     #[arg(long, value_name = "NAME=SHARE,...")]
@@ -115,6 +142,8 @@ impl ServeArgs {
             || self.http.is_some()
             || self.api.is_some()
             || self.proxy.is_some()
+            || self.relay.is_some()
+            || self.admin.is_some()
             || self.hogs > 0
             || self.burn.is_some()
     }
@@ -126,6 +155,9 @@ impl ServeArgs {
             ("--echo-class", &self.echo_class),
             ("--sink-class", &self.sink_class),
             ("--api-class", &self.api_class),
+            ("--relay-class", &self.relay_class),
+            ("--bulk-class", &self.bulk_class),
+            ("--admin-class", &self.admin_class),
         ]
         .into_iter()
         .filter_map(|(flag, class)| Some((flag, class.as_ref()?)))
@@ -217,7 +249,7 @@ impl HogYield {
     }
 }
 
-/// The two ends of the TCP proxy.
+/// The two ends of a TCP proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyRoute {
     pub(crate) listen: SocketAddr,

@@ -3,13 +3,14 @@
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`hogs`]: the services
+//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`hogs`]: the services
 //! - [`work`]: computing for so many microseconds, and counting it
 //! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
 //! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
 //! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
 
+mod admin;
 mod api;
 mod args;
 mod echo;
@@ -20,6 +21,7 @@ mod meter;
 mod os_thread;
 mod platform;
 mod proxy;
+mod relay;
 mod services;
 mod sink;
 mod stats;

@@ -18,6 +18,8 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
         ("--http", args.http.is_some()),
         ("--api", args.api.is_some()),
         ("--proxy", args.proxy.is_some()),
+        ("--relay", args.relay.is_some()),
+        ("--admin", args.admin.is_some()),
         ("--busy-wait", args.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
         ("--shares", args.shares.is_some()),

@@ -10,7 +10,7 @@ use super::platform::{Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
-use super::{api, echo, hogs, http, lifetime, meter, os_thread, proxy, sink, work};
+use super::{admin, api, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -99,6 +99,24 @@ async fn start<P: Platform>(
     if let Some(route) = args.proxy {
         let listener = bind::<P>("proxy", route.listen, &mut announcement).await?;
         P::spawn(proxy::serve::<P>(listener, route.target));
+    }
+    if let Some(route) = args.relay {
+        let listener = bind::<P>("relay", route.listen, &mut announcement).await?;
+        let route = relay::Route {
+            target: route.target,
+            bulk: class(&args.bulk_class),
+            bulk_after: args.bulk_after,
+        };
+        let serve = relay::serve::<P>(listener, route);
+        P::spawn_in(class(&args.relay_class), "relay", serve);
+    }
+    if let Some(address) = args.admin {
+        let listener = bind::<P>("admin", address, &mut announcement).await?;
+        P::spawn_in(
+            class(&args.admin_class),
+            "admin",
+            admin::serve::<P>(listener),
+        );
     }
     let class = class(&args.hog_class);
     hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
