@@ -1,9 +1,19 @@
 //! Classes: what CPU time is shared among.
 
 use std::fmt;
+use std::time::Duration;
 
-/// How many classes there are.
-pub(crate) const CLASSES: usize = 3;
+/// How many classes a runtime has at most: the three that are always there, and 13 of the user's.
+pub(crate) const CLASSES_MAX: usize = 16;
+/// How many classes every runtime has.
+const BUILT_IN: usize = 3;
+/// Shares beyond this differ by more than what time can be told apart in a second.
+const SHARES: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Below, the target would be shorter than the polls themselves; above, it would be none.
+const TARGETS: std::ops::RangeInclusive<Duration> =
+    Duration::from_micros(10)..=Duration::from_secs(10);
+/// What a name may be, so that reports and command lines need not quote it.
+const NAME_LEN_MAX: usize = 32;
 
 /// What a task's CPU time is charged to, and which of a worker's queues it waits in.
 ///
@@ -11,22 +21,28 @@ pub(crate) const CLASSES: usize = 3;
 /// [`spawn_in`](crate::spawn_in), or that of the task that spawned it. What is spawned from
 /// outside every task is [`NORMAL`](Class::NORMAL).
 ///
-/// # Behaviour today
+/// Three classes are there in every runtime. [`Builder::class`](crate::runtime::Builder::class)
+/// changes their [`ClassConfig`] and adds classes of other names, which
+/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is a number in its
+/// runtime: one of another runtime means something else there, or nothing.
 ///
-/// Each worker keeps the classes apart, charges each with the time its polls took, and runs next
-/// the class that has had the least. The three classes have equal shares.
+/// The chapter [Classes](crate::guide::classes) says what a class is promised, and what not.
 ///
 /// # Examples
 ///
 /// ```
-/// use evenkeel::Class;
+/// use evenkeel::{Class, ClassConfig, runtime::Builder};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let runtime = evenkeel::runtime::Runtime::new()?;
-/// let answer = runtime.block_on(async {
-///     evenkeel::spawn_in(Class::URGENT, async { 42 }).await
+/// let runtime = Builder::new()
+///     .class("bulk", ClassConfig::new().share(10))
+///     .class("video", ClassConfig::new().share(40))
+///     .build()?;
+/// let video = runtime.handle().class("video").expect("it was named above");
+/// let frames = runtime.block_on(async move {
+///     evenkeel::spawn_in(video, async { 25 }).await
 /// })?;
-/// assert_eq!(answer, 42);
+/// assert_eq!(frames, 25);
 /// # Ok(())
 /// # }
 /// ```
@@ -41,22 +57,36 @@ impl Class {
     /// Streams, big transfers, parsing, compaction: much work that may wait.
     pub const BULK: Class = Class(2);
 
-    /// Every class, in the order of their numbers.
-    pub const ALL: [Class; CLASSES] = [Class::URGENT, Class::NORMAL, Class::BULK];
-
-    /// The class's place in tables that have one entry for each class.
+    /// The class's place in tables that have one entry for each class of a runtime.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The class's name, as reports print it.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            0 => "urgent",
-            1 => "normal",
-            _ => "bulk",
-        }
+    /// The class in the place `index`; the inverse of [`index`](Class::index).
+    #[inline]
+    pub(crate) fn at(index: usize) -> Class {
+        debug_assert!(index < CLASSES_MAX);
+        Class(index as u8)
+    }
+
+    /// Every class that a set of bits names, lowest first.
+    #[inline]
+    pub(crate) fn of_bits(mut bits: u32) -> impl Iterator<Item = Class> {
+        std::iter::from_fn(move || {
+            if bits == 0 {
+                return None;
+            }
+            let class = Class(bits.trailing_zeros() as u8);
+            bits &= bits - 1;
+            Some(class)
+        })
+    }
+
+    /// The bit of the class in a set of classes.
+    #[inline]
+    pub(crate) fn bit(self) -> u32 {
+        1 << self.0
     }
 }
 
@@ -68,12 +98,278 @@ impl Default for Class {
 
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        fmt::Display::fmt(self, f)
     }
 }
 
+/// The name of the three that every runtime has, and the number of any other: names are the
+/// runtime's, see [`Handle::classes`](crate::runtime::Handle::classes).
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self.0 {
+            0 => f.write_str("urgent"),
+            1 => f.write_str("normal"),
+            2 => f.write_str("bulk"),
+            number => write!(f, "class {number}"),
+        }
+    }
+}
+
+/// What a class is entitled to. What is not set stays as it was, or at its default.
+///
+/// | class | share | latency target |
+/// |---|---|---|
+/// | `urgent` | 30 | 200 us |
+/// | `normal` | 50 | 2 ms |
+/// | `bulk` | 20 | 20 ms |
+/// | any other | 50 | 2 ms |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassConfig {
+    share: Option<u32>,
+    latency_target: Option<Duration>,
+}
+
+impl ClassConfig {
+    /// Nothing is set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The class's weight, from 1 to 10000: among classes that have work at all times, CPU time is
+    /// divided in the ratio of their shares. What a class leaves unused is divided among the
+    /// others in the same ratio.
+    pub fn share(mut self, share: u32) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// How soon a class that has not had its share wants to be served, from 10 microseconds to 10
+    /// seconds: among the classes that are owed time, the one whose target is nearest goes first.
+    /// It decides the order and not the amount, which is the share's affair.
+    pub fn latency_target(mut self, target: Duration) -> Self {
+        self.latency_target = Some(target);
+        self
+    }
+}
+
+/// One class of a runtime, and what it is entitled to at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClassInfo {
+    /// The class.
+    pub class: Class,
+    /// Its name.
+    pub name: String,
+    /// See [`ClassConfig::share`].
+    pub share: u32,
+    /// See [`ClassConfig::latency_target`].
+    pub latency_target: Duration,
+}
+
+/// Why a class cannot be what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClassError {
+    /// The runtime has no such class: it is one of another runtime.
+    Unknown(Class),
+    /// There are 16 classes already.
+    TooMany {
+        /// The class that was one too many.
+        name: String,
+    },
+    /// A name is made of 1 to 32 letters, digits, `-` and `_`.
+    Name(String),
+    /// A share is 1 to 10000.
+    Share(u32),
+    /// A latency target is 10 microseconds to 10 seconds.
+    LatencyTarget(Duration),
+}
+
+impl fmt::Display for ClassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(class) => write!(
+                f,
+                "`{class}` is no class of this runtime; ask its handle for the class by name"
+            ),
+            Self::TooMany { name } => write!(
+                f,
+                "class `{name}` is one too many: a runtime has at most {CLASSES_MAX} classes"
+            ),
+            Self::Name(name) => write!(
+                f,
+                "{name:?} is no name for a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
+            ),
+            Self::Share(share) => write!(f, "a share of {share} was asked for; use 1 to 10000"),
+            Self::LatencyTarget(target) => write!(
+                f,
+                "a latency target of {target:?} was asked for; use 10 microseconds to 10 seconds"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClassError {}
+
+/// A runtime's classes and what they are entitled to, as configured.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassTable {
+    rows: Vec<ClassRow>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ClassRow {
+    pub(crate) name: String,
+    pub(crate) terms: Terms,
+}
+
+/// What a class is entitled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) share: u32,
+    pub(crate) target: Duration,
+}
+
+impl Terms {
+    /// These terms with what `config` sets.
+    ///
+    /// # Errors
+    ///
+    /// If that is out of range.
+    pub(crate) fn with(self, config: ClassConfig) -> Result<Terms, ClassError> {
+        let share = config.share.unwrap_or(self.share);
+        let target = config.latency_target.unwrap_or(self.target);
+        if !SHARES.contains(&share) {
+            return Err(ClassError::Share(share));
+        }
+        if !TARGETS.contains(&target) {
+            return Err(ClassError::LatencyTarget(target));
+        }
+        Ok(Terms { share, target })
+    }
+}
+
+impl Default for ClassTable {
+    fn default() -> Self {
+        let row = |name: &str, share, micros| ClassRow {
+            name: name.to_owned(),
+            terms: Terms {
+                share,
+                target: Duration::from_micros(micros),
+            },
+        };
+        let rows = vec![
+            row("urgent", 30, 200),
+            row("normal", 50, 2_000),
+            row("bulk", 20, 20_000),
+        ];
+        debug_assert_eq!(rows.len(), BUILT_IN);
+        Self { rows }
+    }
+}
+
+impl ClassTable {
+    /// Changes the class of this name, or adds it.
+    pub(crate) fn set(&mut self, name: &str, config: ClassConfig) -> Result<(), ClassError> {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
+            row.terms = row.terms.with(config)?;
+            return Ok(());
+        }
+        let plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
+            return Err(ClassError::Name(name.to_owned()));
+        }
+        if self.rows.len() == CLASSES_MAX {
+            let name = name.to_owned();
+            return Err(ClassError::TooMany { name });
+        }
+        let default = ClassTable::default().rows[Class::NORMAL.index()].terms;
+        self.rows.push(ClassRow {
+            name: name.to_owned(),
+            terms: default.with(config)?,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether the class is one of this table.
+    #[inline]
+    pub(crate) fn has(&self, class: Class) -> bool {
+        class.index() < self.rows.len()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Class> {
+        let index = self.rows.iter().position(|row| row.name == name)?;
+        Some(Class::at(index))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Class, &ClassRow)> {
+        let rows = self.rows.iter().enumerate();
+        rows.map(|(index, row)| (Class::at(index), row))
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_shares_can_be_said() {
+        let mut table = ClassTable::default();
+        for (name, share) in [("urgent", 16), ("normal", 33), ("bulk", 50)] {
+            table.set(name, ClassConfig::new().share(share)).unwrap();
+        }
+        let shares: Vec<u32> = table.iter().map(|(_, row)| row.terms.share).collect();
+        assert_eq!(shares, [16, 33, 50]);
+    }
+
+    #[test]
+    fn thirteen_classes_can_be_added_and_no_more() {
+        let mut table = ClassTable::default();
+        for number in 0..13 {
+            table
+                .set(&format!("own-{number}"), ClassConfig::new())
+                .unwrap();
+        }
+        let refused = table.set("one-more", ClassConfig::new());
+        assert!(
+            matches!(refused, Err(ClassError::TooMany { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(table.find("own-12"), Some(Class::at(15)));
+        assert_eq!(table.find("one-more"), None);
+        // What is there can still be changed.
+        table.set("own-12", ClassConfig::new().share(7)).unwrap();
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_changes_nothing() {
+        let mut table = ClassTable::default();
+        let config = ClassConfig::new();
+        assert_eq!(
+            table.set("bulk", config.share(0)),
+            Err(ClassError::Share(0))
+        );
+        assert!(table.set("bulk", config.share(10_001)).is_err());
+        assert!(
+            table
+                .set("bulk", config.latency_target(Duration::ZERO))
+                .is_err()
+        );
+        for name in ["", "two words", "a\0b", &"x".repeat(33)] {
+            let refused = table.set(name, config);
+            assert_eq!(refused, Err(ClassError::Name(name.to_owned())));
+        }
+        assert_eq!(table.len(), BUILT_IN);
+        assert_eq!(table.rows[2].terms.share, 20);
+    }
+
+    #[test]
+    fn bits_name_classes() {
+        let classes: Vec<Class> = Class::of_bits(0b1000_0000_0000_0101).collect();
+        assert_eq!(classes, [Class::URGENT, Class::BULK, Class::at(15)]);
     }
 }

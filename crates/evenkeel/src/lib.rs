@@ -90,6 +90,8 @@ mod class;
 mod clock;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
+#[cfg(not(evenkeel_loom))]
+pub mod guide;
 #[cfg(all(feature = "hyper", not(evenkeel_loom)))]
 pub mod hyper;
 pub mod io;
@@ -107,9 +109,11 @@ mod sys;
 pub mod task;
 pub mod time;
 
-pub use class::Class;
+pub use class::{Class, ClassConfig, ClassError, ClassInfo};
 #[cfg(all(feature = "macros", not(evenkeel_loom)))]
 pub use evenkeel_macros::{main, test};
 #[cfg(not(evenkeel_loom))]
 pub use runtime::{spawn, spawn_blocking, spawn_in};
+#[cfg(not(evenkeel_loom))]
+pub use sched::HogReport;
 pub use sched::{BusyWait, ParseBusyWaitError};

@@ -21,6 +21,9 @@ use hang::{until, watched};
 use support::within;
 use tokio::io::AsyncReadExt;
 
+/// The classes of every runtime.
+const ALL: [Class; 3] = [Class::URGENT, Class::NORMAL, Class::BULK];
+
 fn runtime(workers: usize, level: BusyWait) -> Runtime {
     Builder::new()
         .workers(workers)
@@ -109,7 +112,7 @@ fn states_add_up_under_every_load() {
                 assert_adds_up(&settled(&runtime));
                 // Busy, and read while it is.
                 let stop = Arc::new(AtomicBool::new(false));
-                let hogs: Vec<_> = Class::ALL
+                let hogs: Vec<_> = ALL
                     .into_iter()
                     .map(|class| {
                         let stop = Arc::clone(&stop);

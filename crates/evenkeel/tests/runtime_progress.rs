@@ -17,6 +17,9 @@ use evenkeel::{BusyWait, Class};
 use hang::{until, watched};
 use support::within;
 
+/// The classes of every runtime.
+const ALL: [Class; 3] = [Class::URGENT, Class::NORMAL, Class::BULK];
+
 fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
@@ -153,7 +156,7 @@ fn tasks_that_yield_for_ever_keep_nothing() {
             .enumerate()
             .map(|(number, turns)| {
                 let (stop, turns) = (Arc::clone(&stop), Arc::clone(turns));
-                runtime.spawn_in(Class::ALL[number % 3], async move {
+                runtime.spawn_in(ALL[number % 3], async move {
                     while !stop.load(SeqCst) {
                         turns.fetch_add(1, SeqCst);
                         evenkeel::task::yield_now().await;
@@ -161,7 +164,7 @@ fn tasks_that_yield_for_ever_keep_nothing() {
                 })
             })
             .collect();
-        for class in Class::ALL {
+        for class in ALL {
             for _ in 0..20 {
                 let work = async {
                     evenkeel::time::sleep(Duration::from_millis(1)).await;

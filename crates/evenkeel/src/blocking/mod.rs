@@ -34,6 +34,7 @@ where
     let origin = Origin {
         class: class.unwrap_or(Class::NORMAL),
         spawned_at,
+        name: None,
     };
     let (task, join) = new_task(async move { function() }, Never, origin);
     handle.shared().pool.submit(handle, task);

@@ -4,12 +4,13 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::sched::BusyWait;
+use crate::class::{ClassConfig, ClassError, ClassTable};
 use crate::sched::shared::Shared;
+use crate::sched::{BusyWait, HogReport};
 use crate::sync::Arc;
 use crate::sys::cpus;
 
-use super::config::{Config, Hook};
+use super::config::{Config, HogHook, Hook};
 use super::runtime::Runtime;
 use super::threads::Threads;
 
@@ -20,6 +21,11 @@ const BLOCKING_THREADS_MAX: usize = 32_768;
 /// Below, a worker would do little else than check; above, the promise would mean nothing.
 const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(1);
+/// Below, starting a thread would cost more than the poll that it gets out of the way.
+const HAND_OFFS: std::ops::RangeInclusive<Duration> =
+    Duration::from_micros(200)..=Duration::from_secs(60);
+/// As for workers.
+const HEAVY_THREADS_MAX: usize = 1024;
 
 /// Makes a [`Runtime`].
 ///
@@ -46,6 +52,12 @@ pub struct Builder {
     thread_name: String,
     busy_wait: BusyWait,
     io_check_bound: Duration,
+    classes: ClassTable,
+    /// The first setting of a class that made no sense, for `build` to refuse.
+    class_error: Option<ClassError>,
+    hand_off_after: Option<Duration>,
+    heavy_threads: Option<usize>,
+    on_hog: Option<HogHook>,
     max_blocking_threads: usize,
     blocking_queue_limit: usize,
     blocking_keep_alive: Duration,
@@ -67,6 +79,11 @@ impl Builder {
             thread_name: "evenkeel".to_owned(),
             busy_wait: BusyWait::default(),
             io_check_bound: Duration::from_micros(100),
+            classes: ClassTable::default(),
+            class_error: None,
+            hand_off_after: Some(Duration::from_millis(1)),
+            heavy_threads: None,
+            on_hog: None,
             max_blocking_threads: 512,
             blocking_queue_limit: 65_536,
             blocking_keep_alive: Duration::from_secs(10),
@@ -85,7 +102,7 @@ impl Builder {
         self
     }
 
-    /// How the runtime's threads are called. A worker's number is appended, `-blocking`, or
+    /// How the runtime's threads are called. A worker's number is appended, `-heavy`, `-blocking`, or
     /// `-monitor`.
     /// Default: `evenkeel`. Linux shows the first 15 bytes.
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
@@ -103,6 +120,54 @@ impl Builder {
     /// under way when it has passed. From 10 microseconds to 1 second. Default: 100 microseconds.
     pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
         self.io_check_bound = bound;
+        self
+    }
+
+    /// Sets what a class is entitled to: `urgent`, `normal` or `bulk`, or one of another name, which
+    /// is added if there is none. At most 13 can be added. [`ClassConfig`] has the defaults.
+    ///
+    /// ```
+    /// use evenkeel::{ClassConfig, runtime::Builder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let runtime = Builder::new()
+    ///     .class("urgent", ClassConfig::new().share(16))
+    ///     .class("normal", ClassConfig::new().share(33))
+    ///     .class("bulk", ClassConfig::new().share(50))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn class(&mut self, name: &str, config: ClassConfig) -> &mut Self {
+        if let Err(error) = self.classes.set(name, config) {
+            self.class_error.get_or_insert(error);
+        }
+        self
+    }
+
+    /// How long a poll may last before its worker's seat is given to another thread, so that it holds
+    /// up nothing else; the thread that is stuck goes on in the heavy lane. From 200 microseconds to
+    /// a minute. `None` switches hand-off, and the heavy lane with it, off. Default: 1 millisecond.
+    ///
+    /// The chapter [Hogs](crate::guide::hogs) says what that means for a task.
+    pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.hand_off_after = after;
+        self
+    }
+
+    /// How many threads the heavy lane has at most, from 1 to 1024. When it has as many, no more
+    /// seats are handed over: a worker that is stuck in a poll stays so, which
+    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for each
+    /// worker if that is more.
+    pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
+        self.heavy_threads = Some(threads);
+        self
+    }
+
+    /// Is called when a task hogs, on a thread for blocking work: at most once in a second for each
+    /// place that spawns hogs. If it panics, nothing follows.
+    pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
+        self.on_hog = Some(HogHook::new(hook));
         self
     }
 
@@ -187,6 +252,25 @@ impl Builder {
             format!("{:?}", self.io_check_bound),
             "use 10 microseconds to 1 second",
         )?;
+        if let Some(error) = &self.class_error {
+            return Err(BuildError::Class(error.clone()));
+        }
+        check(
+            self.hand_off_after
+                .is_none_or(|after| HAND_OFFS.contains(&after)),
+            "hand_off_after",
+            format!("{:?}", self.hand_off_after),
+            "use 200 microseconds to 60 seconds, or None to switch hand-off off",
+        )?;
+        let heavy_threads = self
+            .heavy_threads
+            .unwrap_or(workers.saturating_mul(4).clamp(16, HEAVY_THREADS_MAX));
+        check(
+            (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),
+            "heavy_threads",
+            heavy_threads.to_string(),
+            "use 1 to 1024",
+        )?;
         check(
             (1..=BLOCKING_THREADS_MAX).contains(&self.max_blocking_threads),
             "max_blocking_threads",
@@ -205,6 +289,10 @@ impl Builder {
             busy_wait: self.busy_wait,
             quota: cpus::quota().is_some(),
             io_check_bound: self.io_check_bound,
+            classes: self.classes.clone(),
+            hand_off_after: self.hand_off_after,
+            heavy_threads,
+            on_hog: self.on_hog.clone(),
             max_blocking_threads: self.max_blocking_threads,
             blocking_queue_limit: self.blocking_queue_limit,
             blocking_keep_alive: self.blocking_keep_alive,
@@ -227,6 +315,8 @@ pub enum BuildError {
         /// What would do.
         advice: &'static str,
     },
+    /// What was asked of a class makes no sense.
+    Class(ClassError),
     /// The system gave no readiness queue for a worker; mostly, the process is out of descriptors.
     ReadinessQueue(io::Error),
     /// The system gave no thread for a worker.
@@ -243,6 +333,7 @@ impl fmt::Display for BuildError {
             } => {
                 write!(f, "`Builder::{setting}` was given {value}: {advice}")
             }
+            BuildError::Class(error) => write!(f, "`Builder::class` was refused: {error}"),
             BuildError::ReadinessQueue(error) => write!(
                 f,
                 "no readiness queue for a worker: {error}; each worker needs three descriptors"
@@ -261,6 +352,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Setting { .. } => None,
+            BuildError::Class(error) => Some(error),
             BuildError::ReadinessQueue(error) | BuildError::Thread(error) => Some(error),
         }
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
-use crate::sched::BusyWait;
+use crate::class::ClassTable;
+use crate::sched::{BusyWait, HogReport};
 use crate::sync::Arc;
 
 /// A function to run on each of a runtime's threads.
@@ -32,6 +33,27 @@ impl fmt::Debug for Hook {
     }
 }
 
+/// A function to call with each report of a hog.
+#[derive(Clone)]
+pub(crate) struct HogHook(Arc<dyn Fn(&HogReport) + Send + Sync>);
+
+impl HogHook {
+    pub(crate) fn new(hook: impl Fn(&HogReport) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    /// Runs on a thread for blocking work, whose task a panic stays in.
+    pub(crate) fn run(&self, report: &HogReport) {
+        (self.0)(report);
+    }
+}
+
+impl fmt::Debug for HogHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HogHook")
+    }
+}
+
 /// A valid configuration, made by the builder.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -41,6 +63,12 @@ pub(crate) struct Config {
     /// Whether the process is under a CPU quota.
     pub(crate) quota: bool,
     pub(crate) io_check_bound: Duration,
+    pub(crate) classes: ClassTable,
+    /// How long a poll may last before its worker's seat is handed over; never if `None`.
+    pub(crate) hand_off_after: Option<Duration>,
+    /// The most threads of the heavy lane.
+    pub(crate) heavy_threads: usize,
+    pub(crate) on_hog: Option<HogHook>,
     pub(crate) max_blocking_threads: usize,
     pub(crate) blocking_queue_limit: usize,
     pub(crate) blocking_keep_alive: Duration,

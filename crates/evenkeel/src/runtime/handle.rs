@@ -2,11 +2,14 @@
 
 use std::future::Future;
 use std::panic::Location;
+use std::time::Duration;
 
 use crate::blocking;
-use crate::class::Class;
+use crate::class::{Class, ClassConfig, ClassError, ClassInfo, Terms};
+use crate::sched::hog;
 use crate::sched::shared::{Home, Shared};
-use crate::stats::Stats;
+use crate::sched::shares::Term;
+use crate::stats::{Load, Stats};
 use crate::sync::Arc;
 use crate::task::JoinHandle;
 use crate::task::cell::{Origin, new_task};
@@ -75,22 +78,27 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_at(None, Location::caller(), future)
+        self.spawn_at(None, None, Location::caller(), future)
     }
 
     /// Spawns a task in a class.
+    ///
+    /// # Panics
+    ///
+    /// If the class is none of this runtime's.
     #[track_caller]
     pub fn spawn_in<F>(&self, class: Class, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_at(Some(class), Location::caller(), future)
+        self.spawn_at(Some(class), None, Location::caller(), future)
     }
 
     pub(crate) fn spawn_at<F>(
         &self,
         class: Option<Class>,
+        name: Option<&'static str>,
         spawned_at: &'static Location<'static>,
         future: F,
     ) -> JoinHandle<F::Output>
@@ -100,13 +108,23 @@ impl Handle {
     {
         context::with_worker(|worker| match worker {
             Some(worker) if Arc::ptr_eq(worker.shared(), &self.shared) => {
-                worker.spawn(class, spawned_at, future)
+                worker.spawn(class, name, spawned_at, future)
             }
             worker => {
+                // The class of a task of another runtime means nothing here, if it is the user's own.
                 let inherited = || worker.map(|worker| worker.current_class());
-                let class = class.or_else(inherited).unwrap_or_default();
-                let origin = Origin { class, spawned_at };
+                let known = |class: &Class| self.shared.config.classes.has(*class);
+                let class = class
+                    .or_else(|| inherited().filter(known))
+                    .unwrap_or_default();
+                self.shared.check_class(class);
+                let origin = Origin {
+                    class,
+                    spawned_at,
+                    name,
+                };
                 let (task, join) = new_task(future, Home::new(&self.shared), origin);
+                hog::begin(task.header(), self.shared.places.look_up(spawned_at));
                 self.shared.push_outside(task);
                 JoinHandle::new(join)
             }
@@ -133,6 +151,78 @@ impl Handle {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         block_on::block_on(self, future)
+    }
+
+    /// The class of this name, if the runtime has it.
+    pub fn class(&self, name: &str) -> Option<Class> {
+        self.shared.config.classes.find(name)
+    }
+
+    /// All classes, and what they are entitled to at the moment.
+    pub fn classes(&self) -> Vec<ClassInfo> {
+        let rows = self.shared.config.classes.iter();
+        rows.map(|(class, row)| {
+            let terms = self.terms(class);
+            ClassInfo {
+                class,
+                name: row.name.clone(),
+                share: terms.share,
+                latency_target: terms.target,
+            }
+        })
+        .collect()
+    }
+
+    /// Changes what a class is entitled to, from now on: within about a tenth of a millisecond the
+    /// workers act on it. What the class is owed from before stays.
+    ///
+    /// # Errors
+    ///
+    /// If the class is none of this runtime's, or a setting is out of range; nothing changes then.
+    pub fn set_class(&self, class: Class, config: ClassConfig) -> Result<(), ClassError> {
+        if !self.shared.config.classes.has(class) {
+            return Err(ClassError::Unknown(class));
+        }
+        let terms = self.terms(class).with(config)?;
+        let target = self.shared.clock.cycles_of(terms.target);
+        let share = terms.share;
+        self.shared.ledger.set(class, Term { share, target });
+        Ok(())
+    }
+
+    fn terms(&self, class: Class) -> Terms {
+        let Term { share, target } = self.shared.ledger.term(class);
+        let nanos = self.shared.clock.to_nanos(target);
+        // To the microsecond in which it was set: the clock's unit does not divide it evenly.
+        let target = Duration::from_micros((nanos + 500) / 1_000);
+        Terms { share, target }
+    }
+
+    /// How long a new task of a class would wait before it is polled, as far as one can tell: for
+    /// accept loops, which had better refuse early than serve late.
+    ///
+    /// # Panics
+    ///
+    /// If the class is none of this runtime's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use evenkeel::{Class, runtime::Handle};
+    ///
+    /// # #[evenkeel::main]
+    /// # async fn main() {
+    /// let too_late = Duration::from_millis(50);
+    /// if Handle::current().load(Class::NORMAL).wait > too_late {
+    ///     // Answer "503 try again later", close, and do not spawn.
+    /// }
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn load(&self, class: Class) -> Load {
+        self.shared.check_class(class);
+        Load::read(&self.shared, class)
     }
 
     /// What the runtime did with its time so far.

@@ -15,7 +15,7 @@ pub(crate) mod handle;
 )]
 mod runtime;
 mod shutdown;
-mod spawn;
+pub(crate) mod spawn;
 mod threads;
 
 pub use builder::{BuildError, Builder};

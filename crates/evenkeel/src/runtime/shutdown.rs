@@ -2,7 +2,8 @@
 //!
 //! 1. New tasks are refused: the inboxes and the registry close. Workers are told to stop. Blocking
 //!    work that waits for a thread is cancelled.
-//! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends.
+//! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends. So does
+//!    each thread of the heavy lane.
 //! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in queues. A task
 //!    that is being polled is marked, and its runner drops it.
 //! 4. Blocking work that runs is waited for.
@@ -57,7 +58,7 @@ fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
     }
 }
 
-fn end(shared: &Arc<Shared>, mut threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
+fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
     // The runtime's memory is kept for good unless the good end below is reached, by whatever way
     // this function is left; see the invariant of `Home` in `sched::shared`.
     let kept = ManuallyDrop::new(Arc::clone(shared));
@@ -118,8 +119,8 @@ fn drop_waiting(shared: &Shared) {
 
 /// Drops the tasks in the workers' lines and slots, which anybody may take from.
 fn drop_lined_up(shared: &Shared) {
-    for seat in &shared.seats {
-        while let Some(task) = seat.take_next().or_else(|| seat.lines.take_any()) {
+    for (_, desk) in shared.desks.iter() {
+        while let Some(task) = desk.take_any() {
             shared.cancel(task);
         }
     }
@@ -141,12 +142,14 @@ fn far_away() -> Instant {
 
 fn stuck(shared: &Shared) -> Vec<StuckThread> {
     let name = &shared.config.thread_name;
-    let workers = shared.seats.iter().enumerate().filter_map(|(index, seat)| {
-        let spawned_at = seat.running()?;
-        Some(StuckThread {
-            thread: format!("{name}-{index}"),
-            spawned_at,
-        })
+    let workers = shared.desks.iter().filter_map(|(number, desk)| {
+        let spawned_at = desk.running()?;
+        let worker = shared.seats.iter().position(|seat| seat.desk() == number);
+        let thread = match worker {
+            Some(worker) => format!("{name}-{worker}"),
+            None => format!("{name}-heavy"),
+        };
+        Some(StuckThread { thread, spawned_at })
     });
     let blocking = shared
         .pool

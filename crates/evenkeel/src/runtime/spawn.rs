@@ -32,26 +32,27 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_here(None, Location::caller(), future)
+    spawn_here(None, None, Location::caller(), future)
 }
 
 /// Spawns a task in a class; else as [`spawn`].
 ///
 /// # Panics
 ///
-/// Outside a runtime.
+/// Outside a runtime, and if the class is none of its classes.
 #[track_caller]
 pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_here(Some(class), Location::caller(), future)
+    spawn_here(Some(class), None, Location::caller(), future)
 }
 
 #[track_caller]
-fn spawn_here<F>(
+pub(crate) fn spawn_here<F>(
     class: Option<Class>,
+    name: Option<&'static str>,
     spawned_at: &'static Location<'static>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -62,11 +63,11 @@ where
     // On a worker, the common case, no reference to the runtime is counted.
     if context::with_worker(|worker| worker.is_some()) {
         return context::with_worker(|worker| match worker {
-            Some(worker) => worker.spawn(class, spawned_at, future),
+            Some(worker) => worker.spawn(class, name, spawned_at, future),
             None => unreachable!("a thread does not stop being a worker between two lines"),
         });
     }
-    Handle::current().spawn_at(class, spawned_at, future)
+    Handle::current().spawn_at(class, name, spawned_at, future)
 }
 
 /// Runs a function that blocks or computes for long on a thread of its own, so that no worker

@@ -4,11 +4,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::sched::monitor::Start;
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
 
+use super::config::{Config, Hook};
 use super::context;
 
 /// The threads that have not ended, and a place to wait for them.
@@ -16,13 +18,14 @@ use super::context;
 struct Alive {
     count: Mutex<usize>,
     changed: Condvar,
+    /// To be joined at the end. Those that have ended are forgotten when others start.
+    handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Threads {
     alive: Arc<Alive>,
-    handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -30,67 +33,124 @@ impl Threads {
     ///
     /// If the system gives no thread. Those that were started end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
-        let mut threads = Self {
+        let threads = Self {
             alive: Arc::new(Alive::default()),
-            handles: Vec::new(),
         };
-        for index in 0..shared.seats.len() {
-            match threads.start_worker(Arc::clone(shared), index) {
-                Ok(handle) => threads.handles.push(handle),
-                Err(error) => return Err(threads.give_up(shared, error)),
+        for worker in 0..shared.seats.len() {
+            if let Err(error) = threads.start_worker(Arc::clone(shared), worker) {
+                return Err(threads.give_up(shared, error));
             }
         }
-        // A single worker has nobody to help it.
-        if shared.seats.len() > 1 {
-            match threads.start_monitor(Arc::clone(shared)) {
-                Ok(handle) => threads.handles.push(handle),
-                Err(error) => return Err(threads.give_up(shared, error)),
+        // Without hand-off, a single worker has nobody to help it.
+        if shared.seats.len() > 1 || shared.config.hand_off_after.is_some() {
+            if let Err(error) = threads.start_monitor(Arc::clone(shared)) {
+                return Err(threads.give_up(shared, error));
             }
         }
         Ok(threads)
     }
 
-    fn give_up(&mut self, shared: &Shared, error: io::Error) -> io::Error {
+    fn give_up(&self, shared: &Shared, error: io::Error) -> io::Error {
         shared.stop();
         self.wait(clock::now() + Duration::from_secs(1));
         error
     }
 
-    fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<JoinHandle<()>> {
+    fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<()> {
         let name = format!("{}-{index}", shared.config.thread_name);
-        self.start_thread(name, move || {
-            let config = shared.config.clone();
-            config.on_thread_start.iter().for_each(|hook| hook.run());
-            context::run_worker(&Worker::new(shared, index));
-            config.on_thread_stop.iter().for_each(|hook| hook.run());
+        let config = shared.config.clone();
+        self.start_thread(name, config, move || {
+            let desk = shared.seats[index].desk();
+            let sitting = Sitting::new(&shared, desk);
+            let worker = Worker::new(Arc::clone(&shared), index, desk);
+            worker.begin();
+            context::run_worker(&worker);
+            drop(sitting);
+        })
+    }
+
+    /// A thread that takes a seat over, if its holder is still stuck.
+    fn start_heir(&self, shared: Arc<Shared>, index: usize, since: u64) -> io::Result<()> {
+        let name = format!("{}-{index}", shared.config.thread_name);
+        let config = shared.config.clone();
+        self.start_thread(name, config, move || {
+            if let Some((worker, desk)) = Worker::take_over(&shared, index, since) {
+                let sitting = Sitting::new(&shared, desk);
+                context::run_worker(&worker);
+                drop(sitting);
+            }
+        })
+    }
+
+    fn start_heavy(&self, shared: Arc<Shared>) -> io::Result<()> {
+        let name = format!("{}-heavy", shared.config.thread_name);
+        let config = shared.config.clone();
+        self.start_thread(name, config, move || {
+            let Some(desk) = shared.desks.take() else {
+                // There is a desk for each thread that the lane may have; this is the safe answer.
+                return shared.lane.give_up_thread();
+            };
+            let sitting = Sitting::new(&shared, desk);
+            shared.lane.join(desk);
+            let home = shared.next_home();
+            let worker = Worker::without_seat(Arc::clone(&shared), home, desk);
+            context::run_worker(&worker);
+            drop(sitting);
         })
     }
 
     /// The monitor runs nothing of the user's, not even hooks.
-    fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-monitor", shared.config.thread_name);
-        self.start_thread(name, move || shared.monitor.run(&shared))
+        let threads = self.clone();
+        self.start_bare(name, move || {
+            let start = |wanted| match wanted {
+                Start::Seat { worker, since } => {
+                    threads.start_heir(Arc::clone(&shared), worker, since)
+                }
+                Start::Lane => threads.start_heavy(Arc::clone(&shared)),
+            };
+            shared.monitor.run(&shared, &start);
+        })
     }
 
+    /// Starts a thread that runs tasks.
     fn start_thread(
         &self,
         name: String,
+        config: Config,
         run: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
+    ) -> io::Result<()> {
+        self.start_bare(name, move || {
+            config.on_thread_start.iter().for_each(Hook::run);
+            run();
+            config.on_thread_stop.iter().for_each(Hook::run);
+        })
+    }
+
+    fn start_bare(&self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let alive = Arc::clone(&self.alive);
         *alive.count.lock() += 1;
         let started = Builder::new().name(name).spawn(move || {
             let _leave = Leave(alive);
             run();
         });
-        if started.is_err() {
-            *self.alive.count.lock() -= 1;
+        match started {
+            Ok(handle) => {
+                let mut handles = self.alive.handles.lock();
+                handles.retain(|handle| !handle.is_finished());
+                handles.push(handle);
+                Ok(())
+            }
+            Err(error) => {
+                *self.alive.count.lock() -= 1;
+                Err(error)
+            }
         }
-        started
     }
 
     /// Waits until all threads have ended. Returns false if some have not by then; they go on.
-    pub(crate) fn wait(&mut self, deadline: Instant) -> bool {
+    pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut count = self.alive.count.lock();
         while *count > 0 {
             let left = deadline.saturating_duration_since(clock::now());
@@ -102,10 +162,32 @@ impl Threads {
         drop(count);
         // All have left, so none of these blocks for longer than a thread's end takes. A worker
         // does not panic but by a defect or in a hook of the user's, which said so itself.
-        self.handles
-            .drain(..)
-            .for_each(|handle| drop(handle.join()));
+        let handles = std::mem::take(&mut *self.alive.handles.lock());
+        handles.into_iter().for_each(|handle| drop(handle.join()));
         true
+    }
+}
+
+/// A thread's place at a desk, which is free again when the thread is done, however that comes.
+struct Sitting {
+    shared: Arc<Shared>,
+    desk: usize,
+}
+
+impl Sitting {
+    fn new(shared: &Arc<Shared>, desk: usize) -> Self {
+        shared.desks.get(desk).sit();
+        Self {
+            shared: Arc::clone(shared),
+            desk,
+        }
+    }
+}
+
+impl Drop for Sitting {
+    fn drop(&mut self) {
+        self.shared.desks.get(self.desk).rise();
+        self.shared.desks.give_back(self.desk);
     }
 }
 

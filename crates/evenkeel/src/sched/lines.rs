@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::class::{CLASSES, Class};
+use crate::class::Class;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::task::cell::{Header, Runnable};
@@ -128,6 +128,13 @@ impl Queue {
         })
     }
 
+    /// For anybody: moves everything to the queue of a seat that the caller holds.
+    fn drain_into(&self, heir: &Queue) {
+        while let Some(task) = self.take_any() {
+            heir.push(task);
+        }
+    }
+
     #[inline]
     fn len(&self) -> usize {
         // Relaxed: a hint.
@@ -139,15 +146,17 @@ impl Queue {
 /// anybody.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    woken: [Queue; CLASSES],
-    yielded: [Queue; CLASSES],
+    /// One for each class, as below.
+    woken: Box<[Queue]>,
+    yielded: Box<[Queue]>,
 }
 
 impl Lines {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(classes: usize) -> Self {
+        let queues = || (0..classes).map(|_| Queue::new()).collect();
         Self {
-            woken: std::array::from_fn(|_| Queue::new()),
-            yielded: std::array::from_fn(|_| Queue::new()),
+            woken: queues(),
+            yielded: queues(),
         }
     }
 
@@ -173,17 +182,32 @@ impl Lines {
 
     /// How many tasks wait, of all classes; a hint.
     pub(crate) fn len(&self) -> usize {
-        self.woken.iter().chain(&self.yielded).map(Queue::len).sum()
+        let queues = self.woken.iter().chain(&self.yielded);
+        queues.map(Queue::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// How many tasks of a class wait; a hint.
+    pub(crate) fn len_of(&self, class: Class) -> usize {
+        self.woken[class.index()].len() + self.yielded[class.index()].len()
+    }
+
     /// Takes some task, for anybody, in whatever order.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
         let mut queues = self.woken.iter().chain(&self.yielded);
         queues.find_map(Queue::take_any)
+    }
+
+    /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the caller
+    /// holds. What its thread pushes at the same time may stay.
+    pub(crate) fn drain_into(&self, heir: &Lines) {
+        let pairs = self.woken.iter().zip(&heir.woken);
+        pairs.for_each(|(from, to)| from.drain_into(to));
+        let pairs = self.yielded.iter().zip(&heir.yielded);
+        pairs.for_each(|(from, to)| from.drain_into(to));
     }
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.

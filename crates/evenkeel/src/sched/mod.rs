@@ -2,27 +2,41 @@
 //!
 //! - `ring`: a worker's bounded queue, which others steal from.
 //! - `inbox`: the way in from outside the workers.
-//! - `lines`: a worker's queues, two for each class.
-//! - `turn`: the choice among classes.
+//! - `lines`: a worker's queues, two for each class; `desk`: those of one thread.
+//! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
+//! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
+//! - `lane`: the heavy lane, for tasks that hog; `places`: where these come from; `hog`: the
+//!   reports.
 //! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
 //! - `spin`: busy-waiting.
 //! - `shared`: what threads share; a worker's seat.
 //! - `worker`: the loop that brings them together.
 //! - `monitor`: what becomes of it when a poll does not return.
 
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod desk;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod hog;
 pub(crate) mod idle;
 pub(crate) mod inbox;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod lane;
+pub(crate) mod ledger;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod lines;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
+pub(crate) mod places;
 pub(crate) mod ring;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;
+pub(crate) mod shares;
 pub(crate) mod spin;
-pub(crate) mod turn;
+pub(crate) mod tenure;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod worker;
 
+#[cfg(not(evenkeel_loom))]
+pub use hog::HogReport;
 pub use spin::{BusyWait, ParseBusyWaitError};

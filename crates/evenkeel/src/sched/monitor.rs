@@ -1,32 +1,63 @@
-//! The monitor: a thread that sees to it that a poll which does not return keeps nothing but its
-//! worker.
+//! The monitor: a thread that sees to it that a poll which does not return holds up nothing else.
 //!
-//! A worker that is kept can neither wake anybody for what waits at its seat, nor find what was
-//! left to it while it seemed to be about to look. The others may all be asleep by then. So the
-//! monitor looks at the workers from time to time, and if one is kept and something waits that
-//! another could do, wakes one of those that sleep; it finds the rest by searching as always.
+//! It looks at the workers from time to time. One that has been at a poll for longer than the
+//! threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes on as
+//! a thread of the heavy lane (`lane`); the thread that takes over does the rest (`worker::heavy`).
+//! Where hand-off is switched off, or the lane is full, a worker that sleeps is woken instead: it
+//! takes the lines, visits the readiness queue and fires the timers of the one that is kept.
 //!
-//! It runs nothing of the user's. While no worker is awake it sleeps as well, until one wakes:
-//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
+//! A worker whose thread is merely not let by the kernel is not stuck: its processor time, which
+//! stood still while it could have run, tells.
+//!
+//! The monitor also starts threads for tasks that wait in the lane, and charges what polls there use
+//! while they go on. It runs nothing of the user's. While no worker is awake and the lane is at rest
+//! it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none
+//! is overlooked.
 
+use std::io;
 use std::time::Duration;
 
 use crate::sync::{Condvar, Mutex};
+use crate::sys::thread;
 
 use super::shared::{Seat, Shared};
 
-/// How long a poll has to go on before its worker counts as kept.
+/// How long a poll has to go on before its worker counts as kept, where there is no hand-off.
 const KEPT: Duration = Duration::from_millis(1);
-/// How often the monitor looks while workers are awake. One look reads a few words for each worker.
+/// How often the monitor looks when there is little to see. One look reads a few words for each
+/// worker.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often it looks while a worker is kept: so late may an event for that worker's seat be.
-const LOOK_AT_KEPT: Duration = Duration::from_millis(1);
+/// How long it watches a poll that it has just found to be long before it judges it.
+const WATCH: Duration = Duration::from_micros(200);
 
 /// Where the monitor waits.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
     roused: Mutex<bool>,
     changed: Condvar,
+}
+
+/// A thread that the monitor wants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// One that takes a worker's seat from the thread that is at the poll which began at `since`.
+    Seat { worker: usize, since: u64 },
+    /// One for the heavy lane.
+    Lane,
+}
+
+/// How the monitor starts threads.
+pub(crate) type Starter<'a> = dyn Fn(Start) -> io::Result<()> + 'a;
+
+/// What the monitor knows of the poll that a worker is at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    since: u64,
+    /// When the poll was first looked at, in cycles, and its thread's processor time then.
+    seen_at: u64,
+    cpu: Duration,
+    /// A thread was started that takes the seat if the poll still goes on, or could not be.
+    dealt_with: bool,
 }
 
 impl Monitor {
@@ -56,36 +87,153 @@ impl Monitor {
     }
 
     /// Watches the workers until the runtime stops.
-    pub(crate) fn run(&self, shared: &Shared) {
+    pub(crate) fn run(&self, shared: &Shared, start: &Starter<'_>) {
+        thread::prefer_short_slices();
+        let mut watches = vec![Watch::default(); shared.seats.len()];
         let mut parks_before = 0;
         while !shared.is_stopping() {
             self.begin_look();
-            let kept = shared.seats.iter().any(|seat| is_kept(shared, seat));
-            if kept && shared.has_mail() | shared.seats.iter().any(|seat| wants_help(shared, seat))
-            {
-                shared.wake_one();
-            }
+            let pause = look(shared, &mut watches, start);
+            let lane_rests = tend_lane(shared, start);
             // Workers that were awake in between are likely to be so again soon, and would have to
             // rouse the monitor each time.
-            let parks = shared
-                .seats
-                .iter()
-                .map(|seat| seat.accounts.parks.load())
-                .sum();
-            let at_rest = parks == parks_before;
+            let parks = parks(shared);
+            let at_rest = parks == parks_before && lane_rests;
             parks_before = parks;
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
                 self.sleep();
             } else {
-                self.pause(if kept { LOOK_AT_KEPT } else { LOOK });
+                self.pause(pause);
             }
         }
     }
 }
 
+fn parks(shared: &Shared) -> u64 {
+    let seats = shared.seats.iter();
+    seats.map(|seat| seat.accounts.parks.load()).sum()
+}
+
+/// Looks at each worker once. Returns when to look again.
+fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration {
+    let Some(after) = shared.config.hand_off_after else {
+        return help_kept(shared);
+    };
+    let mut pause = after + after / 10;
+    for (worker, watch) in watches.iter_mut().enumerate() {
+        if let Some(again) = look_at(shared, worker, watch, after, start) {
+            pause = pause.min(again);
+        }
+    }
+    pause
+}
+
+/// Looks at one worker. Returns when to look again, if that is sooner than usual.
+fn look_at(
+    shared: &Shared,
+    worker: usize,
+    watch: &mut Watch,
+    after: Duration,
+    start: &Starter<'_>,
+) -> Option<Duration> {
+    let clock = &shared.clock;
+    let desk = shared.desk_of(&shared.seats[worker]);
+    let since = desk.tenure.polling_since();
+    let now = clock.cycles();
+    let age = clock.to_duration(now.saturating_sub(since));
+    if since == 0 || age < after / 4 {
+        return None;
+    }
+    if watch.since != since {
+        *watch = Watch {
+            since,
+            seen_at: now,
+            cpu: desk
+                .ask_thread(thread::cpu_time)
+                .flatten()
+                .unwrap_or_default(),
+            dealt_with: false,
+        };
+        return Some(after.saturating_sub(age).max(WATCH));
+    }
+    if age < after {
+        return Some(after - age);
+    }
+    if watch.dealt_with {
+        help(shared);
+        return Some(KEPT);
+    }
+    if !is_stuck(shared, worker, watch, now) {
+        (watch.seen_at, watch.cpu) = (
+            now,
+            desk.ask_thread(thread::cpu_time)
+                .flatten()
+                .unwrap_or_default(),
+        );
+        return Some(WATCH);
+    }
+    watch.dealt_with = true;
+    if start(Start::Seat { worker, since }).is_err() {
+        shared.lane.refuse();
+        help(shared);
+    }
+    Some(KEPT)
+}
+
+/// Whether a worker computes or is blocked, rather than not let by the kernel.
+fn is_stuck(shared: &Shared, worker: usize, watch: &Watch, now: u64) -> bool {
+    let desk = shared.desk_of(&shared.seats[worker]);
+    let Some(cpu) = desk.ask_thread(thread::cpu_time).flatten() else {
+        // The system does not tell.
+        return true;
+    };
+    let watched = shared.clock.to_duration(now.saturating_sub(watch.seen_at));
+    let computed = cpu.saturating_sub(watch.cpu);
+    computed >= watched / 4 || desk.ask_thread(thread::is_runnable).flatten() == Some(false)
+}
+
+/// Starts threads that the lane wants, and charges what its polls use. Returns whether it is at
+/// rest.
+fn tend_lane(shared: &Shared, start: &Starter<'_>) -> bool {
+    let lane = &shared.lane;
+    if lane.is_at_rest() {
+        return true;
+    }
+    lane.sample(&shared.ledger, &shared.desks);
+    while lane.wants_thread() {
+        if start(Start::Lane).is_err() {
+            lane.give_up_thread();
+            break;
+        }
+    }
+    // A thread that did not know yet that it had lost its seat may have left a task at its desk.
+    for desk in lane.desks() {
+        while let Some(task) = shared.desks.get(desk).take_any() {
+            shared.push_outside(task);
+        }
+    }
+    false
+}
+
+/// Without hand-off: if a worker is kept and something waits that another could do, wakes one of
+/// those that sleep; it finds the rest by searching as always.
+fn help_kept(shared: &Shared) -> Duration {
+    if !shared.seats.iter().any(|seat| is_kept(shared, seat)) {
+        return LOOK;
+    }
+    help(shared);
+    KEPT
+}
+
+fn help(shared: &Shared) {
+    if shared.has_mail() | shared.seats.iter().any(|seat| wants_help(shared, seat)) {
+        shared.wake_one();
+    }
+}
+
 /// Whether the worker in a seat has been at one poll for long.
 fn is_kept(shared: &Shared, seat: &Seat) -> bool {
-    let since = seat.polling_since.load();
+    let since = shared.desk_of(seat).tenure.polling_since();
     let limit = shared.clock.cycles_of(KEPT);
     since != 0 && shared.clock.cycles().saturating_sub(since) >= limit
 }
@@ -93,8 +241,7 @@ fn is_kept(shared: &Shared, seat: &Seat) -> bool {
 /// Whether something may wait at the seat of a worker that is kept, which another could do.
 fn wants_help(shared: &Shared, seat: &Seat) -> bool {
     is_kept(shared, seat)
-        && (!seat.lines.is_empty()
-            || seat.has_next()
+        && (!shared.desk_of(seat).is_clear()
             || seat.driver.has_descriptors()
             || seat.timers.next_due() <= shared.clock.tick())
 }

@@ -1,110 +1,68 @@
 //! What the threads of one runtime share.
 
-use std::panic::Location;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use crate::blocking::pool::Pool;
-use crate::class::{CLASSES, Class};
+use crate::class::{Class, ClassError};
 use crate::clock::Clock;
 use crate::io::driver::Driver;
 use crate::runtime::config::Config;
 use crate::runtime::context;
 use crate::stats::accounts::{Accounts, Count};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::task::cell::{Header, Runnable, Schedule};
 use crate::task::registry::Registry;
 use crate::time::timers::Timers;
 
+use super::desk::{Desk, Desks};
 use super::idle::Idle;
 use super::inbox::Inbox;
-use super::lines::{Lines, received};
+use super::lane::Lane;
+use super::ledger::Ledger;
+use super::lines::received;
 use super::monitor::Monitor;
 use super::parker::Parker;
+use super::places::Places;
+use super::shares::{Limits, Term};
 
 /// A worker's place: all that passes on when another thread takes the worker over.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    /// The task to run next, ahead of the lines; anybody may take it.
-    next: AtomicPtr<Header>,
-    pub(crate) lines: Lines,
+    /// Where the thread in the seat has its queues.
+    desk: AtomicUsize,
     pub(crate) driver: Driver,
     pub(crate) timers: Timers,
     pub(crate) parker: Parker,
     pub(crate) accounts: Accounts,
-    /// When the poll that is under way began, in cycles; 0 between polls.
-    pub(crate) polling_since: Count,
     /// When the readiness queue was last checked, in cycles.
     pub(crate) checked_at: Count,
-    /// Where the task that is being polled was spawned; null between polls.
-    running: AtomicPtr<Location<'static>>,
 }
 
 impl Seat {
-    fn new() -> std::io::Result<Self> {
+    fn new(desk: usize, classes: usize) -> std::io::Result<Self> {
         Ok(Self {
-            next: AtomicPtr::new(ptr::null_mut()),
-            lines: Lines::new(),
+            desk: AtomicUsize::new(desk),
             driver: Driver::new()?,
             timers: Timers::new(),
             parker: Parker::new(),
-            accounts: Accounts::new(),
-            polling_since: Count::new(),
+            accounts: Accounts::new(classes),
             checked_at: Count::new(),
-            running: AtomicPtr::new(ptr::null_mut()),
         })
     }
 
-    /// Puts a task into the next-task slot. Returns the one it displaces.
+    /// Where the thread in the seat has its queues.
     #[inline]
-    pub(crate) fn put_next(&self, task: Runnable) -> Option<Runnable> {
-        // AcqRel: Release hands the task to whoever takes it; Acquire receives the displaced one.
-        let before = self.next.swap(task.into_raw().as_ptr(), Ordering::AcqRel);
-        NonNull::new(before).map(received)
+    pub(crate) fn desk(&self) -> usize {
+        // Acquire pairs with the Release in `set_desk`.
+        self.desk.load(Ordering::Acquire)
     }
 
-    /// Takes the task from the next-task slot.
-    #[inline]
-    pub(crate) fn take_next(&self) -> Option<Runnable> {
-        // Relaxed: a look that saves the swap; the slot is mostly empty.
-        if self.next.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
-        // Acquire pairs with the Release in `put_next`.
-        NonNull::new(self.next.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
-    }
-
-    /// Whether there is a task in the next-task slot; a hint.
-    pub(crate) fn has_next(&self) -> bool {
-        // Relaxed: whoever acts on it goes through `take_next`.
-        !self.next.load(Ordering::Relaxed).is_null()
-    }
-
-    /// Says what is being polled from now on.
-    #[inline]
-    pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
-        // Relaxed: a report for others, with a pointer to a constant.
-        self.running.store(
-            ptr::from_ref(task.spawned_at()).cast_mut(),
-            Ordering::Relaxed,
-        );
-        self.polling_since.put(now);
-    }
-
-    #[inline]
-    pub(crate) fn end_poll(&self) {
-        self.polling_since.put(0);
-    }
-
-    /// Where the task that is being polled was spawned.
-    pub(crate) fn running(&self) -> Option<&'static Location<'static>> {
-        if self.polling_since.load() == 0 {
-            return None;
-        }
-        // Relaxed: as in `begin_poll`.
-        let location = self.running.load(Ordering::Relaxed);
-        // SAFETY: `begin_poll` stores pointers to `'static` locations only.
-        unsafe { location.as_ref() }
+    /// For whoever has claimed the seat.
+    pub(crate) fn set_desk(&self, desk: usize) {
+        // Release pairs with the Acquire in `desk`.
+        self.desk.store(desk, Ordering::Release);
     }
 }
 
@@ -112,9 +70,15 @@ impl Seat {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) seats: Box<[Seat]>,
+    pub(crate) desks: Desks,
     /// One for each class.
-    pub(crate) inboxes: [Inbox<Header>; CLASSES],
+    pub(crate) inboxes: Box<[Inbox<Header>]>,
     pub(crate) idle: Idle,
+    /// What the classes are owed.
+    pub(crate) ledger: Ledger,
+    pub(crate) lane: Lane,
+    /// Where hogs come from.
+    pub(crate) places: Places,
     pub(crate) monitor: Monitor,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
@@ -131,22 +95,48 @@ impl Shared {
     ///
     /// If the system gives no readiness queue.
     pub(crate) fn new(config: Config) -> std::io::Result<Self> {
-        let seats: Box<[Seat]> = (0..config.workers)
-            .map(|_| Seat::new())
-            .collect::<std::io::Result<_>>()?;
+        let classes = config.classes.len();
         let clock = Clock::start();
+        let desks = Desks::new(config.workers + config.heavy_threads, classes);
+        let seats: Box<[Seat]> = (0..config.workers)
+            .map_while(|_| desks.take())
+            .map(|desk| Seat::new(desk, classes))
+            .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),
             monitor: Monitor::default(),
             registry: Registry::new(seats.len() + 1),
-            inboxes: std::array::from_fn(|_| Inbox::new()),
+            inboxes: (0..classes).map(|_| Inbox::new()).collect(),
+            ledger: ledger(&config, &clock),
+            lane: Lane::new(clock, classes, seats.len(), config.heavy_threads),
+            places: Places::new(),
             seats,
+            desks,
             clock,
             pool: Pool::new(&config),
             config,
             stopping: AtomicBool::new(false),
             next_home: AtomicUsize::new(0),
         })
+    }
+
+    /// # Panics
+    ///
+    /// If the class is none of this runtime's.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn check_class(&self, class: Class) {
+        assert!(
+            self.config.classes.has(class),
+            "{}",
+            ClassError::Unknown(class)
+        );
+    }
+
+    /// The desk of the thread in a worker's seat.
+    #[inline]
+    pub(crate) fn desk_of(&self, seat: &Seat) -> &Desk {
+        self.desks.get(seat.desk())
     }
 
     pub(crate) fn driver(&self, worker: usize) -> &Driver {
@@ -200,6 +190,15 @@ impl Shared {
         task.cancel(|header| self.registry.remove(header));
     }
 
+    /// Hands a task that is known to hog to the heavy lane.
+    pub(crate) fn push_heavy(&self, task: Runnable) {
+        match self.lane.push(&self.ledger, task) {
+            Ok(true) => self.monitor.rouse(),
+            Ok(false) => {}
+            Err(back) => self.cancel(back),
+        }
+    }
+
     /// Wakes one parked worker, if there is one and no other is looking for work.
     #[inline]
     pub(crate) fn wake_one(&self) {
@@ -231,8 +230,30 @@ impl Shared {
         self.inboxes.iter().for_each(Inbox::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
         self.monitor.rouse();
+        let waiting = self.lane.close();
+        waiting.into_iter().for_each(|task| self.cancel(task));
         true
     }
+}
+
+fn ledger(config: &Config, clock: &Clock) -> Ledger {
+    let cycles = |duration| clock.cycles_of(duration);
+    let limits = Limits {
+        credit: cycles(Duration::from_micros(100)),
+        lead_max: cycles(Duration::from_millis(250)),
+        lag_max: cycles(Duration::from_millis(100)),
+        lend: cycles(Duration::from_millis(1)),
+        workers: config.workers as u64,
+    };
+    let terms: Vec<Term> = config
+        .classes
+        .iter()
+        .map(|(_, row)| Term {
+            share: row.terms.share,
+            target: cycles(row.terms.target),
+        })
+        .collect();
+    Ledger::new(limits, &terms)
 }
 
 /// How a task finds its runtime. It counts no reference to it, so that spawning does not make all

@@ -14,13 +14,19 @@
 //!
 //! The clock is read once for each poll: the end of one is the beginning of the next. The bound
 //! on the time between I/O checks is kept by that reading and not by counting polls.
+//!
+//! A thread that is stuck in a poll can lose its seat to another (`heavy`); it then knows of it when
+//! the poll returns, and goes on in the heavy lane.
+
+mod heavy;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::Location;
 use std::ptr;
+use std::time::Duration;
 
-use crate::class::{CLASSES, Class};
+use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
 use crate::io::readiness::{WakeList, wake_all};
 use crate::stats::accounts::{Accounts, CheckOrigin, State};
@@ -29,14 +35,20 @@ use crate::sync::atomic::Ordering;
 use crate::task::cell::{Header, Origin, Ran, Runnable, new_task};
 use crate::task::join::JoinHandle;
 
+use super::desk::Desk;
+use super::hog;
+use super::ledger::Published;
 use super::lines::{Line, received};
 use super::shared::{Home, Seat, Shared};
+use super::shares::{Shares, Turn};
 use super::spin::Spinner;
-use super::turn::Turn;
 
 /// How many tasks a worker takes from an inbox at a time: enough to pay for the lock, few enough
 /// to leave some for the others.
 const INBOX_BATCH: usize = 64;
+
+/// How long a worker leaves its processor to the heavy lane before it looks again.
+const LEND: Duration = Duration::from_millis(1);
 
 /// Lengths of time that steer a worker, in cycles.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +64,10 @@ struct Bounds {
     help: u64,
     /// How long a poll has to go on before its worker's next-task slot may be stolen from.
     stuck: u64,
+    /// How much time is spent on classes before the other workers are told, and asked.
+    exchange: u64,
+    /// How long a poll may last before its task hogs; `u64::MAX` if nothing does.
+    hog: u64,
 }
 
 /// The thread-bound part of a worker. Its `Cell`s are there because tasks reach it, through the
@@ -59,6 +75,8 @@ struct Bounds {
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
+    desk: Arc<Desk>,
+    desk_index: usize,
     bounds: Bounds,
     /// The time after the last poll or check, in cycles.
     now: Cell<u64>,
@@ -67,9 +85,14 @@ pub(crate) struct Worker {
     slice_end: Cell<u64>,
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
-    turn: RefCell<Turn>,
+    shares: RefCell<Shares>,
+    published: Cell<Published>,
+    /// It is the turn of a class whose work is in the heavy lane.
+    lending: Cell<bool>,
+    /// Another thread has the seat.
+    lost: Cell<bool>,
     /// For each class, how long woken tasks have run since a yielded one did.
-    woken_for: [Cell<u64>; CLASSES],
+    woken_for: [Cell<u64>; CLASSES_MAX],
     /// Which line the running task came from; the next-task slot counts as the woken one.
     taken_from: Cell<Line>,
     /// A moving average of the length of polls, in cycles.
@@ -100,26 +123,36 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+    /// A worker for the seat `index`, whose thread has its queues at a desk of its own.
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let clock = shared.clock;
-        let cycles = |micros| clock.cycles_of(std::time::Duration::from_micros(micros));
+        let cycles = |micros| clock.cycles_of(Duration::from_micros(micros));
         let bounds = Bounds {
             check: clock.cycles_of(shared.config.io_check_bound),
             slice: cycles(100),
             slot: cycles(50),
             help: cycles(20),
             stuck: cycles(50),
+            exchange: cycles(100),
+            hog: (shared.config.hand_off_after).map_or(u64::MAX, |after| clock.cycles_of(after)),
         };
         let level = shared.config.busy_wait;
         let limit = clock.cycles_of(level.limit());
+        let desk = Arc::clone(shared.desks.get(desk_index));
+        desk.tenure.begin();
         Self {
             index,
+            desk,
+            desk_index,
             bounds,
             now: Cell::new(clock.cycles()),
             check_due: Cell::new(0),
             slice_end: Cell::new(0),
             slot_since: Cell::new(0),
-            turn: RefCell::new(Turn::new(bounds.slice)),
+            shares: RefCell::new(shared.ledger.view()),
+            published: Cell::default(),
+            lending: Cell::new(false),
+            lost: Cell::new(false),
             woken_for: Default::default(),
             taken_from: Cell::new(Line::Woken),
             // Unknown work is taken for long, so that it gets help at first.
@@ -137,6 +170,11 @@ impl Worker {
             wakers: Cell::new(WakeList::new()),
             shared,
         }
+    }
+
+    /// The worker's life begins: that of the seat's first thread.
+    pub(crate) fn begin(&self) {
+        self.accounts().begin(self.now.get());
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -168,10 +206,17 @@ impl Worker {
         now
     }
 
-    /// Works until the runtime stops.
+    /// A thread of the heavy lane, which never had a seat. What it waits for is hosted by `index`.
+    pub(crate) fn without_seat(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
+        let worker = Self::new(shared, index, desk_index);
+        worker.desk.tenure.begin_without_seat();
+        worker.lost.set(true);
+        worker
+    }
+
+    /// Works until the runtime stops, or the seat is lost.
     pub(crate) fn run(&self) {
-        self.accounts().begin(self.now.get());
-        loop {
+        while !self.lost.get() {
             if self.now.get() >= self.check_due.get() {
                 if self.shared.is_stopping() {
                     break;
@@ -180,10 +225,15 @@ impl Worker {
             }
             match self.next_task() {
                 Some(task) => self.poll(task),
+                None if self.lending.take() => self.lend(),
                 None => self.idle(),
             }
         }
-        self.wind_up();
+        if self.lost.get() {
+            self.serve_lane();
+        } else {
+            self.wind_up();
+        }
     }
 
     /// The runtime stops: drops the tasks that wait here.
@@ -191,8 +241,13 @@ impl Worker {
         if self.searching.take() {
             let _ = self.shared.idle.stop_search();
         }
-        while let Some(task) = self.seat().take_next().or_else(|| self.next_in_lines()) {
+        while let Some(task) = self.desk.take_any() {
             self.shared.cancel(task);
+        }
+        for inbox in &self.shared.inboxes {
+            let mut tasks = Vec::new();
+            inbox.take(usize::MAX, |entry| tasks.push(received(entry)));
+            tasks.into_iter().for_each(|task| self.shared.cancel(task));
         }
         self.mark(State::Steal, State::Park);
     }
@@ -202,7 +257,7 @@ impl Worker {
     #[inline]
     fn next_task(&self) -> Option<Runnable> {
         let now = self.now.get();
-        if let Some(task) = self.seat().take_next() {
+        if let Some(task) = self.desk.take_next() {
             let in_time = now.wrapping_sub(self.slot_since.get()) < self.bounds.slot;
             if in_time && task.header().class() == self.last_class.get() {
                 self.taken_from.set(Line::Woken);
@@ -220,22 +275,28 @@ impl Worker {
     /// The first task of the class whose turn it is. Takes from the inboxes what the lines lack.
     fn next_in_lines(&self) -> Option<Runnable> {
         loop {
-            let first = self.turn.borrow().first();
-            let Some(class) = first else { break };
+            let first = self.shares.borrow().first();
+            let class = match first {
+                Some(Turn::Here(class)) => class,
+                Some(Turn::Lane(_)) => {
+                    self.lending.set(true);
+                    return None;
+                }
+                None => break,
+            };
             if let Some(task) = self.next_of_class(class) {
                 return Some(task);
             }
-            self.turn.borrow_mut().rest(class);
+            self.shares.borrow_mut().rest(class);
         }
-        let class = Class::ALL
-            .into_iter()
-            .find(|&class| self.fetch_mail(class) > 0)?;
+        let mut classes = (0..self.shared.inboxes.len()).map(Class::at);
+        let class = classes.find(|&class| self.fetch_mail(class) > 0)?;
         self.next_of_class(class)
     }
 
     #[inline]
     fn next_of_class(&self, class: Class) -> Option<Runnable> {
-        let lines = &self.seat().lines;
+        let lines = &self.desk.lines;
         let woken_for = &self.woken_for[class.index()];
         let owed = woken_for.get() >= self.bounds.slice;
         self.taken_from.set(Line::Woken);
@@ -275,13 +336,16 @@ impl Worker {
     #[inline]
     fn line_up(&self, line: Line, task: Runnable) {
         let class = task.header().class();
-        self.seat().lines.push(line, task);
-        self.turn.borrow_mut().wake(class);
+        self.desk.lines.push(line, task);
+        self.shares.borrow_mut().wake(class);
     }
 
     // ---- Running ----
 
     fn poll(&self, task: Runnable) {
+        if hog::is_heavy(task.header()) {
+            return self.shared.push_heavy(task);
+        }
         if self.searching.get() {
             self.end_search();
         }
@@ -291,29 +355,34 @@ impl Worker {
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
         self.accounts().go_on(State::Run(class));
         self.accounts()
-            .count_poll(class, now.saturating_sub(queued_at));
-        self.seat().begin_poll(task.header(), now);
-        self.running.set(task.header());
-        self.current.set(Some(class));
-        self.last_class.set(class);
-        self.yielded.set(false);
-        self.cut_short.set(false);
-        // Relaxed, here and below: the runner alone touches the flag.
-        self.exempt
-            .set(task.header().cut_short.load(Ordering::Relaxed));
-        self.slice_end.set(now + self.bounds.slice);
+            .count_poll(class, now, now.saturating_sub(queued_at));
+        self.desk.begin_poll(task.header(), now);
+        self.begin_task(task.header(), now);
 
         let registry = &self.shared.registry;
         let ran = task.run(
-            |header| registry.insert(header, self.index),
-            |header| registry.remove(header),
+            |header| {
+                if self.desk.tenure.is_contested() {
+                    hog::mark(header);
+                }
+                registry.insert(header, self.index)
+            },
+            |header| {
+                if hog::acquit(header) && !self.desk.tenure.is_contested() {
+                    self.shared.places.judge(header.spawned_at(), false);
+                }
+                registry.remove(header);
+            },
         );
 
-        self.running.set(ptr::null());
-        self.current.set(None);
-        self.seat().end_poll();
-        let length = self.mark(State::Run(class), State::Run(class)) - now;
-        self.turn.borrow_mut().charge(class, length);
+        self.end_task();
+        if !self.desk.tenure.end_poll() {
+            return self.lose_seat(ran, now);
+        }
+        let length = self
+            .mark(State::Run(class), State::Run(class))
+            .saturating_sub(now);
+        self.charge_class(class, length);
         if self.taken_from.get() == Line::Woken {
             let woken_for = &self.woken_for[class.index()];
             woken_for.set(woken_for.get() + length);
@@ -337,13 +406,72 @@ impl Worker {
         }
     }
 
+    /// Says what this thread polls, to whatever the poll asks of it.
+    #[inline]
+    fn begin_task(&self, task: &Header, now: u64) {
+        self.running.set(task);
+        self.current.set(Some(task.class()));
+        self.last_class.set(task.class());
+        self.yielded.set(false);
+        self.cut_short.set(false);
+        // Relaxed, here and in `poll`: the runner alone touches the flag.
+        self.exempt.set(task.cut_short.load(Ordering::Relaxed));
+        self.slice_end.set(now + self.bounds.slice);
+    }
+
+    #[inline]
+    fn end_task(&self) {
+        self.running.set(ptr::null());
+        self.current.set(None);
+    }
+
+    #[inline]
+    fn charge_class(&self, class: Class, length: u64) {
+        let unsettled = self.shares.borrow_mut().charge(class, length);
+        if unsettled >= self.bounds.exchange {
+            self.exchange();
+        }
+    }
+
+    /// Tells the other workers what was spent here, hears what they spent, and gets work of a class
+    /// that is owed more than any that has work here.
+    fn exchange(&self) {
+        let mut shares = self.shares.borrow_mut();
+        let mut published = self.published.get();
+        self.shared.ledger.exchange(&mut shares, &mut published);
+        self.published.set(published);
+        let owed = shares.owed_elsewhere();
+        drop(shares);
+        if let Some(class) = owed {
+            self.steal_of(class);
+        }
+    }
+
+    /// Takes tasks of one class from whoever has some.
+    fn steal_of(&self, class: Class) {
+        let seats = self.shared.seats.iter().enumerate();
+        let others = seats.filter(|&(index, _)| index != self.index);
+        let stolen = others
+            .map(|(_, seat)| {
+                self.shared
+                    .desk_of(seat)
+                    .lines
+                    .steal_into(class, &self.desk.lines)
+            })
+            .find(|&count| count > 0);
+        if let Some(count) = stolen {
+            self.accounts().steals.add(count as u64);
+            self.shares.borrow_mut().wake(class);
+        }
+    }
+
     /// Wakes another worker if more waits here than is worth a wake-up.
     #[inline]
     fn ask_for_help(&self) {
         if !self.shared.idle.has_help() {
             return;
         }
-        let waiting = self.seat().lines.len() as u64;
+        let waiting = self.desk.lines.len() as u64;
         if waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
             self.accounts().helps.add(1);
             self.shared.wake_one();
@@ -353,6 +481,10 @@ impl Worker {
     /// A task was woken on this thread.
     #[inline]
     pub(crate) fn wake_here(&self, task: Runnable) {
+        if self.desk.tenure.is_contested() {
+            // The poll that woke it goes on for long, and nobody looks here for work.
+            return self.shared.push_outside(task);
+        }
         // Relaxed: a statistic. The time is the one before the running poll, so that a wake-up
         // costs no clock reading; waits come out too long by that poll at most.
         task.header()
@@ -360,7 +492,7 @@ impl Worker {
             .store(self.now.get(), Ordering::Relaxed);
         if self.dispatching.get() {
             self.line_up(Line::Woken, task);
-        } else if let Some(displaced) = self.seat().put_next(task) {
+        } else if let Some(displaced) = self.desk.put_next(task) {
             self.line_up(Line::Woken, displaced);
         }
     }
@@ -369,6 +501,7 @@ impl Worker {
     pub(crate) fn spawn<F>(
         &self,
         class: Option<Class>,
+        name: Option<&'static str>,
         spawned_at: &'static Location<'static>,
         future: F,
     ) -> JoinHandle<F::Output>
@@ -377,8 +510,14 @@ impl Worker {
         F::Output: Send + 'static,
     {
         let class = class.unwrap_or_else(|| self.current_class());
-        let origin = Origin { class, spawned_at };
+        self.shared.check_class(class);
+        let origin = Origin {
+            class,
+            spawned_at,
+            name,
+        };
         let (task, join) = new_task(future, Home::new(&self.shared), origin);
+        hog::begin(task.header(), self.shared.places.look_up(spawned_at));
         if self.shared.is_stopping() {
             self.shared.cancel(task);
         } else {
@@ -430,9 +569,9 @@ impl Worker {
             self.check(seat, CheckOrigin::Due);
         }
         self.fire_timers(seat);
-        for class in Class::ALL {
-            self.fetch_mail(class);
-        }
+        (0..self.shared.inboxes.len()).for_each(|index| {
+            self.fetch_mail(Class::at(index));
+        });
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
     }
@@ -442,10 +581,7 @@ impl Worker {
     fn check(&self, seat: &Seat, origin: CheckOrigin) -> bool {
         let mut wakers = self.wakers.take();
         let checked = if ptr::eq(seat, self.seat()) {
-            Some(
-                seat.driver
-                    .check(Some(std::time::Duration::ZERO), &mut wakers),
-            )
+            Some(seat.driver.check(Some(Duration::ZERO), &mut wakers))
         } else {
             seat.driver.visit(&mut wakers)
         };
@@ -528,20 +664,21 @@ impl Worker {
     }
 
     fn steal_from(&self, victim: &Seat) -> bool {
-        for class in Class::ALL {
-            let count = victim.lines.steal_into(class, &self.seat().lines);
+        let desk = self.shared.desk_of(victim);
+        for class in (0..self.shared.inboxes.len()).map(Class::at) {
+            let count = desk.lines.steal_into(class, &self.desk.lines);
             if count > 0 {
                 self.accounts().steals.add(count as u64);
-                self.turn.borrow_mut().wake(class);
+                self.shares.borrow_mut().wake(class);
                 return true;
             }
         }
-        let since = victim.polling_since.load();
+        let since = desk.tenure.polling_since();
         if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
             return false;
         }
         // The victim is busy with a long poll: what it would do next is better done here.
-        if let Some(task) = victim.take_next() {
+        if let Some(task) = desk.take_next() {
             self.accounts().steals.add(1);
             self.line_up(Line::Woken, task);
             return true;
@@ -588,8 +725,21 @@ impl Worker {
         found
     }
 
+    /// Leaves the processor to the heavy lane for a while, as its turn it is. Events end it early.
+    fn lend(&self) {
+        self.sleep(State::Lend, Some(LEND));
+        self.exchange();
+    }
+
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
+        if self.published.get() != Published::default() {
+            self.exchange();
+        }
+        self.sleep(State::Park, None);
+    }
+
+    fn sleep(&self, state: State, limit: Option<Duration>) {
         let (seat, idle) = (self.seat(), &self.shared.idle);
         let searching = self.searching.take();
         idle.park(self.index, searching);
@@ -606,19 +756,23 @@ impl Worker {
             .timers
             .before_park()
             .map(|tick| self.clock().until_tick(tick));
+        let timeout = match (timeout, limit) {
+            (Some(timeout), Some(limit)) => Some(timeout.min(limit)),
+            (timeout, limit) => timeout.or(limit),
+        };
         let mut wakers = self.wakers.take();
-        self.mark(State::Steal, State::Park);
+        self.mark(State::Steal, state);
         let sleeps = seat.parker.prepare();
         let timeout = if sleeps {
             timeout
         } else {
-            Some(std::time::Duration::ZERO)
+            Some(Duration::ZERO)
         };
         let checked = seat.driver.check(timeout, &mut wakers);
         if sleeps {
             seat.parker.finish();
         }
-        let now = self.mark(State::Park, State::Check);
+        let now = self.mark(state, State::Check);
         seat.checked_at.put(now);
         seat.timers.after_park();
         self.accounts().parks.add(1);
@@ -643,7 +797,7 @@ impl Worker {
         let seats = self.shared.seats.iter().enumerate();
         seats
             .into_iter()
-            .any(|(index, seat)| index != self.index && !seat.lines.is_empty())
+            .any(|(index, seat)| index != self.index && !self.shared.desk_of(seat).lines.is_empty())
     }
 
     /// Marsaglia's xorshift with 32 bits.

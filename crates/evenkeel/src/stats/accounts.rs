@@ -7,7 +7,7 @@
 //! one moment (a sequence lock; H.-J. Boehm, "Can Seqlocks Get Along With Programming Language
 //! Memory Models?", 2012, gives the fences).
 
-use crate::class::{CLASSES, Class};
+use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::hint;
 
@@ -24,19 +24,22 @@ pub(crate) enum State {
     Park,
     /// Looks for work at other workers'.
     Steal,
+    /// Leaves its processor to the threads of the heavy lane, whose class is owed it.
+    Lend,
 }
 
-/// How many states there are: one for each class, and four others.
-const STATES: usize = CLASSES + 4;
+/// How many states there are: one for each class, and five others.
+const STATES: usize = CLASSES_MAX + 5;
 
 impl State {
     fn index(self) -> usize {
         match self {
             State::Run(class) => class.index(),
-            State::Check => CLASSES,
-            State::Spin => CLASSES + 1,
-            State::Park => CLASSES + 2,
-            State::Steal => CLASSES + 3,
+            State::Check => CLASSES_MAX,
+            State::Spin => CLASSES_MAX + 1,
+            State::Park => CLASSES_MAX + 2,
+            State::Steal => CLASSES_MAX + 3,
+            State::Lend => CLASSES_MAX + 4,
         }
     }
 }
@@ -104,8 +107,11 @@ pub(crate) struct Accounts {
     doing: Count,
     spent: [Count; STATES],
     began: Count,
-    pub(crate) polls: [Count; CLASSES],
-    pub(crate) waits: [Box<[Count; BUCKETS]>; CLASSES],
+    pub(crate) polls: [Count; CLASSES_MAX],
+    /// How long the task that was polled last had waited, and when that was.
+    pub(crate) last_wait: [Count; CLASSES_MAX],
+    pub(crate) last_poll: [Count; CLASSES_MAX],
+    pub(crate) waits: Box<[Box<[Count; BUCKETS]>]>,
     /// By origin, and by whether anything was found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
@@ -120,11 +126,12 @@ pub(crate) struct Accounts {
 /// A worker's times at one moment, in cycles.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    pub(crate) run: [u64; CLASSES],
+    pub(crate) run: [u64; CLASSES_MAX],
     pub(crate) check: u64,
     pub(crate) spin: u64,
     pub(crate) park: u64,
     pub(crate) steal: u64,
+    pub(crate) lend: u64,
     pub(crate) wall: u64,
 }
 
@@ -133,7 +140,7 @@ fn counts<const N: usize>() -> [Count; N] {
 }
 
 impl Accounts {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(classes: usize) -> Self {
         Self {
             version: AtomicU64::new(0),
             charged_until: Count::new(),
@@ -141,7 +148,9 @@ impl Accounts {
             spent: counts(),
             began: Count::new(),
             polls: counts(),
-            waits: std::array::from_fn(|_| Box::new(counts())),
+            last_wait: counts(),
+            last_poll: counts(),
+            waits: (0..classes).map(|_| Box::new(counts())).collect(),
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),
             events: Count::new(),
@@ -160,6 +169,26 @@ impl Accounts {
             self.charged_until.put(now);
             self.doing.put(State::Steal.index() as u64);
         });
+    }
+
+    /// Another thread goes on for the worker, which was at a poll. It is the one writer from now on.
+    /// Returns since when what was done last has not been charged, and its class.
+    pub(crate) fn take_over(&self, now: u64) -> Option<(u64, Class)> {
+        let since = self.charged_until.load();
+        let class = self.doing_class();
+        self.write(|| {
+            let doing = (self.doing.load() as usize).min(STATES - 1);
+            self.spent[doing].add(now.saturating_sub(since));
+            self.charged_until.put(now);
+            self.doing.put(State::Steal.index() as u64);
+        });
+        class.map(|class| (since, class))
+    }
+
+    /// The class whose task is polled, if one is; exact only while that poll goes on.
+    pub(crate) fn doing_class(&self) -> Option<Class> {
+        let doing = self.doing.load() as usize;
+        (doing < CLASSES_MAX).then(|| Class::at(doing))
     }
 
     /// Charges the time since the last charge to `done`; from now on `next` is done.
@@ -202,8 +231,10 @@ impl Accounts {
 
     /// Counts a poll, and how long its task had waited.
     #[inline]
-    pub(crate) fn count_poll(&self, class: Class, wait: u64) {
+    pub(crate) fn count_poll(&self, class: Class, now: u64, wait: u64) {
         self.polls[class.index()].add(1);
+        self.last_wait[class.index()].put(wait);
+        self.last_poll[class.index()].put(now);
         let bucket = (u64::BITS - wait.leading_zeros()) as usize;
         self.waits[class.index()][bucket.min(BUCKETS - 1)].add(1);
     }
@@ -233,6 +264,7 @@ impl Accounts {
                 spin: spent[State::Spin.index()],
                 park: spent[State::Park.index()],
                 steal: spent[State::Steal.index()],
+                lend: spent[State::Lend.index()],
                 wall: if began == 0 { 0 } else { now - began },
             };
         }

@@ -2,19 +2,24 @@
 //!
 //! They are always on. Every moment of a worker's life is charged to one state, so that
 //! [`run`](WorkerStats::run), [`check`](WorkerStats::check), [`spin`](WorkerStats::spin),
-//! [`park`](WorkerStats::park) and [`steal`](WorkerStats::steal) add up to
-//! [`wall`](WorkerStats::wall). *Utilisation* is useful run time over wall time: spinning is
+//! [`park`](WorkerStats::park), [`steal`](WorkerStats::steal) and [`lend`](WorkerStats::lend) add
+//! up to [`wall`](WorkerStats::wall). *Utilisation* is useful run time over wall time: spinning is
 //! neither work nor sleep, and is counted apart.
 
 pub(crate) mod accounts;
+#[cfg(not(evenkeel_loom))]
+mod load;
 #[cfg(not(evenkeel_loom))]
 mod snapshot;
 #[cfg(not(evenkeel_loom))]
 mod waits;
 
 #[cfg(not(evenkeel_loom))]
+pub use load::Load;
+#[cfg(not(evenkeel_loom))]
 pub use snapshot::{
-    BlockingStats, CheckCounts, Checks, ClassStats, ReadinessStats, Stats, WorkerStats,
+    BlockingStats, CheckCounts, Checks, ClassStats, HeavyPriority, HeavyStats, HogStats,
+    ReadinessStats, Stats, WorkerStats,
 };
 #[cfg(not(evenkeel_loom))]
 pub use waits::Waits;

@@ -1,9 +1,11 @@
 //! What the runtime did so far: one moment's reading of all accounts.
 
 use std::ops::Sub;
+use std::panic::Location;
 use std::time::Duration;
 
-use crate::class::{CLASSES, Class};
+use crate::class::Class;
+use crate::sched::lane::{LaneStats, Priority};
 use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, BUCKETS, CheckOrigin, ORIGINS};
@@ -21,7 +23,12 @@ use super::waits::Waits;
 /// # async fn main() {
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// for worker in &stats.workers {
-///     let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal;
+///     let sum = worker.run()
+///         + worker.check
+///         + worker.spin
+///         + worker.park
+///         + worker.steal
+///         + worker.lend;
 ///     let rounding = std::time::Duration::from_micros(1);
 ///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + rounding);
 /// }
@@ -32,8 +39,12 @@ use super::waits::Waits;
 pub struct Stats {
     /// One for each worker.
     pub workers: Vec<WorkerStats>,
-    /// One for each class, in the order of [`Class::ALL`].
+    /// One for each class, in the order of [`Class::index`].
     pub classes: Vec<ClassStats>,
+    /// The heavy lane: the threads for tasks that hog.
+    pub heavy: HeavyStats,
+    /// The places whose tasks hogged, the one with the most time first.
+    pub hogs: Vec<HogStats>,
     /// I/O checks by all workers.
     pub checks: Checks,
     /// Events and what they brought.
@@ -50,8 +61,8 @@ pub struct Stats {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Time spent polling tasks, by class in the order of [`Class::ALL`].
-    pub run_by_class: [Duration; CLASSES],
+    /// Time spent polling tasks, by class in the order of [`Class::index`].
+    pub run_by_class: Vec<Duration>,
     /// Time spent asking readiness queues, handing out events, and firing timers.
     pub check: Duration,
     /// Time spent busy-waiting: neither work nor sleep.
@@ -60,6 +71,9 @@ pub struct WorkerStats {
     pub park: Duration,
     /// Time spent looking for work at other workers'.
     pub steal: Duration,
+    /// Time for which the processor was left to the threads of the heavy lane, whose class was owed
+    /// it.
+    pub lend: Duration,
     /// Time since the worker began.
     pub wall: Duration,
     /// How often the worker slept.
@@ -96,12 +110,71 @@ impl WorkerStats {
 pub struct ClassStats {
     /// The class.
     pub class: Class,
-    /// Time spent polling its tasks.
+    /// Its name.
+    pub name: String,
+    /// Its share, at the moment.
+    pub share: u32,
+    /// Time spent polling its tasks: by workers, and processor time in the heavy lane.
     pub run: Duration,
-    /// How often its tasks were polled.
+    /// The part of it that was spent in the heavy lane.
+    pub heavy: Duration,
+    /// How often its tasks were polled, in either.
     pub polls: u64,
     /// How long its tasks were ready before they were polled.
     pub waits: Waits,
+}
+
+/// The heavy lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeavyStats {
+    /// Its threads, at the moment.
+    pub threads: usize,
+    /// The most it may have.
+    pub limit: usize,
+    /// Tasks that wait in it, at the moment.
+    pub queued: usize,
+    /// Polls that are under way in it, at the moment.
+    pub running: usize,
+    /// How often a worker's seat was taken from a thread that was stuck in a poll.
+    pub hand_offs: u64,
+    /// How often that did not happen because the lane had all the threads it may have.
+    pub refused: u64,
+    /// What the system made of the wish that the lane's threads have a lower kernel priority.
+    pub priority: HeavyPriority,
+}
+
+/// Whether the kernel priority of the heavy lane's threads is lower than that of workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeavyPriority {
+    /// There has been no thread to lower.
+    #[default]
+    Untried,
+    /// It follows the class.
+    Lowered,
+    /// The system refused, as sandboxes may: all works, but hogs compete with workers as equals.
+    Refused,
+}
+
+/// The hogs that one place spawned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HogStats {
+    /// The place.
+    pub spawned_at: &'static Location<'static>,
+    /// The name of the latest of its tasks that has one.
+    pub name: Option<&'static str>,
+    /// The class of the latest.
+    pub class: Class,
+    /// How many of their polls were too long.
+    pub count: u64,
+    /// The longest of those that are over.
+    pub longest: Duration,
+    /// All of those that are over.
+    pub total: Duration,
+    /// Whether tasks from here start in the heavy lane, as most of them hog.
+    pub in_lane: bool,
 }
 
 /// Visits to readiness queues, by why they were made.
@@ -178,20 +251,12 @@ impl Stats {
             .collect();
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
-        let classes = Class::ALL.into_iter().map(|class| ClassStats {
-            class,
-            run: workers
-                .iter()
-                .map(|worker| worker.run_by_class[class.index()])
-                .sum(),
-            polls: accounts()
-                .map(|accounts| accounts.polls[class.index()].load())
-                .sum(),
-            waits: waits(shared, class),
-        });
+        let lane = shared.lane.stats();
         let pool = shared.pool.stats();
         Self {
-            classes: classes.collect(),
+            classes: classes(shared, &workers, &lane),
+            heavy: heavy(&lane),
+            hogs: hogs(shared),
             workers,
             checks: checks(shared),
             readiness: ReadinessStats {
@@ -222,11 +287,20 @@ impl Stats {
             classes: classes
                 .map(|(now, before)| ClassStats {
                     class: now.class,
+                    name: now.name.clone(),
+                    share: now.share,
                     run: now.run.saturating_sub(before.run),
+                    heavy: now.heavy.saturating_sub(before.heavy),
                     polls: now.polls.saturating_sub(before.polls),
                     waits: now.waits.since(&before.waits),
                 })
                 .collect(),
+            heavy: HeavyStats {
+                hand_offs: self.heavy.hand_offs.saturating_sub(earlier.heavy.hand_offs),
+                refused: self.heavy.refused.saturating_sub(earlier.heavy.refused),
+                ..self.heavy.clone()
+            },
+            hogs: self.hogs_since(earlier),
             checks: self.checks - earlier.checks,
             readiness: ReadinessStats {
                 events: self
@@ -245,6 +319,22 @@ impl Stats {
         }
     }
 
+    fn hogs_since(&self, earlier: &Stats) -> Vec<HogStats> {
+        let since = |hog: &HogStats| {
+            let before = earlier
+                .hogs
+                .iter()
+                .find(|before| before.spawned_at == hog.spawned_at);
+            let mut hog = hog.clone();
+            if let Some(before) = before {
+                hog.count = hog.count.saturating_sub(before.count);
+                hog.total = hog.total.saturating_sub(before.total);
+            }
+            hog
+        };
+        self.hogs.iter().map(since).collect()
+    }
+
     /// The mean of the workers' utilisation, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
         let sum: f64 = self.workers.iter().map(WorkerStats::utilisation).sum();
@@ -255,13 +345,14 @@ impl Stats {
 impl WorkerStats {
     fn since(&self, earlier: &WorkerStats) -> WorkerStats {
         WorkerStats {
-            run_by_class: std::array::from_fn(|class| {
-                self.run_by_class[class].saturating_sub(earlier.run_by_class[class])
-            }),
+            run_by_class: (self.run_by_class.iter().zip(&earlier.run_by_class))
+                .map(|(now, before)| now.saturating_sub(*before))
+                .collect(),
             check: self.check.saturating_sub(earlier.check),
             spin: self.spin.saturating_sub(earlier.spin),
             park: self.park.saturating_sub(earlier.park),
             steal: self.steal.saturating_sub(earlier.steal),
+            lend: self.lend.saturating_sub(earlier.lend),
             wall: self.wall.saturating_sub(earlier.wall),
             parks: self.parks.saturating_sub(earlier.parks),
             steals: self.steals.saturating_sub(earlier.steals),
@@ -301,11 +392,15 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
     let times = accounts.times(|| clock.cycles());
     let duration = |cycles| clock.to_duration(cycles);
     WorkerStats {
-        run_by_class: times.run.map(duration),
+        run_by_class: times.run[..shared.config.classes.len()]
+            .iter()
+            .map(|&cycles| duration(cycles))
+            .collect(),
         check: duration(times.check),
         spin: duration(times.spin),
         park: duration(times.park),
         steal: duration(times.steal),
+        lend: duration(times.lend),
         wall: duration(times.wall),
         parks: accounts.parks.load(),
         steals: accounts.steals.load(),
@@ -313,6 +408,64 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
         spin_hits: accounts.hits.load(),
         spin_misses: accounts.misses.load(),
     }
+}
+
+fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<ClassStats> {
+    let rows = shared.config.classes.iter();
+    rows.map(|(class, row)| {
+        let index = class.index();
+        let heavy = shared.clock.to_duration(lane.spent[index]);
+        let run: Duration = workers
+            .iter()
+            .map(|worker| worker.run_by_class[index])
+            .sum();
+        let polls = shared
+            .seats
+            .iter()
+            .map(|seat| seat.accounts.polls[index].load());
+        ClassStats {
+            class,
+            name: row.name.clone(),
+            share: shared.ledger.term(class).share,
+            run: run + heavy,
+            heavy,
+            polls: polls.sum::<u64>() + lane.polls[index],
+            waits: waits(shared, class),
+        }
+    })
+    .collect()
+}
+
+fn heavy(lane: &LaneStats) -> HeavyStats {
+    HeavyStats {
+        threads: lane.threads,
+        limit: lane.limit,
+        queued: lane.queued,
+        running: lane.running,
+        hand_offs: lane.hand_offs,
+        refused: lane.refused,
+        priority: match lane.priority {
+            Priority::Untried => HeavyPriority::Untried,
+            Priority::Lowered => HeavyPriority::Lowered,
+            Priority::Refused => HeavyPriority::Refused,
+        },
+    }
+}
+
+fn hogs(shared: &Shared) -> Vec<HogStats> {
+    let mut rows = shared.places.rows();
+    rows.sort_by_key(|(row, _)| std::cmp::Reverse(row.total));
+    rows.into_iter()
+        .map(|(row, in_lane)| HogStats {
+            spawned_at: row.spawned_at,
+            name: row.name,
+            class: row.class,
+            count: row.count,
+            longest: shared.clock.to_duration(row.longest),
+            total: shared.clock.to_duration(row.total),
+            in_lane,
+        })
+        .collect()
 }
 
 fn waits(shared: &Shared, class: Class) -> Waits {

@@ -28,6 +28,8 @@ use loom::sync as imp;
 pub(crate) use imp::{Arc, MutexGuard};
 
 #[cfg(not(evenkeel_loom))]
+pub(crate) use std::sync::OnceLock;
+#[cfg(not(evenkeel_loom))]
 pub(crate) use std::{hint, thread};
 
 #[cfg(evenkeel_loom)]
@@ -42,6 +44,10 @@ pub(crate) mod atomic {
         AtomicBool, AtomicI64, AtomicIsize, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
         AtomicUsize, Ordering, fence,
     };
+
+    /// Keeps the compiler from moving accesses across; no model is compiled from code that uses it.
+    #[cfg(not(evenkeel_loom))]
+    pub(crate) use std::sync::atomic::compiler_fence;
 }
 
 /// The cell through which threads share memory that no lock guards.

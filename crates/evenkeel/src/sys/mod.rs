@@ -3,3 +3,4 @@
 pub(crate) mod cpus;
 pub(crate) mod cycles;
 pub(crate) mod signal;
+pub(crate) mod thread;

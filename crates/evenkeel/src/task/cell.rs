@@ -31,7 +31,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::sched::inbox::Link;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
 use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
@@ -51,6 +51,7 @@ pub(crate) trait Schedule: Send + Sync + 'static {
 pub(crate) struct Origin {
     pub(crate) class: Class,
     pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) name: Option<&'static str>,
 }
 
 /// The part of a task that does not depend on the type of its future.
@@ -65,6 +66,10 @@ pub(crate) struct Header {
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.
     pub(crate) registered: AtomicU64,
+    /// What is known of the task's ways; see `sched::heavy`. Relaxed throughout, as `registered`.
+    pub(crate) ways: AtomicU8,
+    /// How many polls in a row were short, since the last long one. As `ways`.
+    pub(crate) short_polls: AtomicU8,
     /// The last poll ended because the slice was used up. Relaxed throughout, as `registered`.
     pub(crate) cut_short: AtomicBool,
 }
@@ -263,6 +268,8 @@ where
             origin,
             queued_at: AtomicU64::new(0),
             registered: AtomicU64::new(0),
+            ways: AtomicU8::new(0),
+            short_polls: AtomicU8::new(0),
             cut_short: AtomicBool::new(false),
         },
         scheduler,
@@ -412,6 +419,11 @@ impl Header {
     #[inline]
     pub(crate) fn class(&self) -> Class {
         self.origin.class
+    }
+
+    #[inline]
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        self.origin.name
     }
 
     #[inline]

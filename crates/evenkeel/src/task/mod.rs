@@ -1,11 +1,13 @@
 //! Tasks: what is spawned, the handles to it, and how it gives way to others.
 //!
 //! [`spawn`] starts a task and gives a [`JoinHandle`] for its output; an [`AbortHandle`] ends it
-//! from afar; a [`JoinSet`] holds many. [`yield_now`] and [`checkpoint`] let others have a turn.
+//! from afar; a [`JoinSet`] holds many; a [`Builder`] gives a task a name. [`yield_now`] and [`checkpoint`] let others have a turn.
 // The files: `state` and `cell` are a task's life and memory, with the contract of who may touch
 // what; `join`, `join_set` (on `ready_list`) and `error` what the spawner holds; `registry` the
 // tasks that wait, for shutdown; `coop` how a task gives way.
 
+#[cfg(not(evenkeel_loom))]
+mod builder;
 pub(crate) mod cell;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod coop;
@@ -21,6 +23,7 @@ pub(crate) mod state;
 pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
 #[cfg(not(evenkeel_loom))]
 pub use {
+    builder::Builder,
     coop::{checkpoint, yield_now},
     error::JoinError,
     join::{AbortHandle, JoinHandle},

@@ -167,6 +167,7 @@ impl World {
             canary: Canary::new(&world.0.cells),
         };
         let origin = Origin {
+            name: None,
             class: Class::NORMAL,
             spawned_at: Location::caller(),
         };

@@ -1,0 +1,7 @@
+//! Chapters: what the runtime promises, at length.
+
+#[doc = include_str!("guide/classes.md")]
+pub mod classes {}
+
+#[doc = include_str!("guide/hogs.md")]
+pub mod hogs {}

@@ -1,0 +1,178 @@
+//! A thread's desk: the queues it fills while it polls, and what others see of that poll.
+//!
+//! A worker's *seat* (readiness queue, timers, accounts) can be taken from its thread in the middle
+//! of a poll; the *desk* cannot, so what a poll does to the queues needs no agreement with anybody.
+//! Whoever takes the seat has a desk of its own and clears the one that was left behind; the thread
+//! that lost its seat puts nothing there any more as soon as it knows.
+
+use std::panic::Location;
+use std::ptr::{self, NonNull};
+
+use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::sync::{Arc, Mutex, OnceLock};
+use crate::sys::thread::{self, ThreadId};
+use crate::task::cell::{Header, Runnable};
+
+use super::lines::{Lines, received};
+use super::tenure::{Fences, Tenure};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// The task to run next, ahead of the lines; anybody may take it.
+    next: AtomicPtr<Header>,
+    pub(crate) lines: Lines,
+    pub(crate) tenure: Tenure,
+    /// Where the task that is being polled was spawned; stale between polls.
+    running: AtomicPtr<Location<'static>>,
+    /// Its name; stale while `is_named` says that it has none.
+    name: Mutex<Option<&'static str>>,
+    is_named: AtomicBool,
+    /// Who sits here.
+    thread: Mutex<Option<ThreadId>>,
+}
+
+impl Desk {
+    fn new(classes: usize, fences: Fences) -> Self {
+        Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            lines: Lines::new(classes),
+            tenure: Tenure::new(fences),
+            running: AtomicPtr::new(ptr::null_mut()),
+            name: Mutex::new(None),
+            is_named: AtomicBool::new(false),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// The calling thread sits down.
+    pub(crate) fn sit(&self) {
+        *self.thread.lock() = Some(thread::current());
+    }
+
+    /// The thread gets up, and is asked about no more.
+    pub(crate) fn rise(&self) {
+        *self.thread.lock() = None;
+    }
+
+    /// Asks about the thread that sits here, which does not end meanwhile.
+    pub(crate) fn ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
+        let thread = self.thread.lock();
+        thread.map(ask)
+    }
+
+    /// Puts a task into the next-task slot. Returns the one it displaces.
+    #[inline]
+    pub(crate) fn put_next(&self, task: Runnable) -> Option<Runnable> {
+        // AcqRel: Release hands the task to whoever takes it; Acquire receives the displaced one.
+        let before = self.next.swap(task.into_raw().as_ptr(), Ordering::AcqRel);
+        NonNull::new(before).map(received)
+    }
+
+    /// Takes the task from the next-task slot.
+    #[inline]
+    pub(crate) fn take_next(&self) -> Option<Runnable> {
+        // Relaxed: a look that saves the swap; the slot is mostly empty.
+        if self.next.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        // Acquire pairs with the Release in `put_next`.
+        NonNull::new(self.next.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
+    }
+
+    /// Takes some task, for anybody, in whatever order.
+    pub(crate) fn take_any(&self) -> Option<Runnable> {
+        self.take_next().or_else(|| self.lines.take_any())
+    }
+
+    /// Whether nothing waits here; a hint.
+    pub(crate) fn is_clear(&self) -> bool {
+        // Relaxed: whoever acts on it goes through `take_next`.
+        self.next.load(Ordering::Relaxed).is_null() && self.lines.is_empty()
+    }
+
+    /// Says what is being polled from now on.
+    #[inline]
+    pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
+        // Relaxed: a report for others, with a pointer to a constant.
+        self.running.store(
+            ptr::from_ref(task.spawned_at()).cast_mut(),
+            Ordering::Relaxed,
+        );
+        // Relaxed: as above. Few tasks have names.
+        if task.name().is_some() || self.is_named.load(Ordering::Relaxed) {
+            self.note_name(task.name());
+        }
+        self.tenure.begin_poll(now);
+    }
+
+    #[cold]
+    fn note_name(&self, name: Option<&'static str>) {
+        *self.name.lock() = name;
+        // Relaxed: as in `begin_poll`.
+        self.is_named.store(name.is_some(), Ordering::Relaxed);
+    }
+
+    /// The name of the task that is being polled, if it was given one.
+    pub(crate) fn running_name(&self) -> Option<&'static str> {
+        *self.name.lock()
+    }
+
+    /// Where the task that was polled last was spawned; for the thread that sits here.
+    pub(crate) fn last_running(&self) -> Option<&'static Location<'static>> {
+        // Relaxed: as in `begin_poll`.
+        let location = self.running.load(Ordering::Relaxed);
+        // SAFETY: `begin_poll` stores pointers to `'static` locations only.
+        unsafe { location.as_ref() }
+    }
+
+    /// Where the task that is being polled was spawned.
+    pub(crate) fn running(&self) -> Option<&'static Location<'static>> {
+        if self.tenure.polling_since() == 0 {
+            return None;
+        }
+        self.last_running()
+    }
+}
+
+/// The desks of a runtime: one for each worker and for each thread that the heavy lane may have.
+#[derive(Debug)]
+pub(crate) struct Desks {
+    /// Made when first used; a heavy lane that is never needed has none.
+    desks: Box<[OnceLock<Arc<Desk>>]>,
+    free: Mutex<Vec<usize>>,
+    classes: usize,
+    fences: Fences,
+}
+
+impl Desks {
+    pub(crate) fn new(count: usize, classes: usize) -> Self {
+        Self {
+            desks: (0..count).map(|_| OnceLock::new()).collect(),
+            free: Mutex::new((0..count).rev().collect()),
+            classes,
+            fences: Fences::of_system(),
+        }
+    }
+
+    /// A free desk, lowest first.
+    pub(crate) fn take(&self) -> Option<usize> {
+        self.free.lock().pop()
+    }
+
+    /// Gives a desk back that is clear and at which nobody sits.
+    pub(crate) fn give_back(&self, index: usize) {
+        self.free.lock().push(index);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &Arc<Desk> {
+        self.desks[index].get_or_init(|| Arc::new(Desk::new(self.classes, self.fences)))
+    }
+
+    /// All desks that were ever used, with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Arc<Desk>)> {
+        let desks = self.desks.iter().enumerate();
+        desks.filter_map(|(index, desk)| Some((index, desk.get()?)))
+    }
+}

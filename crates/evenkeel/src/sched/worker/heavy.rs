@@ -1,0 +1,163 @@
+//! A worker's thread without a seat: how one is lost and taken over, and what a thread does in the
+//! heavy lane.
+
+use crate::class::Class;
+use crate::sched::hog;
+use crate::sched::shared::Shared;
+use crate::sync::Arc;
+use crate::sys::thread::{self, Usage};
+use crate::task::cell::{Header, Ran, Runnable};
+
+use super::Worker;
+
+impl Worker {
+    /// Takes a seat from the thread that is at the poll which began there at `since`. `None` if
+    /// that poll is over, or the lane has no room for the thread.
+    pub(crate) fn take_over(
+        shared: &Arc<Shared>,
+        index: usize,
+        since: u64,
+    ) -> Option<(Worker, usize)> {
+        let seat = &shared.seats[index];
+        let left = seat.desk();
+        let own = shared.desks.take()?;
+        if !shared.lane.reserve() {
+            shared.lane.refuse();
+            shared.desks.give_back(own);
+            return None;
+        }
+        let behind = shared.desks.get(left);
+        if !behind.tenure.claim(since) {
+            shared.lane.give_up_thread();
+            shared.desks.give_back(own);
+            return None;
+        }
+        shared.desks.get(own).sit();
+        seat.set_desk(own);
+        let worker = Worker::new(Arc::clone(shared), index, own);
+        let now = worker.now.get();
+        if let Some((since, class)) = seat.accounts.take_over(now) {
+            shared
+                .lane
+                .adopt(&shared.ledger, &shared.desks, left, class, since);
+            shared
+                .lane
+                .prioritise(&shared.ledger, &shared.desks, left, class);
+            worker.charge_class(class, now.saturating_sub(since));
+            if let Some(place) = behind.running() {
+                let length = now.saturating_sub(since);
+                hog::note(shared, place, behind.running_name(), class, length, true);
+                shared.places.judge(place, true);
+            }
+        }
+        worker.inherit(behind);
+        Some((worker, own))
+    }
+
+    /// Moves what the former holder of the seat left at its desk to this one's.
+    fn inherit(&self, behind: &crate::sched::desk::Desk) {
+        behind.lines.drain_into(&self.desk.lines);
+        for class in self.classes() {
+            if self.desk.lines.len_of(class) > 0 {
+                self.shares.borrow_mut().wake(class);
+            }
+        }
+        if let Some(task) = behind.take_next() {
+            self.line_up(super::Line::Woken, task);
+        }
+    }
+
+    /// The poll that is over cost this thread its seat.
+    #[cold]
+    pub(super) fn lose_seat(&self, ran: Ran, began: u64) {
+        self.lost.set(true);
+        let length = self.clock().cycles().saturating_sub(began);
+        if let Some(place) = self.desk.last_running() {
+            self.shared.places.ended(place, length);
+        }
+        if let Ran::Again(task) = ran {
+            hog::mark(task.header());
+            self.shared.push_heavy(task);
+        }
+        self.clear_desk();
+    }
+
+    /// Others see to what lies here: this thread will not.
+    fn clear_desk(&self) {
+        while let Some(task) = self.desk.take_any() {
+            self.shared.push_outside(task);
+        }
+    }
+
+    /// Runs tasks of the heavy lane until there have been none for a while, or the runtime stops.
+    pub(crate) fn serve_lane(&self) {
+        let shared = &self.shared;
+        shared
+            .lane
+            .end(&shared.ledger, self.desk_index, thread::usage().cpu);
+        while let Some(task) = shared.lane.next(&shared.ledger, self.desk_index) {
+            self.poll_heavy(task);
+        }
+        self.clear_desk();
+    }
+
+    fn poll_heavy(&self, task: Runnable) {
+        let (shared, class) = (&self.shared, task.header().class());
+        let (ledger, desk) = (&shared.ledger, self.desk_index);
+        shared.lane.prioritise(ledger, &shared.desks, desk, class);
+        let before = thread::usage();
+        let began = self.clock().cycles();
+        self.now.set(began);
+        shared.lane.begin(ledger, desk, class, began, before.cpu);
+        self.desk.begin_poll(task.header(), began);
+        self.begin_task(task.header(), began);
+        let ran = task.run(
+            |header| {
+                self.judge(header, before, began, false);
+                shared.registry.insert(header, self.index)
+            },
+            |header| {
+                self.judge(header, before, began, true);
+                shared.registry.remove(header);
+            },
+        );
+        self.end_task();
+        let _ = self.desk.tenure.end_poll();
+        shared.lane.end(ledger, desk, thread::usage().cpu);
+        match ran {
+            Ran::Again(task) if hog::is_heavy(task.header()) => shared.push_heavy(task),
+            Ran::Again(task) => shared.push_outside(task),
+            Ran::Waiting | Ran::Complete => {}
+        }
+    }
+
+    /// Learns from a poll in the lane. For the task's runner, while it has the task to itself.
+    fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
+        let places = &self.shared.places;
+        let length = self.clock().cycles().saturating_sub(began);
+        if self.was_long(before, length) {
+            let (place, class) = (task.spawned_at(), task.class());
+            hog::note(&self.shared, place, task.name(), class, length, false);
+            places.ended(place, length);
+            if hog::mark(task) {
+                places.judge(place, true);
+            }
+        } else if (hog::behaved(task) || complete) && hog::acquit(task) {
+            places.judge(task.spawned_at(), false);
+        }
+    }
+
+    /// Whether a poll computed for too long, or blocked and took too long. One that was merely not
+    /// let, as threads of the lane often are not, was neither.
+    fn was_long(&self, before: Usage, length: u64) -> bool {
+        let after = thread::usage();
+        let limit = self.bounds.hog;
+        let computed = after.cpu.saturating_sub(before.cpu);
+        let blocked = after.blocked > before.blocked;
+        self.clock().cycles_of(computed) >= limit || (blocked && length >= limit)
+    }
+
+    fn classes(&self) -> impl Iterator<Item = Class> + use<> {
+        (0..self.shared.config.classes.len()).map(Class::at)
+    }
+}

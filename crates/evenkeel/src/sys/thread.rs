@@ -1,0 +1,253 @@
+//! What the scheduler asks the system about threads: their processor time, their priority, and a
+//! memory barrier on behalf of all of them.
+
+use std::io;
+use std::time::Duration;
+
+/// A thread of this process, for questions from other threads.
+///
+/// The kernel may give the number to another thread once this one has ended; so it is asked about
+/// only while its thread is known to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadId {
+    #[cfg(target_os = "linux")]
+    tid: libc::pid_t,
+}
+
+/// How much a thread has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    /// How often it gave the processor up of itself, which is to say: blocked.
+    pub(crate) blocked: u64,
+}
+
+/// The step of kernel priority at which the heavy lane begins: a normal thread has about nine times
+/// the weight of one at this level, and 68 times that of one at [`NICE_MAX`].
+pub(crate) const NICE_MIN: i32 = 10;
+/// The lowest kernel priority of the ordinary policies.
+pub(crate) const NICE_MAX: i32 = 19;
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use super::*;
+
+    /// The calling thread.
+    pub(crate) fn current() -> ThreadId {
+        // SAFETY: no arguments, no failure, and nothing of ours is touched.
+        let tid = unsafe { libc::gettid() };
+        ThreadId { tid }
+    }
+
+    /// Processor time used by a thread so far; `None` if it is gone.
+    pub(crate) fn cpu_time(thread: ThreadId) -> Option<Duration> {
+        // The kernel's own encoding of a thread's processor-time clock (`clock_getcpuclockid(3)`
+        // makes the one of a process so): the complement of the id in the upper bits, the flag for
+        // "thread" and the kind "scheduler" below.
+        let clock = (!thread.tid << 3) | 0b110;
+        read_clock(clock)
+    }
+
+    fn read_clock(clock: libc::clockid_t) -> Option<Duration> {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the pointer is to a live `timespec`.
+        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+        (result == 0).then(|| Duration::new(seconds, nanos))
+    }
+
+    /// What the calling thread has used so far.
+    pub(crate) fn usage() -> Usage {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the pointer is to memory of the right size, and all zeroes is a valid `rusage`.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        Usage {
+            cpu: read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default(),
+            blocked: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
+        }
+    }
+
+    /// Lowers a thread's kernel priority to a nice level, and has it count as one that computes.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it; sandboxes may.
+    pub(crate) fn lower(thread: ThreadId, nice: i32) -> io::Result<()> {
+        let id = libc::id_t::try_from(thread.tid).unwrap_or(0);
+        // SAFETY: arguments by value.
+        let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, id, nice) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let parameter = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the pointer is to a live `sched_param`. That it may fail is of no consequence:
+        // the policy only keeps a waking thread from interrupting others.
+        unsafe { libc::sched_setscheduler(thread.tid, libc::SCHED_BATCH, &raw const parameter) };
+        Ok(())
+    }
+
+    /// Whether the thread could run and does not, or runs: it is not blocked. `None` if unknown.
+    pub(crate) fn is_runnable(thread: ThreadId) -> Option<bool> {
+        let path = format!("/proc/self/task/{}/stat", thread.tid);
+        let stat = std::fs::read_to_string(path).ok()?;
+        // The name, in parentheses, may contain anything; the state follows the last of them.
+        let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
+        Some(state == 'R')
+    }
+
+    /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it is
+    /// picked early when it wakes (`sched_setattr(2)`; kernels before 6.12 ignore or refuse it).
+    pub(crate) fn prefer_short_slices() {
+        #[repr(C)]
+        #[derive(Default)]
+        struct Attributes {
+            size: u32,
+            policy: u32,
+            flags: u64,
+            nice: i32,
+            priority: u32,
+            runtime: u64,
+            deadline: u64,
+            period: u64,
+        }
+        let attributes = Attributes {
+            size: std::mem::size_of::<Attributes>() as u32,
+            runtime: 100_000,
+            ..Attributes::default()
+        };
+        // SAFETY: the pointer is to a live structure of the size it states. A refusal changes
+        // nothing, and the thread works as before.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    }
+
+    /// Has every running thread of the process execute a full memory barrier. Returns false if the
+    /// system cannot; [`register_barrier`] says so beforehand.
+    pub(crate) fn barrier_everywhere() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    }
+
+    /// Whether [`barrier_everywhere`] works here.
+    pub(crate) fn register_barrier() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+    }
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: arguments by value.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use super::*;
+
+    pub(crate) fn current() -> ThreadId {
+        ThreadId {}
+    }
+
+    pub(crate) fn cpu_time(_: ThreadId) -> Option<Duration> {
+        None
+    }
+
+    pub(crate) fn usage() -> Usage {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the pointer is to a live `timespec`.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+        Usage {
+            cpu: Duration::new(seconds, nanos),
+            blocked: 0,
+        }
+    }
+
+    pub(crate) fn lower(_: ThreadId, _: i32) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(crate) fn is_runnable(_: ThreadId) -> Option<bool> {
+        None
+    }
+
+    pub(crate) fn prefer_short_slices() {}
+
+    pub(crate) fn barrier_everywhere() -> bool {
+        false
+    }
+
+    pub(crate) fn register_barrier() -> bool {
+        false
+    }
+}
+
+pub(crate) use imp::{
+    barrier_everywhere, cpu_time, current, is_runnable, lower, prefer_short_slices,
+    register_barrier, usage,
+};
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_charged_for_what_it_computes_and_not_for_its_sleep() {
+        let thread = current();
+        let before = (cpu_time(thread).unwrap(), usage());
+        std::thread::sleep(Duration::from_millis(30));
+        let slept = (cpu_time(thread).unwrap(), usage());
+        assert!(slept.0 - before.0 < Duration::from_millis(20));
+        assert!(slept.1.blocked > before.1.blocked);
+        while usage().cpu < slept.1.cpu + Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        assert!(cpu_time(thread).unwrap() - slept.0 >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn another_threads_priority_can_be_lowered_and_read_back() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            send.send(current()).unwrap();
+            wait.recv().unwrap();
+            // SAFETY: arguments by value.
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+        });
+        let thread = receive.recv().unwrap();
+        let lowered = lower(thread, NICE_MIN);
+        done.send(()).unwrap();
+        let nice = other.join().unwrap();
+        if lowered.is_ok() {
+            assert_eq!(nice, NICE_MIN);
+        }
+    }
+
+    #[test]
+    fn a_blocked_thread_is_told_from_one_that_runs() {
+        assert_eq!(is_runnable(current()), Some(true));
+        let (send, receive) = std::sync::mpsc::channel();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            send.send(current()).unwrap();
+            let _ = wait.recv();
+        });
+        let thread = receive.recv().unwrap();
+        let give_up = std::time::Instant::now() + Duration::from_secs(10);
+        while is_runnable(thread) != Some(false) && std::time::Instant::now() < give_up {
+            std::thread::yield_now();
+        }
+        assert_eq!(is_runnable(thread), Some(false));
+        done.send(()).unwrap();
+        other.join().unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! How a task is spawned that has a name.
+
+use std::future::Future;
+use std::panic::Location;
+
+use crate::class::Class;
+use crate::runtime::Handle;
+use crate::runtime::spawn::spawn_here;
+
+use super::join::JoinHandle;
+
+/// Spawns a task with a name or in a class.
+///
+/// The name tells tasks apart in reports of hogs; what spawned the task is in them anyway.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::{Class, task};
+///
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let index = task::Builder::new()
+///     .name("index")
+///     .class(Class::BULK)
+///     .spawn(async { "built" });
+/// assert_eq!(index.await.unwrap(), "built");
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Builder {
+    name: Option<&'static str>,
+    class: Option<Class>,
+}
+
+impl Builder {
+    /// No name, and the class of the task that spawns.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the task.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Puts the task into a class.
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Spawns the task; see [`spawn`](crate::spawn).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, and if the class is none of its classes.
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_here(self.class, self.name, Location::caller(), future)
+    }
+
+    /// Spawns the task on a runtime that the calling thread need not belong to.
+    ///
+    /// # Panics
+    ///
+    /// If the class is none of the runtime's.
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        handle.spawn_at(self.class, self.name, Location::caller(), future)
+    }
+}
