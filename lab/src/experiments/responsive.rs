@@ -15,7 +15,7 @@ const PROBE: Probe = Probe {
     rate: 1_000,
     connections: 1,
     brief: Duration::from_millis(500),
-    with_stats: false,
+    with_stats: true,
     with_work: true,
 };
 

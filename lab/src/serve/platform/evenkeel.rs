@@ -40,7 +40,7 @@ impl Platform for Evenkeel {
         if let Some(bound) = settings.io_check {
             builder.io_check_bound(bound);
         }
-        classes::configure(&mut builder, &settings)?;
+        classes::configure(&mut builder, &settings);
         let runtime = builder.build();
         let runtime = runtime.map_err(|error| Error::Runtime {
             runtime: Self::NAME,
@@ -68,6 +68,8 @@ impl Platform for Evenkeel {
             wall_us,
             workers: stats.workers.iter().map(worker).collect(),
             classes: classes::times(&stats),
+            heavy: Some(classes::heavy(&stats)),
+            hogs: classes::hogs(&stats),
             tasks: Some(stats.tasks_waiting as u64),
             checks: [
                 ("due", stats.checks.due),
@@ -167,6 +169,7 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         spin_us: Some(micros(worker.spin)),
         park_us: Some(micros(worker.park)),
         steal_us: Some(micros(worker.steal)),
+        lend_us: Some(micros(worker.lend)),
         parks: Some(worker.parks),
     }
 }
