@@ -161,6 +161,15 @@ pub(crate) fn periodic_timer(period: Duration) -> io::Result<File> {
     Ok(timer)
 }
 
+/// Makes this process give way to others by `nice` more than it does already.
+pub(crate) fn give_way(nice: i32) -> io::Result<()> {
+    // SAFETY: both calls take numbers and touch no memory of ours.
+    check(unsafe {
+        let so_far = libc::getpriority(libc::PRIO_PROCESS, 0);
+        libc::setpriority(libc::PRIO_PROCESS, 0, (so_far + nice).min(19))
+    })
+}
+
 /// Asks the kernel to give this thread short turns, for which it is let in the sooner. A kernel that
 /// knows of no such thing, or refuses, changes nothing.
 pub(crate) fn ask_for_short_turns() {

@@ -80,7 +80,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         lab.progress(line);
     }
     let rows = rows(&lab.lineup.present, missing.is_none(), lab.is_brief());
-    let origin = lab.helper(&["origin"])?;
+    let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
     let target = origin.address("origin")?;
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
@@ -117,7 +117,7 @@ fn how(lab: &Lab) -> String {
          them {ADMIN_HZ} admin calls a second, each over a connection of its own, in an open loop, \
          ask the relay's process for a small page. With classes the admin page is urgent, \
          connections are normal, and one that has moved more than 64 KiB goes on as bulk; without, \
-         all are normal. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
+         all are normal. What the callers themselves were late is in the latency, and said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
          origin, clients and callers are processes apart. {}",
         lab.conditions()
     )
@@ -269,7 +269,15 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
         &empty,
         "--say-ready",
     ];
-    let mix = [&mix[..], &["--warmup", &ramp, "--seconds", &seconds]].concat();
+    let length_of_mix = [
+        "--warmup",
+        &ramp,
+        "--seconds",
+        &seconds,
+        "--nice",
+        lab.load_nice(),
+    ];
+    let mix = [&mix[..], &length_of_mix].concat();
     let mix = lab.load(&mix)?.until_ready()?;
     std::thread::sleep(RAMP);
     let before = relay.usage();
@@ -350,6 +358,7 @@ impl Samples {
             "admin p50",
             "admin p99",
             "admin longest",
+            "callers' own delay, p99",
             "unanswered",
             "failed",
             "CPU of the relay",
@@ -372,6 +381,7 @@ impl Samples {
                 us(|a| a.latency.p50_us),
                 us(|a| a.latency.p99_us),
                 us(|a| a.latency.max_us),
+                us(|a| a.late_p99_us),
                 cell(admin.clone().map(|a| a.unanswered as f64), "", 0, &why),
                 cell(found.clone().map(|f| f.mix.failed as f64), "", 0, &why),
                 cell(found.map(|f| 100.0 * f.cores), "%", 0, &why),

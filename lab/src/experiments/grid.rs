@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::process::Server;
-use crate::report::{Cell, Plot, Table};
+use crate::report::{Cell, NARROW_SPACE, Plot, Table};
 use crate::serve::{Burn, HogPoll, HogYield, RuntimeStats, Work};
 
 /// What stands beside the probe.
@@ -118,12 +118,13 @@ impl Grid {
     /// Latencies, longest, unanswered and, where it was counted, the hogs' work.
     pub(crate) fn tables(&self) -> Vec<Table> {
         let mut tables = vec![
-            self.table("Echo latency, p50 / p99 / p99.9 in us", |row, peer| {
-                self.latencies(row, peer)
+            self.table("Echo latency, p50 / p99 in us", |row, peer| {
+                let p50 = self.median(row, peer, |e| e.latency.p50_us);
+                self.pair(row, peer, p50, |e| e.latency.p99_us)
             }),
-            self.table("Longest, in us", |row, peer| {
-                let longest = self.echoes(row, peer).map(|e| e.latency.max_us);
-                figures::cell(longest, "us", 0, &self.failure(row, peer))
+            self.table("Echo latency, p99.9 / longest in us", |row, peer| {
+                let p999 = self.p999(row, peer);
+                self.pair(row, peer, p999.ok(), |e| e.latency.max_us)
             }),
             self.table("Requests without an answer, in %", |row, peer| {
                 let share =
@@ -301,17 +302,23 @@ impl Grid {
         if concerns { row } else { row.saturating_sub(1) }
     }
 
-    fn latencies(&self, row: usize, peer: Peer) -> Cell {
+    /// Two figures, of which the first may not be quoted.
+    fn pair(
+        &self,
+        row: usize,
+        peer: Peer,
+        first: Option<f64>,
+        second: fn(&EchoSummary) -> f64,
+    ) -> Cell {
         if self.is_silent(row, peer) {
             return Cell::Text("no answer at all".to_owned());
         }
-        let p50 = self.median(row, peer, |e| e.latency.p50_us);
-        match (p50, self.median(row, peer, |e| e.latency.p99_us)) {
-            (Some(p50), Some(p99)) => {
-                let p999 = self.p999(row, peer).map_or_else(|_| "–".to_owned(), micros);
-                Cell::Text(format!("{} / {} / {p999}", micros(p50), micros(p99)))
+        match self.median(row, peer, second) {
+            Some(second) => {
+                let first = first.map_or_else(|| "–".to_owned(), micros);
+                Cell::Text(format!("{first} / {}", micros(second)))
             }
-            _ => Cell::Missing(self.failure(row, peer)),
+            None => Cell::Missing(self.failure(row, peer)),
         }
     }
 
@@ -320,9 +327,9 @@ impl Grid {
         let alone = median(works().map(|work| work.alone));
         let beside = median(works().map(|work| work.beside));
         match (alone, beside, self.kept_percent(row, peer)) {
-            (Some(alone), Some(beside), Ok(kept)) => {
-                Cell::Text(format!("{alone:.2} → {beside:.2}, {kept:.0} %"))
-            }
+            (Some(alone), Some(beside), Ok(kept)) => Cell::Text(format!(
+                "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
+            )),
             _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
             _ => Cell::Missing(self.failure(row, peer)),
         }
@@ -444,7 +451,6 @@ fn describe(echo: &EchoSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::NARROW_SPACE;
 
     fn grid(found: Vec<Result<EchoSummary, String>>) -> Grid {
         let measurement = |(found, round): (Result<EchoSummary, String>, u32)| Measurement {
@@ -479,11 +485,16 @@ mod tests {
         found.latency.p50_us = p50_us;
         found.latency.p99_us = 10.0 * p50_us;
         found.latency.p999_us = 20.0 * p50_us;
+        found.latency.max_us = 40.0 * p50_us;
         found
     }
 
     fn shown(found: Vec<Result<EchoSummary, String>>) -> String {
-        match &grid(found).tables()[0].rows[0][1] {
+        shown_in(0, found)
+    }
+
+    fn shown_in(table: usize, found: Vec<Result<EchoSummary, String>>) -> String {
+        match &grid(found).tables()[table].rows[0][1] {
             Cell::Text(text) => text.replace(NARROW_SPACE, " "),
             Cell::Missing(why) => format!("missing: {why}"),
             Cell::Number { value, .. } => value.to_string(),
@@ -493,7 +504,7 @@ mod tests {
     #[test]
     fn a_cell_is_the_median_of_its_rounds() {
         let rounds = [300.0, 100.0, 200.0].map(|us| Ok(summary(us, 10, 1)));
-        assert_eq!(shown(rounds.into()), "200 / 2 000 / –");
+        assert_eq!(shown(rounds.into()), "200 / 2 000");
     }
 
     #[test]
@@ -509,8 +520,8 @@ mod tests {
                 Ok(summary(100.0, 5_000, 0)),
             ]
         };
-        assert_eq!(shown(rounds(5_000)), "100 / 1 000 / 2 000");
-        assert_eq!(shown(rounds(4_999)), "100 / 1 000 / –");
+        assert_eq!(shown_in(1, rounds(5_000)), "2 000 / 4 000");
+        assert_eq!(shown_in(1, rounds(4_999)), "– / 4 000");
         assert!(grid(rounds(4_999)).p999(0, Peer::Go).is_err());
     }
 
@@ -537,8 +548,10 @@ mod tests {
         }
         let kept = grid.kept_percent(0, Peer::Go).expect("both rounds counted");
         assert!((kept - 85.0).abs() < 1e-9, "{kept}");
-        let text = format!("{:?}", grid.tables()[3].rows[0][1]);
-        assert!(text.contains("2.00 → 1.70, 85 %"), "{text}");
+        let Cell::Text(text) = &grid.tables()[3].rows[0][1] else {
+            panic!("no text");
+        };
+        assert_eq!(text.replace(NARROW_SPACE, " "), "2.00 → 1.70, 85 %");
     }
 
     #[test]
@@ -550,6 +563,6 @@ mod tests {
     #[test]
     fn a_round_that_failed_does_not_hide_the_others() {
         let rounds = vec![Err("it burnt".to_owned()), Ok(summary(100.0, 10, 0))];
-        assert_eq!(shown(rounds), "100 / 1 000 / –");
+        assert_eq!(shown(rounds), "100 / 1 000");
     }
 }

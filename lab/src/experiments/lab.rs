@@ -69,6 +69,12 @@ impl Lab {
         lab
     }
 
+    /// How much load gives way to probes beside it: only where it has processors of its own, as
+    /// anywhere else it would give way to the servers too.
+    pub(crate) fn load_nice(&self) -> &'static str {
+        if self.load_cpus.is_empty() { "0" } else { "10" }
+    }
+
     /// Whether figures may be rough.
     pub(crate) fn is_brief(&self) -> bool {
         self.seconds.is_none()

@@ -19,6 +19,11 @@ pub(crate) struct LoadArgs {
     // An id of its own: the experiments have flags of the same names, which a global one reaches.
     #[arg(long, id = "load-pin", value_name = "LIST", global = true)]
     pin: Option<CpuList>,
+    /// Give way to others on these processors by so much, from 0 to 19: load that would otherwise
+    /// keep a probe waiting.
+    #[arg(long, value_name = "N", default_value_t = 0, global = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(0..=19))]
+    nice: i32,
     /// Print the result as one line of JSON.
     #[arg(long, id = "load-json", global = true)]
     json: bool,
@@ -194,6 +199,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     if let Some(cpus) = &args.pin {
         sys::pin(&cpus.0).map_err(Error::system("cannot pin to the processors of --pin"))?;
     }
+    sys::give_way(args.nice).map_err(Error::system("cannot give way by --nice"))?;
     sys::raise_descriptor_limit().map_err(Error::system("cannot raise the descriptor limit"))?;
     match &args.generator {
         Generator::Echo(echo_args) => print(args.json, &echo::run(echo_args)?),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::args::MixArgs;
 use super::http::answer_len;
 use super::latency::{Latencies, LatencySummary};
-use super::origin::LARGE_PATH;
+use super::origin::{LARGE_PATH, PIECE_LEN};
 use crate::error::{Error, Result};
 
 /// What a mix of objects came to, in the time that was measured.
@@ -114,7 +114,7 @@ impl Mix {
             target: args.target,
             poll: Poll::new()?,
             slots: kinds.map(slot).collect(),
-            buffer: vec![0; 256 * 1024],
+            buffer: vec![0; PIECE_LEN],
             failures: 0,
             counts: false,
             summary: MixSummary::default(),

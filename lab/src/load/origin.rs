@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 pub(crate) const LARGE_LEN: usize = 1_000_000;
 /// The path that has one.
 pub(crate) const LARGE_PATH: &str = "/large";
+/// Bytes of one read or write: a kernel that is not interrupted in the middle of a system call keeps
+/// everybody else on this processor waiting for that long.
+pub(super) const PIECE_LEN: usize = 32 * 1024;
 /// A request's head that is longer is not answered.
 const HEAD_LEN_MAX: usize = 8 * 1024;
 const LISTENER: Token = Token(usize::MAX);
@@ -164,7 +167,7 @@ impl Answer {
                 None => &self.head[self.sent..],
                 Some(of_body) => &body[of_body..self.body_len],
             };
-            match stream.write(rest)? {
+            match stream.write(&rest[..rest.len().min(PIECE_LEN)])? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 len => self.sent += len,
             }
