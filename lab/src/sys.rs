@@ -170,8 +170,8 @@ pub(crate) fn give_way(nice: i32) -> io::Result<()> {
     })
 }
 
-/// Asks the kernel to give this thread short turns, for which it is let in the sooner. A kernel that
-/// knows of no such thing, or refuses, changes nothing.
+/// Asks the kernel to give this thread short turns, for which it is let in the sooner. A kernel
+/// that knows of no such thing, or refuses, changes nothing.
 pub(crate) fn ask_for_short_turns() {
     /// As the kernel has it, in its first version.
     #[repr(C)]

@@ -35,6 +35,29 @@ enum Traffic {
     BulkAndAdmin,
     /// Large objects alone.
     Bulk,
+    /// Admin calls alone: what they take where nothing is in their way but the machine.
+    Admin,
+}
+
+impl Traffic {
+    /// Clients that fetch large objects, and those that fetch empty ones.
+    fn clients(self) -> (u32, u32) {
+        match self {
+            Traffic::Mix => (LARGE, EMPTY),
+            Traffic::Bulk | Traffic::BulkAndAdmin => (LARGE, 0),
+            Traffic::Admin => (0, 0),
+        }
+    }
+
+    /// What it adds to the name of a relay.
+    fn suffix(self) -> &'static str {
+        match self {
+            Traffic::Mix => "",
+            Traffic::Bulk => ": bulk alone",
+            Traffic::BulkAndAdmin => ": bulk and admin",
+            Traffic::Admin => ": admin alone",
+        }
+    }
 }
 
 /// A relay under one kind of traffic.
@@ -79,7 +102,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     if let Some(line) = &missing {
         lab.progress(line);
     }
-    let rows = rows(&lab.lineup.present, missing.is_none(), lab.is_brief());
+    let rows = Choice {
+        evenkeel: lab.lineup.present.contains(&Peer::Evenkeel),
+        tokio: lab.lineup.present.contains(&Peer::Tokio),
+        haproxy: missing.is_none(),
+        brief: lab.is_brief(),
+    }
+    .rows();
     let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
     let target = origin.address("origin")?;
     let mut samples = Vec::new();
@@ -112,93 +141,107 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 
 fn how(lab: &Lab) -> String {
     format!(
-        "A TCP relay in front of an origin. {LARGE} clients fetch objects of 1 MB and {EMPTY} fetch \
-         empty ones, all at once, in a closed loop, every object over a connection of its own. Beside \
-         them {ADMIN_HZ} admin calls a second, each over a connection of its own, in an open loop, \
-         ask the relay's process for a small page. With classes the admin page is urgent, \
-         connections are normal, and one that has moved more than 64 KiB goes on as bulk; without, \
-         all are normal. What the callers themselves were late is in the latency, and said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
+        "A TCP relay in front of an origin. {LARGE} clients fetch objects of 1 MB and {EMPTY} \
+         fetch empty ones, all at once, in a closed loop, every object over a connection of its \
+         own. Beside them {ADMIN_HZ} admin calls a second, each over a connection of its own, in \
+         an open loop, ask the relay's process for a small page. With classes the admin page is \
+         urgent, connections are normal, and one that has moved more than 64 KiB goes on as bulk; \
+         without, all are normal. What the callers themselves were late is in the latency, and \
+         said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
          origin, clients and callers are processes apart. {}",
         lab.conditions()
     )
 }
 
-fn rows(present: &[Peer], with_haproxy: bool, is_brief: bool) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let own = |shares, io_check_us| Who::Lab {
+/// Which relays are measured.
+struct Choice {
+    evenkeel: bool,
+    tokio: bool,
+    haproxy: bool,
+    /// Only what the verdicts need.
+    brief: bool,
+}
+
+impl Choice {
+    /// The relays that carry the whole mix.
+    fn mixed(&self) -> Vec<(String, Who)> {
+        let mut relays = Vec::new();
+        if self.evenkeel {
+            relays.push(own(Some(SHARES), None));
+            relays.push(own(None, None));
+        }
+        if self.haproxy {
+            relays.push(haproxy_with(&[]));
+        }
+        if self.evenkeel && !self.brief {
+            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), None)));
+            relays.extend(CHECK_BOUNDS_US.map(|us| own(Some(SHARES), Some(us))));
+        }
+        if self.haproxy && !self.brief {
+            relays.extend(HAPROXY_TUNINGS.map(|tuning| haproxy_with(&[tuning])));
+        }
+        relays.extend((self.tokio && !self.brief).then(tokio));
+        relays
+    }
+
+    /// The relays that are also measured with a part of it.
+    fn apart(&self) -> Vec<(String, Who)> {
+        let mut relays = Vec::new();
+        relays.extend(self.evenkeel.then(|| own(Some(SHARES), None)));
+        relays.extend(self.haproxy.then(|| haproxy_with(&[])));
+        relays.extend((self.tokio && !self.brief).then(tokio));
+        relays
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |(name, who): (String, Who), traffic: Traffic| Row {
+            name: format!("{name}{}", traffic.suffix()),
+            who,
+            traffic,
+        };
+        let mixed = self.mixed().into_iter();
+        let mut rows: Vec<Row> = mixed.map(|relay| row(relay, Traffic::Mix)).collect();
+        for traffic in [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Admin] {
+            rows.extend(self.apart().into_iter().map(|relay| row(relay, traffic)));
+        }
+        rows
+    }
+}
+
+fn own(shares: Option<&'static str>, io_check_us: Option<u64>) -> (String, Who) {
+    let classes = shares.map_or_else(|| "one class".to_owned(), ratio_of);
+    let bound = io_check_us.map_or_else(String::new, |us| format!(", I/O check bound {us} us"));
+    let who = Who::Lab {
         peer: Peer::Evenkeel,
         shares,
         io_check_us,
     };
-    let mut add = |name: String, who, traffic| rows.push(Row { name, who, traffic });
-    let has = |peer| present.contains(&peer);
-    if has(Peer::Evenkeel) {
-        add(
-            "evenkeel, 16:33:50".to_owned(),
-            own(Some(SHARES), None),
-            Traffic::Mix,
-        );
-        add(
-            "evenkeel, one class".to_owned(),
-            own(None, None),
-            Traffic::Mix,
-        );
-    }
-    if with_haproxy {
-        add("haproxy".to_owned(), Who::Haproxy(Vec::new()), Traffic::Mix);
-    }
-    if has(Peer::Evenkeel) && !is_brief {
-        for shares in OTHER_SHARES {
-            let numbers: Vec<&str> = shares
-                .split(',')
-                .filter_map(|s| Some(s.split_once('=')?.1))
-                .collect();
-            add(
-                format!("evenkeel, {}", numbers.join(":")),
-                own(Some(shares), None),
-                Traffic::Mix,
-            );
-        }
-        for us in CHECK_BOUNDS_US {
-            let name = format!("evenkeel, 16:33:50, I/O check bound {us} us");
-            add(name, own(Some(SHARES), Some(us)), Traffic::Mix);
-        }
-    }
-    if with_haproxy && !is_brief {
-        for tuning in HAPROXY_TUNINGS {
-            let name = format!("haproxy, {} {}", tuning.0, tuning.1);
-            add(name, Who::Haproxy(vec![tuning]), Traffic::Mix);
-        }
-    }
-    if has(Peer::Tokio) && !is_brief {
-        let tokio = Who::Lab {
-            peer: Peer::Tokio,
-            shares: None,
-            io_check_us: None,
-        };
-        add("tokio".to_owned(), tokio.clone(), Traffic::Mix);
-        add("tokio".to_owned(), tokio, Traffic::Bulk);
-    }
-    for traffic in [Traffic::Bulk, Traffic::BulkAndAdmin] {
-        if has(Peer::Evenkeel) {
-            add(
-                "evenkeel, 16:33:50".to_owned(),
-                own(Some(SHARES), None),
-                traffic,
-            );
-        }
-        if with_haproxy {
-            add("haproxy".to_owned(), Who::Haproxy(Vec::new()), traffic);
-        }
-    }
-    for row in &mut rows {
-        row.name.push_str(match row.traffic {
-            Traffic::Mix => "",
-            Traffic::Bulk => ": bulk alone",
-            Traffic::BulkAndAdmin => ": bulk and admin",
-        });
-    }
-    rows
+    (format!("evenkeel, {classes}{bound}"), who)
+}
+
+fn tokio() -> (String, Who) {
+    let who = Who::Lab {
+        peer: Peer::Tokio,
+        shares: None,
+        io_check_us: None,
+    };
+    ("tokio".to_owned(), who)
+}
+
+fn haproxy_with(tuning: &[Tuning]) -> (String, Who) {
+    let words: String = tuning
+        .iter()
+        .map(|(name, value)| format!(", {name} {value}"))
+        .collect();
+    (format!("haproxy{words}"), Who::Haproxy(tuning.to_vec()))
+}
+
+/// `urgent=16,normal=33,bulk=50` as `16:33:50`.
+fn ratio_of(shares: &str) -> String {
+    let numbers = shares
+        .split(',')
+        .filter_map(|share| Some(share.split_once('=')?.1));
+    numbers.collect::<Vec<_>>().join(":")
 }
 
 /// A relay that runs.
@@ -254,12 +297,8 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
     let [relayed, admin] = relay.addresses()?.map(|address| address.to_string());
     let length = lab.measured(Duration::from_millis(1_000));
     let [ramp, seconds] = [RAMP, length].map(|length| length.as_secs_f64().to_string());
-    let empty = if row.traffic == Traffic::Mix {
-        EMPTY
-    } else {
-        0
-    };
-    let (large, empty) = (LARGE.to_string(), empty.to_string());
+    let (large, empty) = row.traffic.clients();
+    let (large, empty) = (large.to_string(), empty.to_string());
     let mix = [
         "mix",
         &relayed,
@@ -286,7 +325,7 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
             std::thread::sleep(length);
             None
         }
-        Traffic::Mix | Traffic::BulkAndAdmin => {
+        Traffic::Mix | Traffic::BulkAndAdmin | Traffic::Admin => {
             let rate = ADMIN_HZ.to_string();
             let calls = [
                 "calls", &admin, "--rate", &rate, "--warmup", "0", "--drain", "1",
@@ -353,15 +392,15 @@ impl Samples {
     fn mixed(&self) -> Table {
         let columns = [
             "relay",
-            "connections/s",
+            "short",
             "bulk",
             "admin p50",
             "admin p99",
-            "admin longest",
-            "callers' own delay, p99",
-            "unanswered",
+            "longest",
+            "calls late, p99",
+            "no answer",
             "failed",
-            "CPU of the relay",
+            "CPU",
         ];
         let row = |(index, row): (usize, &Row)| {
             let why = self.why(index);
@@ -388,7 +427,9 @@ impl Samples {
             ]
         };
         Table {
-            title: "Bulk, short connections and admin calls at once".to_owned(),
+            title: "At once: short connections, bulk, admin calls (and how late the callers made \
+                    them); CPU of the relay"
+                .to_owned(),
             columns: columns.map(str::to_owned).into(),
             rows: self.with(Traffic::Mix).map(row).collect(),
         }
@@ -398,9 +439,11 @@ impl Samples {
         let columns = [
             "relay",
             "bulk alone",
-            "beside admin calls",
-            "in the mix",
-            "admin p99 without short connections",
+            "bulk with admin",
+            "bulk in mix",
+            "admin p99 alone",
+            "admin p99 with bulk",
+            "admin p99 in mix",
         ];
         let row = |(index, row): (usize, &Row)| {
             let bulk = |row: Option<usize>| match row {
@@ -415,18 +458,23 @@ impl Samples {
                 }
                 None => Cell::Missing("not measured".to_owned()),
             };
-            let beside = self.same(&row.who, Traffic::BulkAndAdmin);
-            let admin = beside.into_iter().flat_map(|row| self.admin(row));
+            let under = |traffic| self.same(&row.who, traffic);
+            let p99 = |traffic| {
+                let admin = under(traffic).into_iter().flat_map(|row| self.admin(row));
+                cell(admin.map(|a| a.latency.p99_us), "us", 0, "not measured")
+            };
             vec![
                 Cell::from(row.name.trim_end_matches(": bulk alone")),
                 bulk(Some(index)),
-                bulk(beside),
-                bulk(self.same(&row.who, Traffic::Mix)),
-                cell(admin.map(|a| a.latency.p99_us), "us", 0, "not measured"),
+                bulk(under(Traffic::BulkAndAdmin)),
+                bulk(under(Traffic::Mix)),
+                p99(Traffic::Admin),
+                p99(Traffic::BulkAndAdmin),
+                p99(Traffic::Mix),
             ]
         };
         Table {
-            title: "Bulk alone and in company".to_owned(),
+            title: "Bulk and admin calls, alone and in company".to_owned(),
             columns: columns.map(str::to_owned).into(),
             rows: self.with(Traffic::Bulk).map(row).collect(),
         }
@@ -545,10 +593,22 @@ impl Samples {
 fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
     let mut notes = lab.lineup.missing.clone();
     notes.extend(missing);
+    if lab.lineup.present.contains(&Peer::Evenkeel) {
+        notes.push(
+            "Evenkeel has no setting for how many events one I/O check takes in, as HAProxy has \
+             with `tune.maxpollevents`: there is nothing to vary."
+                .to_owned(),
+        );
+    }
+    notes.push(
+        "Admin calls alone show what the machine itself does to a p99: where that is far from \
+         nothing, so is every other."
+            .to_owned(),
+    );
     notes.push(
         "Bulk in the mix shares the processor with the short connections, which fill whatever they \
-         are given: what it keeps there follows from the shares. Beside admin calls alone it should \
-         keep nearly all."
+         are given: what it keeps there follows from the shares. Beside admin calls alone it \
+         should keep nearly all."
             .to_owned(),
     );
     notes
@@ -576,25 +636,41 @@ mod tests {
 
     #[test]
     fn in_brief_only_what_the_verdicts_need_is_measured() {
+        let rows = |evenkeel, tokio, haproxy, brief| {
+            Choice {
+                evenkeel,
+                tokio,
+                haproxy,
+                brief,
+            }
+            .rows()
+        };
         let names = |rows: Vec<Row>| rows.into_iter().map(|row| row.name).collect::<Vec<_>>();
-        let brief = names(rows(&[Peer::Evenkeel, Peer::Tokio], true, true));
-        assert_eq!(brief.len(), 7);
+        let brief = names(rows(true, true, true, true));
+        assert_eq!(brief.len(), 9);
         assert_eq!(brief[2], "haproxy");
-        let full = names(rows(&[Peer::Evenkeel, Peer::Tokio], true, false));
-        assert_eq!(full.len(), 16);
+        let full = names(rows(true, true, true, false));
+        assert_eq!(full.len(), 20);
         assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
         assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
-        assert_eq!(names(rows(&[Peer::Tokio], false, true)).len(), 0);
+        assert_eq!(names(rows(false, true, false, true)).len(), 0);
     }
 
     #[test]
     fn verdicts_set_evenkeel_beside_haproxy_and_beside_itself() {
-        let rows = rows(&[Peer::Evenkeel], true, true);
+        let rows = Choice {
+            evenkeel: true,
+            tokio: false,
+            haproxy: true,
+            brief: true,
+        }
+        .rows();
         let figures = rows.iter().map(|row| match (&row.who, row.traffic) {
             (Who::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
             (_, Traffic::Mix) => found(800.0, Some(1_250.0)),
             (_, Traffic::BulkAndAdmin) => found(970.0, Some(300.0)),
             (_, Traffic::Bulk) => found(1_000.0, None),
+            (_, Traffic::Admin) => found(0.0, Some(200.0)),
         });
         let samples = figures.enumerate().map(|(row, found)| Sample {
             row,

@@ -164,8 +164,8 @@ impl Grid {
         }
     }
 
-    /// The p99 of a cell in microseconds, or why there is none. Where a peer has not this case apart
-    /// from the one above, that of the one above.
+    /// The p99 of a cell in microseconds, or why there is none. Where a peer has not this case
+    /// apart from the one above, that of the one above.
     pub(crate) fn p99(&self, row: usize, peer: Peer) -> Result<f64, String> {
         let row = self.row_of(row, peer);
         if self.is_silent(row, peer) {

@@ -1,5 +1,5 @@
-//! HAProxy, where it is installed: in front of the same origin as the relay, with an admin page of its
-//! own, from a configuration in a temporary directory.
+//! HAProxy, where it is installed: in front of the same origin as the relay, with an admin page of
+//! its own, from a configuration in a temporary directory.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};

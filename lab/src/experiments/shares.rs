@@ -59,16 +59,17 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     }
     Ok(Experiment {
         name: "shares".to_owned(),
-        claim: "Classes get processor time by their weights in every single second, over the whole \
+        claim:
+            "Classes get processor time by their weights in every single second, over the whole \
                 process, whatever the lengths of their polls; and none of them gets nothing."
-            .to_owned(),
+                .to_owned(),
         how: "Four tasks in every class compute and yield for ever, so that every class always \
-              wants more. Polls are 100 us each, or mixed: every task has a length of its own, from \
-              10 us to 1 ms. Hogs stand in the last class beside its other tasks, as many as there \
-              are workers. The accounts are read every 100 ms; every stretch of a second between \
-              two readings is looked at, and the worst error of any class in any of them is quoted, \
-              in percent of all processor time of the stretch. A peer without classes is shown as \
-              it splits, by what its tasks counted."
+              wants more. Polls are equal, 100 us each, or mixed: every task has a length of its \
+              own, from 10 us to 1 ms. Hogs stand in the last class beside its other tasks, as \
+              many as there are workers. The accounts are read every 100 ms; every stretch of a \
+              second between two readings is looked at, and the worst error of any class in any of \
+              them is quoted, in percent of all processor time of the stretch. A peer without \
+              classes is shown as it splits, by what its tasks counted."
             .to_owned(),
         tables: vec![table(&contests, &samples)],
         plots: plots(&contests, &samples),
@@ -148,8 +149,8 @@ impl Contest {
     fn ratio(&self) -> String {
         let weights: Vec<String> = self.weights.0.iter().map(u32::to_string).collect();
         match &weights[..] {
-            [first, .., last] if weights.len() > 4 => {
-                format!("{} classes, {first}:…:{last}", weights.len())
+            [first, second, .., last] if weights.len() > 4 => {
+                format!("{first}:{second}:…:{last}")
             }
             _ => weights.join(":"),
         }
@@ -157,13 +158,13 @@ impl Contest {
 
     fn tasks(&self) -> String {
         let polls = match self.polls {
-            Polls::Equal => "polls of 100 us",
+            Polls::Equal => "equal polls",
             Polls::Mixed => "mixed polls",
         };
         match self.hogs {
             None => polls.to_owned(),
-            Some(HogPoll::Never) => "hogs that never return".to_owned(),
-            Some(HogPoll::Micros(us)) => format!("hogs of {} ms", us / 1_000),
+            Some(HogPoll::Never) => "endless hogs".to_owned(),
+            Some(HogPoll::Micros(us)) => format!("{} ms hogs", us / 1_000),
         }
     }
 
@@ -229,9 +230,9 @@ fn table(contests: &[Contest], samples: &[Sample]) -> Table {
         "worst error",
         "to be reached",
         "verdict",
-        "by the tasks' own count",
-        "least in any second",
-        "all classes",
+        "own count",
+        "least",
+        "in all",
     ];
     let row = |(index, contest): (usize, &Contest)| {
         let error = samples
@@ -270,7 +271,10 @@ fn table(contests: &[Contest], samples: &[Sample]) -> Table {
         ]
     };
     Table {
-        title: "Split of processor time, in the worst of all seconds".to_owned(),
+        title:
+            "Split of processor time: worst error in any second, by the accounts and by the tasks' \
+                own count; least time of any class in any second; time of all"
+                .to_owned(),
         columns: columns.map(str::to_owned).into(),
         rows: contests.iter().enumerate().map(row).collect(),
     }
@@ -352,9 +356,9 @@ fn plots(contests: &[Contest], samples: &[Sample]) -> Vec<Plot> {
 fn notes(lab: &Lab) -> Vec<String> {
     let mut notes = lab.lineup.missing.clone();
     notes.push(
-        "Tasks count their own work in steps of at most 100 us, so that the column of their count \
-         checks the accounts. Go and Erlang have no shares either; Tokio stands for those who split \
-         by tasks."
+        "Endless hogs never return from their one poll. Tasks count their own work in steps of at \
+         most 100 us, so that the column of their count checks the accounts. Go and Erlang have no \
+         shares either; Tokio stands for those who split by tasks."
             .to_owned(),
     );
     notes
@@ -425,6 +429,6 @@ mod tests {
     #[test]
     fn weights_are_written_as_people_do() {
         assert_eq!(contest("1,1000", None).ratio(), "1:1000");
-        assert_eq!(contest(SETS[3], None).ratio(), "16 classes, 1:…:16");
+        assert_eq!(contest(SETS[3], None).ratio(), "1:2:…:16");
     }
 }

@@ -46,8 +46,8 @@ enum Generator {
     Origin(OriginArgs),
     /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
     Mix(MixArgs),
-    /// Open-loop HTTP: calls of `GET /`, each over a connection of its own; latency counts from when
-    /// a call was due.
+    /// Open-loop HTTP: calls of `GET /`, each over a connection of its own; latency counts from
+    /// when a call was due.
     Calls(CallsArgs),
 }
 
@@ -156,10 +156,10 @@ pub(crate) struct MixArgs {
     /// An origin, or a relay in front of one.
     pub(crate) target: SocketAddr,
     /// Clients that fetch large objects.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = up_to(10_000))]
     pub(crate) large: u32,
     /// Clients that fetch empty ones.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to(10_000))]
     pub(crate) empty: u32,
     /// Seconds that are measured.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -249,6 +249,11 @@ pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
 /// A count from 1 to `limit`.
 fn at_most(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=limit.into())
+}
+
+/// A count from 0 to `limit`.
+fn up_to(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=limit.into())
 }
 
 fn positive(text: &str) -> Result<f64, String> {

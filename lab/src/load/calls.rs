@@ -1,5 +1,5 @@
-//! `load calls`: an open loop of calls, each over a connection of its own, as somebody who asks how a
-//! server is would make them.
+//! `load calls`: an open loop of calls, each over a connection of its own, as somebody who asks how
+//! a server is would make them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
-//! `load mix`: large objects and empty ones at once, in a closed loop, each over a connection of its
-//! own.
+//! `load mix`: large objects and empty ones at once, in a closed loop, each over a connection of
+//! its own.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! `load origin`: what stands behind a relay. `GET /large` answers with a megabyte, whatever else is
-//! asked for with nothing; one plain thread around a readiness queue serves all.
+//! `load origin`: what stands behind a relay. `GET /large` answers with a megabyte, whatever else
+//! is asked for with nothing; one plain thread around a readiness queue serves all.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 pub(crate) const LARGE_LEN: usize = 1_000_000;
 /// The path that has one.
 pub(crate) const LARGE_PATH: &str = "/large";
-/// Bytes of one read or write: a kernel that is not interrupted in the middle of a system call keeps
-/// everybody else on this processor waiting for that long.
+/// Bytes of one read or write: a kernel that is not interrupted in the middle of a system call
+/// keeps everybody else on this processor waiting for that long.
 pub(super) const PIECE_LEN: usize = 32 * 1024;
 /// A request's head that is longer is not answered.
 const HEAD_LEN_MAX: usize = 8 * 1024;

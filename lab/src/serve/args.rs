@@ -82,12 +82,12 @@ pub(crate) struct ServeArgs {
     /// How a hog yields: by the runtime's own function, or as most futures do.
     #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]
     pub(crate) hog_yield: HogYield,
-    /// So many fresh tasks a second, each of which computes for US microseconds in a single poll, as
-    /// a request handler that parses or compresses would.
+    /// So many fresh tasks a second, each of which computes for US microseconds in a single poll,
+    /// as a request handler that parses or compresses would.
     #[arg(long, value_name = "RATE:US")]
     pub(crate) burn: Option<Burn>,
-    /// How much --hogs and --burn have computed so far: a plain thread answers every connection with
-    /// a line of JSON, however stuck the runtime is.
+    /// How much --hogs and --burn have computed so far: a plain thread answers every connection
+    /// with a line of JSON, however stuck the runtime is.
     #[arg(long, value_name = "ADDR")]
     pub(crate) work: Option<SocketAddr>,
     /// The class of --hogs and --burn [default: normal].
@@ -112,8 +112,9 @@ pub(crate) struct ServeArgs {
     /// The class of the admin page and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "admin")]
     pub(crate) admin_class: Option<ClassName>,
-    /// What each class gets of the processors when all want them, as in `urgent=16,normal=33,bulk=50`
-    /// [default: the runtime's own]. A name that is not one of these three adds a class.
+    /// What each class gets of the processors when all want them, as in
+    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
+    /// three adds a class.
     #[arg(long, value_name = "NAME=SHARE,...")]
     pub(crate) shares: Option<Shares>,
     /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
