@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the optional tools of the lab by the system's package manager: Erlang/OTP and Go (peers),
-# ab (HTTP load), sysbench and MariaDB (what stands behind the proxy). The lab runs without any of
-# them, and says what is missing.
+# HAProxy (beside which the relay stands), ab (HTTP load), sysbench and MariaDB (what stands behind
+# the proxy). The lab runs without any of them, and says what is missing.
 set -eu
 
 say() { printf '%s\n' "setup.sh: $*"; }
@@ -16,23 +16,24 @@ if command -v apt-get >/dev/null; then
     as_root apt-get update
     # shellcheck disable=SC2086 # No package is no word.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        erlang-base erlang-runtime-tools apache2-utils sysbench mariadb-server $go
+        erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server $go
 elif command -v dnf >/dev/null; then
     as_root dnf install --assumeyes \
-        erlang-erts erlang-runtime_tools httpd-tools sysbench mariadb-server golang
+        erlang-erts erlang-runtime_tools httpd-tools haproxy sysbench mariadb-server golang
 elif command -v pacman >/dev/null; then
-    as_root pacman --sync --needed --noconfirm erlang-nox apache sysbench mariadb go
+    as_root pacman --sync --needed --noconfirm erlang-nox apache haproxy sysbench mariadb go
 elif command -v brew >/dev/null; then
     # ab comes with the system there.
-    brew install erlang sysbench mariadb go
+    brew install erlang haproxy sysbench mariadb go
 else
     say "no package manager that it knows (apt-get, dnf, pacman, brew); install by hand:"
-    say "Erlang/OTP, Go, ab, sysbench, MariaDB"
+    say "Erlang/OTP, Go, HAProxy, ab, sysbench, MariaDB"
     exit 1
 fi
 
-# The lab starts a database of its own; one that the package started for all is not needed by it.
-for tool in erl erlc go ab sysbench mariadbd mariadb-install-db; do
+# The lab starts a database and an HAProxy of its own; what the packages started for all is not
+# needed by it.
+for tool in erl erlc go haproxy ab sysbench mariadbd mariadb-install-db; do
     if command -v "$tool" >/dev/null; then found="is installed"; else found="is still missing"; fi
     say "$tool $found"
 done

@@ -136,8 +136,8 @@ def echo_many():
 def all_at_once():
     """all services together: one line each, in order, then ready"""
     flags = [flag for name in ("echo", "sink", "http", "api") for flag in ("--" + name, LOCAL)]
-    with Peer(*flags, "--proxy", LOCAL + "=127.0.0.1:9") as peer:
-        assert peer.order == ["echo", "sink", "http", "api", "proxy"], peer.order
+    with Peer(*flags, "--work", LOCAL, "--proxy", LOCAL + "=127.0.0.1:9") as peer:
+        assert peer.order == ["echo", "sink", "http", "api", "proxy", "work"], peer.order
         assert all(port > 0 for _, port in peer.services.values())
 
 
@@ -295,6 +295,34 @@ def hogs_never():
         assert peer.stats_until(lambda stats: stats["cpu_s"] > 0.01)
 
 
+def work_done(peer):
+    with peer.connect("work") as connection:
+        return json.loads(connection.makefile("rb").read())
+
+
+def counted():
+    """--work: what hogs compute is counted, also by one that never yields"""
+    for poll in ("500", "never"):
+        flags = ("--echo", LOCAL, "--work", LOCAL, "--hogs", "1", "--hog-poll-us", poll)
+        with Peer(*flags) as peer:
+            before = work_done(peer)
+            time.sleep(0.3)
+            after = work_done(peer)
+            assert after["at_us"] - before["at_us"] >= 300_000, (before, after)
+            done = after["work_us"] - before["work_us"]
+            assert 0 < done <= 1.1 * (after["at_us"] - before["at_us"]), (before, after)
+
+
+def burn():
+    """--burn: so many a second, each its length"""
+    with Peer("--echo", LOCAL, "--work", LOCAL, "--burn", "20:5000") as peer:
+        before = work_done(peer)
+        time.sleep(0.5)
+        after = work_done(peer)
+        share = (after["work_us"] - before["work_us"]) / (after["at_us"] - before["at_us"])
+        assert 0.03 <= share <= 0.2, f"{share} of a core, 0.1 was asked for"
+
+
 def busy_wait():
     """--busy-wait: a warning, no more"""
     with Peer("--echo", LOCAL, "--busy-wait", "very_long") as peer:
@@ -361,6 +389,8 @@ def mistakes():
             ["--echo", taken],
             ["--echo", LOCAL, "--hogs", "-1"],
             ["--echo", LOCAL, "--hog-poll-us", "soon"],
+            ["--echo", LOCAL, "--burn", "50"],
+            ["--echo", LOCAL, "--burn", "0:20"],
             ["--proxy", LOCAL],
         ):
             done = subprocess.run(
@@ -374,8 +404,8 @@ def mistakes():
 
 CHECKS = [
     all_at_once, echo, echo_many, sink, buffer, work, http, http_pipelined, http_refuses, parse,
-    stats, workers, proxy, proxy_unreachable, hogs, hogs_never, busy_wait, rude_peers,
-    exit_with_parent, signals, mistakes,
+    stats, workers, proxy, proxy_unreachable, hogs, hogs_never, counted, burn, busy_wait,
+    rude_peers, exit_with_parent, signals, mistakes,
 ]
 if NAME == "erlang":
     CHECKS.insert(5, mode)

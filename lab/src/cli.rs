@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::load::{CpuList, LoadArgs};
 use crate::peers::PeerName;
 use crate::serve::ServeArgs;
-use crate::{experiments, load, serve};
+use crate::split::SplitArgs;
+use crate::{experiments, load, serve, split};
 
 /// The experiments that hold evenkeel's promise against its peers.
 ///
@@ -46,10 +47,16 @@ enum Command {
     Checks(RunArgs),
     /// What spinning before parking costs and brings, level by level.
     Busywait(RunArgs),
+    /// Processor time of classes against their weights, second by second.
+    Shares(RunArgs),
+    /// A relay between bulk, short connections and an admin page, beside HAProxy.
+    Classes(RunArgs),
     /// The server side alone, for the lab and for any load generator.
     Serve(Box<ServeArgs>),
     /// The load generators alone.
     Load(LoadArgs),
+    /// One split of processor time among classes alone.
+    Split(SplitArgs),
 }
 
 /// How an experiment is run.
@@ -114,8 +121,11 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Some(Command::Responsive(args)) => experiments::run_one("responsive", &args),
         Some(Command::Checks(args)) => experiments::run_one("checks", &args),
         Some(Command::Busywait(args)) => experiments::run_one("busywait", &args),
+        Some(Command::Shares(args)) => experiments::run_one("shares", &args),
+        Some(Command::Classes(args)) => experiments::run_one("classes", &args),
         Some(Command::Serve(args)) => serve::run(&args),
         Some(Command::Load(args)) => load::run(&args),
+        Some(Command::Split(args)) => split::run(&args),
     }
 }
 

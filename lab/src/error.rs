@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
-        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --hogs"
+        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --relay, \
+         --admin, --hogs, --burn"
     )]
     NothingToServe,
     #[error(
@@ -17,8 +18,20 @@ pub(crate) enum Error {
     )]
     #[cfg(not(feature = "evenkeel-runtime"))]
     NoEvenkeel,
-    #[error("`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs")]
+    #[error(
+        "{flag} names `{class}`, which is no class: there are urgent, normal and bulk, and \
+         `--shares {class}=SHARE` adds it"
+    )]
+    UnknownClass { flag: &'static str, class: String },
+    #[error(
+        "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs and \
+         --burn"
+    )]
     OsThreadOnlyEchoes { flag: &'static str },
+    #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
+    NoSuchClass { class: usize, classes: usize },
+    #[error("`split os-thread` has no runtime whose split could be measured")]
+    NothingToSplit,
     #[error("the {runtime} runtime did not start: {reason}")]
     Runtime {
         runtime: &'static str,

@@ -1,7 +1,8 @@
 //! The lab: evenkeel's experiments, run beside its peers.
 //!
 //! `evenkeel-lab` runs all of them in about two minutes and writes a report; `evenkeel-lab NAME`
-//! runs one; `serve` and `load` are the two sides of every experiment, for anyone's own use. Each
+//! runs one; `serve` and `load` are the two sides of every experiment, for anyone's own use, and
+//! `split` is the one that needs no load. Each
 //! side is a process of its own: what is measured and what measures share no thread, no runtime and
 //! no allocator.
 
@@ -13,6 +14,7 @@ mod peers;
 mod process;
 mod report;
 mod serve;
+mod split;
 mod sys;
 
 use clap::Parser;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
-use crate::serve::{BusyWait, HogPoll, HogYield};
+use crate::serve::{Burn, BusyWait, HogPoll, HogYield};
 
 /// The peers that `--peers` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,17 +53,23 @@ impl Peer {
 pub(crate) struct ServerSpec {
     /// Services by their flag without dashes, each on a port of its own choosing.
     pub(crate) services: Vec<&'static str>,
+    /// Where the relay, if asked for, leads.
+    pub(crate) relay_target: Option<std::net::SocketAddr>,
     /// Where the proxy, if asked for, leads.
     pub(crate) proxy_target: Option<std::net::SocketAddr>,
     pub(crate) workers: usize,
     pub(crate) hogs: usize,
     pub(crate) hog_poll: Option<HogPoll>,
     pub(crate) hog_yield: HogYield,
+    pub(crate) burn: Option<Burn>,
     pub(crate) busy_wait: Option<BusyWait>,
     pub(crate) io_check_us: Option<u64>,
+    /// Further flags, of which only the lab's own servers know.
+    pub(crate) own_flags: Vec<String>,
 }
 
 /// Who takes part in a run.
+#[derive(Clone)]
 pub(crate) struct Lineup {
     /// Evenkeel first, if this build has it.
     pub(crate) present: Vec<Peer>,
@@ -158,6 +164,9 @@ impl Lineup {
         if let Some(target) = spec.proxy_target {
             command.args(["--proxy", &format!("127.0.0.1:0={target}")]);
         }
+        if let Some(target) = spec.relay_target {
+            command.args(["--relay", &format!("127.0.0.1:0={target}")]);
+        }
         if spec.hogs > 0 {
             let poll = spec.hog_poll.unwrap_or(HogPoll::Micros(100));
             command.args([
@@ -169,6 +178,12 @@ impl Lineup {
             if peer.has_futures() {
                 command.args(["--hog-yield", spec.hog_yield.word()]);
             }
+        }
+        if let Some(burn) = spec.burn {
+            command.args(["--burn", &burn.to_string()]);
+        }
+        if peer.has_futures() {
+            command.args(&spec.own_flags);
         }
         command.arg("--exit-with-parent");
         command
@@ -281,10 +296,17 @@ mod tests {
             hog_yield: HogYield::Wake,
             busy_wait: Some(BusyWait::VeryLong),
             io_check_us: Some(50),
+            burn: Some(Burn {
+                per_second: 50,
+                us: 20_000,
+            }),
+            own_flags: vec!["--echo-class".to_owned(), "urgent".to_owned()],
             ..ServerSpec::default()
         };
         let services = "--echo 127.0.0.1:0 --sink 127.0.0.1:0";
         let hogs = "--hogs 4 --hog-poll-us never";
+        let burn = "--burn 50:20000";
+        let class = "--echo-class urgent";
         let end = "--exit-with-parent";
         let settings = "--workers 2 --busy-wait very_long --io-check-us 50";
         let level = "--busy-wait very_long";
@@ -293,19 +315,21 @@ mod tests {
         for (peer, expected) in [
             (
                 Peer::Evenkeel,
-                format!("lab serve evenkeel {settings} {services} {hogs} {yields}"),
+                format!("lab serve evenkeel {settings} {services} {hogs} {yields} {burn} {class}"),
             ),
             (
                 Peer::Tokio,
-                format!("lab serve tokio --workers 2 {level} {services} {hogs} {yields}"),
+                format!(
+                    "lab serve tokio --workers 2 {level} {services} {hogs} {yields} {burn} {class}"
+                ),
             ),
             (
                 Peer::Go,
-                format!("built/go-peer --workers 2 {services} {hogs}"),
+                format!("built/go-peer --workers 2 {services} {hogs} {burn}"),
             ),
             (
                 Peer::Erlang,
-                format!("erl -noshell +Bd +S 2:2 +sbwt very_long {start} {services} {hogs}"),
+                format!("erl -noshell +Bd +S 2:2 +sbwt very_long {start} {services} {hogs} {burn}"),
             ),
         ] {
             assert_eq!(words(peer, &spec), format!("{expected} {end}"));

@@ -87,8 +87,16 @@ impl Process {
         })
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    /// What it has used so far; zero for what the system does not say.
+    pub(crate) fn usage(&self) -> Usage {
+        let pid = self.child.id();
+        let (switches_voluntary, switches_forced) = context_switches(pid);
+        Usage {
+            at: Some(Instant::now()),
+            cpu: sys::process_cpu_time(pid).unwrap_or_default(),
+            switches_voluntary,
+            switches_forced,
+        }
     }
 
     /// Waits until it has written a line `ready`, and leaves what follows to be read.
@@ -283,14 +291,7 @@ impl Server {
 
     /// What it has used so far; zero for what the system does not say.
     pub(crate) fn usage(&self) -> Usage {
-        let pid = self.process.id();
-        let (switches_voluntary, switches_forced) = context_switches(pid);
-        Usage {
-            at: Some(Instant::now()),
-            cpu: sys::process_cpu_time(pid).unwrap_or_default(),
-            switches_voluntary,
-            switches_forced,
-        }
+        self.process.usage()
     }
 }
 

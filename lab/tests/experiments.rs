@@ -45,14 +45,20 @@ fn responsive_measures_every_cell() {
     let cells = report["experiments"][0]["raw"]
         .as_array()
         .expect("raw figures");
-    // Six rows; the lone thread has no futures, and so only four of them.
-    assert_eq!(cells.len(), 6 * linked().len() + 4);
+    // Eight rows; the lone thread has no futures, and so only six of them.
+    assert_eq!(cells.len(), 8 * linked().len() + 6);
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
         assert!(
             cell["found"]["requests"].as_u64().is_some_and(|n| n > 0),
             "{cell}"
         );
+        // Also what never returns is counted, as it goes.
+        let alone = cell["hog_work_cores"]["alone"].as_f64();
+        match cell["beside"] == "nothing" {
+            true => assert_eq!(alone, None, "{cell}"),
+            false => assert!(alone.is_some_and(|cores| cores > 0.0), "{cell}"),
+        }
     }
 }
 
@@ -80,6 +86,63 @@ fn busywait_measures_every_level() {
             sample["stats"]["wall_us"].as_u64().is_some_and(|us| us > 0),
             "{sample}"
         );
+    }
+}
+
+#[test]
+fn a_split_is_read_every_tenth_of_a_second() {
+    for runtime in linked() {
+        let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];
+        let hogs = ["--hogs", "1", "--hog-poll-us", "never", "--hogs-in", "0"];
+        // A hog that never returns keeps the only worker of a runtime without hand-off.
+        for (more, workers) in [(&[][..], "1"), (&hogs[..], "2")] {
+            let mut split = lab();
+            split.args(args).args(more).args(["--workers", workers]);
+            let output = split.output().expect("the lab starts");
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{runtime}: {words}");
+            let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let readings = found["readings"].as_array().expect("readings");
+            assert!(readings.len() >= 2, "{found}");
+            let work = |reading: &serde_json::Value| -> u64 {
+                let classes = reading["work_us"].as_array().expect("classes");
+                assert_eq!(classes.len(), 2);
+                classes
+                    .iter()
+                    .map(|us| us.as_u64().expect("a number"))
+                    .sum()
+            };
+            // Also what never returns is counted as it goes.
+            assert!(
+                work(&readings[readings.len() - 1]) > work(&readings[0]),
+                "{found}"
+            );
+            assert_eq!(readings[0]["run_us"].is_array(), runtime == "evenkeel");
+        }
+    }
+}
+
+#[test]
+fn a_split_that_cannot_be_is_said_clearly() {
+    for (args, complaint) in [
+        (
+            &["tokio", "--weights", "0"][..],
+            "`0` is not a weight from 1 to 10000",
+        ),
+        (
+            &["tokio", "--weights", "1,1", "--hogs-in", "2"],
+            "there are 2 classes",
+        ),
+        (&["os-thread"], "has no runtime"),
+    ] {
+        let output = lab()
+            .arg("split")
+            .args(args)
+            .output()
+            .expect("the lab starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(words.contains(complaint), "{args:?}: {words}");
     }
 }
 

@@ -181,13 +181,120 @@ fn request_and_respond_are_a_pair() {
     assert_eq!(found["failed"], 0, "{found}");
 }
 
+/// `load origin`, and where it listens; killed when dropped.
+struct Origin(std::process::Child, String);
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn origin() -> Origin {
+    let mut origin = common::lab();
+    origin
+        .args(["load", "origin"])
+        .stdout(std::process::Stdio::piped());
+    let mut origin = origin.spawn().expect("the lab starts");
+    let mut stdout = std::io::BufReader::new(origin.stdout.take().expect("piped"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says where it listens");
+    let target = line.trim().strip_prefix("origin ").expect("`origin ADDR`");
+    Origin(origin, target.to_owned())
+}
+
+#[test]
+fn an_origin_has_large_objects_and_empty_ones() {
+    let origin = origin();
+    let target = origin.1.parse().expect("an address");
+    let (head, body) = common::get(target, "/large");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body.len(), 1_000_000);
+    assert_eq!(common::get(target, "/").1, "");
+    let args = ["http", &origin.1, "--requests", "200", "--keep-alive"];
+    let found = load(&args);
+    assert_eq!(
+        (&found["requests"], &found["failed"]),
+        (&200.into(), &0.into()),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_mix_counts_objects_of_both_kinds() {
+    let origin = origin();
+    // Through a relay, as the experiment has it.
+    let route = format!("{ANY}={}", origin.1);
+    let relay = Server::start("tokio", &["--relay", &route]);
+    let target = relay.address("relay").to_string();
+    let args = [
+        "mix",
+        &target,
+        "--large",
+        "4",
+        "--empty",
+        "2",
+        "--seconds",
+        "0.5",
+    ];
+    let found = load(&args);
+    let count = |name: &str| found[name].as_u64().expect("a number");
+    assert!(count("empty") > 0 && count("bytes") > 0, "{found}");
+    assert_eq!(count("failed"), 0, "{found}");
+    let only_large = load(&["mix", &target, "--empty", "0", "--seconds", "0.2"]);
+    assert_eq!(only_large["empty"], 0, "{only_large}");
+}
+
+#[test]
+fn calls_have_connections_of_their_own_and_silence_counts() {
+    let server = Server::start("tokio", &["--admin", ANY]);
+    let target = server.address("admin").to_string();
+    let args = [
+        "calls",
+        &target,
+        "--rate",
+        "100",
+        "--seconds",
+        "0.3",
+        "--drain",
+        "20",
+    ];
+    let found = load(&args);
+    assert_eq!(
+        (&found["requests"], &found["unanswered"]),
+        (&30.into(), &0.into()),
+        "{found}"
+    );
+    let silent = TcpListener::bind(ANY).expect("a port is free");
+    let target = silent.local_addr().expect("bound").to_string();
+    let args = [
+        "calls",
+        &target,
+        "--rate",
+        "100",
+        "--warmup",
+        "0",
+        "--seconds",
+        "0.2",
+    ];
+    let found = load(&[&args[..], &["--drain", "0.1"]].concat());
+    assert_eq!(
+        (&found["requests"], &found["unanswered"]),
+        (&20.into(), &20.into()),
+        "{found}"
+    );
+    let longest = found["latency"]["max_us"].as_f64();
+    assert!(longest.is_some_and(|us| us >= 290_000.0), "{found}");
+}
+
 #[test]
 fn a_server_that_is_not_there_is_an_error() {
     let gone = TcpListener::bind(ANY)
         .expect("a port is free")
         .local_addr()
         .expect("bound");
-    for generator in ["echo", "stream", "http", "request"] {
+    for generator in ["echo", "stream", "http", "request", "mix"] {
         let output = common::lab()
             .args(["load", generator, &gone.to_string()])
             .output();

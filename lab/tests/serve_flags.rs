@@ -142,6 +142,59 @@ fn proxy_carries_both_ways_and_closes(runtime: &str) {
     assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
 }
 
+fn relay_passes_bytes_unchanged_in_whatever_class(runtime: &str) {
+    let target = Server::start(runtime, &["--echo", ANY]);
+    let route = format!("{ANY}={}", target.address("echo"));
+    let flags = [
+        "--relay",
+        &route,
+        "--bulk-class",
+        "bulk",
+        "--relay-class",
+        "normal",
+    ];
+    let relay = Server::start(runtime, &flags);
+    assert!(echoes(&mut relay.connect("relay"), b"a few bytes"));
+    // More than makes a connection bulk, and more than any buffer on the way holds; the end of one
+    // direction is passed on while the other still carries.
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut stream = relay.connect("relay");
+    let mut reader = stream.try_clone().expect("a socket can be cloned");
+    let back = std::thread::spawn(move || {
+        let mut back = Vec::new();
+        reader.read_to_end(&mut back).map(|_| back)
+    });
+    stream.write_all(&sent).expect("the relay reads");
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("half a connection can be closed");
+    assert!(
+        back.join()
+            .expect("no panic")
+            .expect("all comes back, then the end")
+            == sent
+    );
+    // A target that is gone closes the connection, and not the relay.
+    drop(target);
+    for _ in 0..2 {
+        let mut refused = connect(relay.address("relay"));
+        assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+}
+
+fn admin_says_how_the_server_is(runtime: &str) {
+    let flags = ["--admin", ANY, "--admin-class", "urgent"];
+    let server = Server::start(runtime, &flags);
+    let (head, body) = get(server.address("admin"), "/");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(body.starts_with(&format!("{runtime} up ")), "{body}");
+    assert!(
+        get(server.address("admin"), "/x")
+            .0
+            .starts_with("HTTP/1.1 404 ")
+    );
+}
+
 fn hogs_that_yield_let_others_run(runtime: &str) {
     for yields in ["runtime", "wake"] {
         let flags = ["--hogs", "4", "--hog-poll-us", "200", "--hog-yield", yields];
@@ -164,15 +217,94 @@ fn hogs_that_never_yield_do_not_keep_it_alive(runtime: &str) {
     assert!(status.success(), "{status}: {words}");
 }
 
+/// What the hogs of `server` have computed so far, in microseconds.
+fn work_us(server: &Server) -> u64 {
+    let mut line = String::new();
+    let mut stream = server.connect("work");
+    stream
+        .read_to_string(&mut line)
+        .expect("a line, then the end");
+    let work: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert!(work["at_us"].as_u64().is_some(), "{work}");
+    work["work_us"].as_u64().expect("a number")
+}
+
+fn work_is_counted_as_it_goes(runtime: &str) {
+    for poll in ["200", "never"] {
+        let flags = ["--work", ANY, "--hogs", "3", "--hog-poll-us", poll];
+        let server = Server::start(runtime, &flags);
+        let before = work_us(&server);
+        eventually("the hogs' work grows", || {
+            work_us(&server) > before + 20_000
+        });
+    }
+}
+
+fn burning_goes_on(runtime: &str) {
+    let server = Server::start(runtime, &["--work", ANY, "--burn", "100:3000"]);
+    // More than any one of the fresh tasks computes, in whole ones.
+    eventually("fresh tasks compute", || work_us(&server) >= 30_000);
+    let other = Server::start(runtime, &["--echo", ANY, "--burn", "50:1000"]);
+    assert!(echoes(&mut other.connect("echo"), b"beside the burners"));
+}
+
+fn classes_are_taken_or_ignored_in_one_line(runtime: &str) {
+    let flags = [
+        "--echo",
+        ANY,
+        "--echo-class",
+        "urgent",
+        "--sink",
+        ANY,
+        "--sink-class",
+        "bulk",
+        "--api",
+        ANY,
+        "--api-class",
+        "normal",
+        "--hogs",
+        "1",
+        "--hog-poll-us",
+        "200",
+        "--hog-class",
+        "bulk",
+        "--shares",
+        "urgent=16,normal=33,bulk=50",
+        "--exit-with-parent",
+    ];
+    let mut server = Server::start(runtime, &flags);
+    assert!(echoes(&mut server.connect("echo"), b"in a class"));
+    drop(server.stdin.take());
+    let words = server.wait().1;
+    let ignored = words.matches("has no classes").count();
+    assert_eq!(ignored, usize::from(runtime == "tokio"), "{words}");
+}
+
+fn hand_off_is_taken_or_warned_of(runtime: &str) {
+    for value in ["2000", "off"] {
+        let flags = ["--echo", ANY, "--handoff-us", value, "--exit-with-parent"];
+        let mut server = Server::start(runtime, &flags);
+        assert!(echoes(&mut server.connect("echo"), b"handed on"));
+        drop(server.stdin.take());
+        let words = server.wait().1;
+        let ignored = words.contains("tokio leaves a worker");
+        assert_eq!(ignored, runtime == "tokio", "{words}");
+    }
+}
+
 fn every_service_is_said_with_its_port(runtime: &str) {
     let route = format!("{ANY}=127.0.0.1:9");
     let server = Server::start(
         runtime,
         &[
-            "--echo", ANY, "--sink", ANY, "--http", ANY, "--api", ANY, "--proxy", &route,
+            "--echo", ANY, "--sink", ANY, "--http", ANY, "--api", ANY, "--work", ANY, "--proxy",
+            &route,
         ],
     );
-    assert_eq!(server.services(), ["api", "echo", "http", "proxy", "sink"]);
+    assert_eq!(
+        server.services(),
+        ["api", "echo", "http", "proxy", "sink", "work"]
+    );
     assert!(
         server
             .services()
@@ -260,8 +392,14 @@ macro_rules! suite {
             stats_are_json_that_grows,
             stats_come_at_intervals,
             proxy_carries_both_ways_and_closes,
+            relay_passes_bytes_unchanged_in_whatever_class,
+            admin_says_how_the_server_is,
             hogs_that_yield_let_others_run,
             hogs_that_never_yield_do_not_keep_it_alive,
+            work_is_counted_as_it_goes,
+            burning_goes_on,
+            classes_are_taken_or_ignored_in_one_line,
+            hand_off_is_taken_or_warned_of,
             every_service_is_said_with_its_port,
             busy_wait_is_taken_or_warned_of,
             io_check_bound_is_taken_or_warned_of,
@@ -293,6 +431,18 @@ fn a_lone_thread_echoes_beside_spinning_ones() {
 }
 
 #[test]
+fn a_lone_thread_counts_hogs_and_burners() {
+    for load in [["--hogs", "2"], ["--burn", "100:2000"]] {
+        let server = Server::start(
+            "os-thread",
+            &[&["--echo", ANY, "--work", ANY], &load[..]].concat(),
+        );
+        eventually("threads compute", || work_us(&server) >= 20_000);
+        assert!(echoes(&mut server.connect("echo"), b"alone"));
+    }
+}
+
+#[test]
 fn what_cannot_be_served_is_said_clearly() {
     for (args, complaint) in [
         (
@@ -311,6 +461,33 @@ fn what_cannot_be_served_is_said_clearly() {
         (
             &["serve", "tokio", "--proxy", "1=2"],
             "LISTEN `1` is not an IP:PORT",
+        ),
+        (
+            &[
+                "serve",
+                "os-thread",
+                "--echo",
+                ANY,
+                "--echo-class",
+                "urgent",
+            ],
+            "has no --echo-class",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--hog-class", "reports"],
+            "--hog-class names `reports`, which is no class",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--shares", "urgent=0"],
+            "the share of `urgent` is not a number from 1 to 10000",
+        ),
+        (
+            &["serve", "tokio", "--burn", "50"],
+            "not of the form RATE:US",
+        ),
+        (
+            &["serve", "tokio", "--hogs", "1", "--handoff-us", "soon"],
+            "nor `off`",
         ),
     ] {
         let output = common::lab().args(args).output().expect("the lab starts");

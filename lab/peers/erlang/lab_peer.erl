@@ -30,7 +30,13 @@
 -define(COMMON, [binary, {packet, raw}, {nodelay, true}, {reuseaddr, true}, {backlog, 4096},
                  {send_timeout, ?SEND_MS}, {send_timeout_close, true}, {active, false}]).
 
--record(opts, {echo, sink, http, api, proxy, target,
+%% Between two additions to the count of what hogs and burners have computed: short against
+%% anything that is measured, long against what counting costs.
+-define(COUNT_STEP_US, 100).
+-define(BURN_RATE_MAX, 10000).
+-define(BURNING_MAX, 1000).           % fresh processes under way; beyond it load is shed
+
+-record(opts, {echo, sink, http, api, proxy, target, meter, burn,
                work = 0, api_us = 20000, buffer = 1 bsl 20, mode = 32,
                workers = 0, hogs = 0, hog_poll = 10000, exit_with_parent = false}).
 
@@ -39,6 +45,8 @@
 -define(DELIVERIES, 1).
 -define(BYTES, 2).
 -define(SINK_CONNECTIONS, 3).
+-define(WORK_US, 4).
+-define(BURNING, 5).
 
 %%% --- Start and end -----------------------------------------------------------------------------
 
@@ -66,7 +74,7 @@ run(Opts) ->
     set_workers(Opts#opts.workers),
     erlang:system_flag(scheduler_wall_time, true),
     end_on_sigterm(),
-    Counters = counters:new(3, [write_concurrency]),
+    Counters = counters:new(5, [write_concurrency]),
     Shared = #shared{opts = Opts, counters = Counters, busy_wait = busy_wait(),
                      stats = start_stats(Counters)},
     %% The listening sockets belong to this process, which therefore never ends.
@@ -75,7 +83,9 @@ run(Opts) ->
     listen("http", Opts#opts.http, http_options(), fun(S) -> http(S, fun hello/1) end),
     listen("api", Opts#opts.api, http_options(), fun(S) -> http(S, api(Shared)) end),
     listen("proxy", Opts#opts.proxy, proxy_options(), fun(S) -> proxy(S, Opts#opts.target) end),
-    [spawn(fun() -> hog(Opts#opts.hog_poll) end) || _ <- lists:seq(1, Opts#opts.hogs)],
+    listen("work", Opts#opts.meter, [], fun(S) -> tell_work(S, Counters) end),
+    [spawn(fun() -> hog(Opts#opts.hog_poll, Counters) end) || _ <- lists:seq(1, Opts#opts.hogs)],
+    burn(Opts#opts.burn, Counters),
     %% `ready' comes last, so that whoever reads it finds the whole scene in place, hogs included.
     io:format("ready~n"),
     case Opts#opts.exit_with_parent of
@@ -167,6 +177,15 @@ parse(["--hogs", N | Rest], O) -> parse(Rest, O#opts{hogs = number("hogs", N, 0,
 parse(["--hog-poll-us", "never" | Rest], O) -> parse(Rest, O#opts{hog_poll = never});
 parse(["--hog-poll-us", N | Rest], O) ->
     parse(Rest, O#opts{hog_poll = number("hog-poll-us", N, 1, ?WORK_MAX_US)});
+parse(["--burn", Text | Rest], O) ->
+    case string:split(Text, ":") of
+        [Rate, Us] ->
+            parse(Rest, O#opts{burn = {number("burn", Rate, 1, ?BURN_RATE_MAX),
+                                       number("burn", Us, 1, ?WORK_MAX_US)}});
+        _ ->
+            throw({usage, ["--burn ", Text, ": give RATE:US, as in 50:20000"]})
+    end;
+parse(["--work", Addr | Rest], O) -> parse(Rest, O#opts{meter = address("work", Addr)});
 parse(["--busy-wait", Level | Rest], O) ->
     io:format(standard_error, "lab_peer: warning: --busy-wait ~ts is ignored: it is set where "
               "the runtime starts, as erl +sbwt ~ts~n", [Level, Level]),
@@ -578,10 +597,54 @@ compute(Left, Gap, Last) ->
         _ -> compute(Left, Gap, Now)
     end.
 
-hog(never) ->
-    compute(?WORK_MAX_US),
-    hog(never);
-hog(Us) ->
-    compute(Us),
+%% Computes and counts as it goes: also the work of a hog that never ends is seen to grow.
+compute_counted(Us, _) when Us =< 0 -> ok;
+compute_counted(Us, Counters) ->
+    Step = min(Us, ?COUNT_STEP_US),
+    compute(Step),
+    counters:add(Counters, ?WORK_US, Step),
+    compute_counted(Us - Step, Counters).
+
+hog(never, Counters) ->
+    compute_counted(?WORK_MAX_US, Counters),
+    hog(never, Counters);
+hog(Us, Counters) ->
+    compute_counted(Us, Counters),
     erlang:yield(),
-    hog(Us).
+    hog(Us, Counters).
+
+%% A process of high priority, so that it is not late for the load it is to make.
+burn(undefined, _) -> ok;
+burn({Rate, Us}, Counters) ->
+    spawn_opt(fun() -> burn(Rate, Us, Counters, erlang:monotonic_time(), 0) end,
+              [{priority, high}]).
+
+%% On a fixed schedule: one that was held up catches up.
+burn(Rate, Us, Counters, Start, Begun) ->
+    ElapsedUs = elapsed_us(Start),
+    Due = ElapsedUs * Rate div 1000000,
+    [burn_one(Us, Counters) || _ <- lists:seq(Begun + 1, Due)],
+    NextUs = (max(Due, Begun) + 1) * 1000000 div Rate,
+    timer:sleep(max(1, (NextUs - elapsed_us(Start) + 999) div 1000)),
+    burn(Rate, Us, Counters, Start, max(Due, Begun)).
+
+burn_one(Us, Counters) ->
+    case counters:get(Counters, ?BURNING) < ?BURNING_MAX of
+        true ->
+            counters:add(Counters, ?BURNING, 1),
+            spawn_opt(fun() ->
+                compute_counted(Us, Counters),
+                counters:sub(Counters, ?BURNING, 1)
+            end, [{priority, normal}]);
+        false -> shed
+    end.
+
+elapsed_us(Start) ->
+    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, microsecond).
+
+%% One line of JSON for every connection.
+tell_work(Socket, Counters) ->
+    AtUs = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time),
+                                    native, microsecond),
+    ok_or_gone(gen_tcp:send(Socket, io_lib:format("{\"work_us\":~b,\"at_us\":~b}~n",
+                                                  [counters:get(Counters, ?WORK_US), AtUs]))).

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // gap is the longest time between two readings of the clock that still counts as computing.
 // One turn of the loop takes some 50 ns, so whatever is longer was spent off the processor.
@@ -19,16 +16,5 @@ func compute(work time.Duration) {
 			computed += step
 		}
 		last = now
-	}
-}
-
-// hog computes for ever, in polls of the given length; 0 never yields of its own will.
-func hog(poll time.Duration) {
-	for poll == 0 {
-		compute(time.Second)
-	}
-	for {
-		compute(poll)
-		runtime.Gosched()
 	}
 }

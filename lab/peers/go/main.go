@@ -21,11 +21,13 @@ import (
 type options struct {
 	echo, sink, http, api, proxy string
 	proxyTarget                  string
+	meter                        string // where --work listens
 	work, apiWork                time.Duration
 	buffer                       int
 	workers                      int
 	hogs                         int
 	hogPoll                      time.Duration // 0: the hogs never yield
+	burn                         burnOption    // no rate: nothing burns
 	exitWithParent               bool
 }
 
@@ -60,6 +62,7 @@ func run(opts options) error {
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 
 	sink := newSink(opts.buffer, opts.work)
+	meter := &meter{start: time.Now()}
 	services := []struct {
 		name, addr string
 		serve      func(net.Listener)
@@ -69,6 +72,7 @@ func run(opts options) error {
 		{"http", opts.http, serveHTTP},
 		{"api", opts.api, newAPI(opts, sink).serve},
 		{"proxy", opts.proxy, func(l net.Listener) { serveProxy(l, opts.proxyTarget) }},
+		{"work", opts.meter, meter.serve},
 	}
 	for _, service := range services {
 		if service.addr == "" {
@@ -82,7 +86,10 @@ func run(opts options) error {
 		go service.serve(&limitedListener{Listener: listener, name: service.name})
 	}
 	for range opts.hogs {
-		go hog(opts.hogPoll)
+		go meter.hog(opts.hogPoll)
+	}
+	if opts.burn.perSecond > 0 {
+		go meter.burn(opts.burn)
 	}
 	// `ready` comes last, so that whoever reads it finds the whole scene in place, hogs included.
 	fmt.Println("ready")
@@ -99,7 +106,7 @@ func run(opts options) error {
 func parse(args []string) (options, error) {
 	var opts options
 	var workUS, apiUS int64
-	var hogPoll, busyWait, proxy string
+	var hogPoll, busyWait, proxy, burn string
 	set := flag.NewFlagSet("go-peer", flag.ContinueOnError)
 	set.StringVar(&opts.echo, "echo", "", "`ADDR`: TCP echo")
 	set.StringVar(&opts.sink, "sink", "", "`ADDR`: reads and discards")
@@ -112,6 +119,8 @@ func parse(args []string) (options, error) {
 	set.IntVar(&opts.workers, "workers", 0, "GOMAXPROCS; 0 leaves Go's own choice")
 	set.IntVar(&opts.hogs, "hogs", 0, "goroutines that compute beside the services")
 	set.StringVar(&hogPoll, "hog-poll-us", "10000", "us computed between yields, or `never`")
+	set.StringVar(&burn, "burn", "", "`RATE:US`: fresh goroutines a second, each computing so long")
+	set.StringVar(&opts.meter, "work", "", "`ADDR`: how much hogs and burners have computed")
 	set.StringVar(&busyWait, "busy-wait", "", "`LEVEL`: accepted, has no counterpart in Go")
 	set.BoolVar(&opts.exitWithParent, "exit-with-parent", false, "exit when standard input ends")
 	set.SetOutput(io.Discard) // mistakes are told by main, once
@@ -142,6 +151,11 @@ func parse(args []string) (options, error) {
 			return opts, fmt.Errorf("--hog-poll-us %q: give a count of us above 0, or never", hogPoll)
 		}
 		if opts.hogPoll, err = microseconds("hog-poll-us", us); err != nil {
+			return opts, err
+		}
+	}
+	if burn != "" {
+		if opts.burn, err = parseBurn(burn); err != nil {
 			return opts, err
 		}
 	}

@@ -262,6 +262,7 @@ fn plots(variants: &[Variant], samples: &[Sample]) -> Vec<Plot> {
             title: title.to_owned(),
             unit: unit.to_owned(),
             log: false,
+            endless: String::new(),
             groups,
         }
     };

@@ -26,6 +26,20 @@ pub(crate) fn get<T: DeserializeOwned>(
     Ok(serde_json::from_slice(body(&answer)?)?)
 }
 
+/// The line of JSON that a connection is answered with, unasked.
+///
+/// # Errors
+/// When there is no such line in time.
+pub(crate) fn line<T: DeserializeOwned>(address: SocketAddr, patience: Duration) -> io::Result<T> {
+    /// Longer lines are cut, and then are no JSON.
+    const LINE_LEN_MAX: u64 = 64 * 1024;
+    let stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut line = Vec::new();
+    stream.take(LINE_LEN_MAX).read_to_end(&mut line)?;
+    Ok(serde_json::from_slice(&line)?)
+}
+
 fn body(answer: &[u8]) -> io::Result<&[u8]> {
     let broken = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut headers = [httparse::EMPTY_HEADER; 32];

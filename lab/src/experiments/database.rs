@@ -1,7 +1,7 @@
 //! A private MariaDB and `sysbench`, where both are installed: in a temporary directory, on a port
 //! of their own, gone after the experiment.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl Database {
     pub(crate) fn start(lab: &Lab) -> Result<Self> {
         let directory = TemporaryDirectory::new("mariadb")?;
         let data = directory.path().join("data");
-        let address = free_address()?;
+        let address = lab.free_address()?;
         lab.progress("checks: setting up a private MariaDB");
         install(lab, &data)?;
         let process = serve(&directory, &data, address)?;
@@ -195,13 +195,6 @@ fn user_option() -> String {
         "--user={}",
         std::env::var("USER").unwrap_or_else(|_| "root".to_owned())
     )
-}
-
-/// A port that nobody listened on a moment ago.
-fn free_address() -> Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .map_err(Error::system("cannot find a free port for the database"))
 }
 
 /// What `sysbench` prints, as far as the lab wants it.

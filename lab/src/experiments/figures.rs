@@ -1,6 +1,6 @@
 //! Medians, and cells of tables.
 
-use crate::report::Cell;
+use crate::report::{Cell, NARROW_SPACE, fixed};
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -36,15 +36,13 @@ pub(crate) fn cell(
 
 /// A number of microseconds for people: whole, with thousands apart.
 pub(crate) fn micros(value: f64) -> String {
-    let digits = format!("{:.0}", value.max(0.0));
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    grouped(value.max(0.0), 0)
+}
+
+/// A number for people, with `digits` digits after the point and its thousands apart, by a space at
+/// which no line breaks.
+pub(crate) fn grouped(value: f64, digits: usize) -> String {
+    fixed(value, digits, NARROW_SPACE)
 }
 
 #[cfg(test)]
@@ -61,9 +59,10 @@ mod tests {
 
     #[test]
     fn thousands_stand_apart() {
-        assert_eq!(micros(28.4), "28");
-        assert_eq!(micros(1_663.0), "1 663");
-        assert_eq!(micros(999_572.2), "999 572");
-        assert_eq!(micros(12_345_678.0), "12 345 678");
+        let plain = |text: String| text.replace(NARROW_SPACE, " ");
+        assert_eq!(plain(micros(28.4)), "28");
+        assert_eq!(plain(micros(-3.0)), "0");
+        assert_eq!(plain(micros(999_572.2)), "999 572");
+        assert_eq!(plain(grouped(-12_345_678.25, 1)), "-12 345 678.2");
     }
 }

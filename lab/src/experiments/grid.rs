@@ -4,13 +4,14 @@ use serde_json::json;
 use std::time::Duration;
 
 use super::client;
-use super::figures::{self, median, micros};
+use super::figures::{self, grouped, median, micros};
 use super::lab::Lab;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::report::{Cell, Plot, Table};
-use crate::serve::{HogPoll, HogYield, RuntimeStats};
+use crate::process::Server;
+use crate::report::{Cell, NARROW_SPACE, Plot, Table};
+use crate::serve::{Burn, HogPoll, HogYield, RuntimeStats, Work};
 
 /// What stands beside the probe.
 pub(crate) struct Beside {
@@ -18,9 +19,15 @@ pub(crate) struct Beside {
     pub(crate) hogs: usize,
     pub(crate) poll: HogPoll,
     pub(crate) yields: HogYield,
+    pub(crate) burn: Option<Burn>,
 }
 
 impl Beside {
+    /// Whether anything computes beside the probe.
+    pub(crate) fn computes(&self) -> bool {
+        self.hogs > 0 || self.burn.is_some()
+    }
+
     /// Whether `peer` has this case apart from the one before it.
     fn concerns(&self, peer: Peer) -> bool {
         self.yields == HogYield::Runtime || peer.has_futures()
@@ -36,7 +43,13 @@ pub(crate) struct Probe {
     pub(crate) brief: Duration,
     /// Whether evenkeel is asked for its accounts afterwards.
     pub(crate) with_stats: bool,
+    /// Whether what the hogs compute is counted, alone and beside the probe.
+    pub(crate) with_work: bool,
 }
+
+/// Requests, of all rounds together, from which a 99.9th percentile is quoted: ten of them lie
+/// beyond it. Of fewer it would be a name for the one or two slowest.
+pub(crate) const P999_REQUESTS_MIN: u64 = 10_000;
 
 /// All measurements of a grid.
 pub(crate) struct Grid {
@@ -57,6 +70,20 @@ struct Measurement {
 struct Found {
     echo: EchoSummary,
     stats: Option<RuntimeStats>,
+    hog_work: Option<HogWork>,
+}
+
+/// What the hogs computed, in cores: alone, then beside the probe.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+struct HogWork {
+    alone: f64,
+    beside: f64,
+}
+
+impl HogWork {
+    fn kept_percent(&self) -> f64 {
+        100.0 * self.beside / self.alone
+    }
 }
 
 impl Grid {
@@ -88,14 +115,16 @@ impl Grid {
         }
     }
 
-    /// Three tables: p50 and p99, p99.9 and longest, unanswered.
+    /// Latencies, longest, unanswered and, where it was counted, the hogs' work.
     pub(crate) fn tables(&self) -> Vec<Table> {
-        vec![
+        let mut tables = vec![
             self.table("Echo latency, p50 / p99 in us", |row, peer| {
-                self.pair(row, peer, |e| e.latency.p50_us, |e| e.latency.p99_us)
+                let p50 = self.median(row, peer, |e| e.latency.p50_us);
+                self.pair(row, peer, p50, |e| e.latency.p99_us)
             }),
             self.table("Echo latency, p99.9 / longest in us", |row, peer| {
-                self.pair(row, peer, |e| e.latency.p999_us, |e| e.latency.max_us)
+                let p999 = self.p999(row, peer);
+                self.pair(row, peer, p999.ok(), |e| e.latency.max_us)
             }),
             self.table("Requests without an answer, in %", |row, peer| {
                 let share =
@@ -103,12 +132,22 @@ impl Grid {
                 let shares = self.echoes(row, peer).map(share);
                 figures::cell(shares, "%", 1, &self.failure(row, peer))
             }),
-        ]
+        ];
+        if self.measurements.iter().any(|m| m.hog_work().is_some()) {
+            tables.push(self.table(
+                "What the hogs computed, in cores: alone, beside the probe, and kept in %",
+                |row, peer| self.work(row, peer),
+            ));
+        }
+        tables
     }
 
-    /// The p99 of every cell as bars.
+    /// The p99 of every cell as bars; that of a peer which never answers has no end.
     pub(crate) fn bars(&self) -> Plot {
-        let p99 = |row, peer| median(self.echoes(row, peer).map(|e| e.latency.p99_us));
+        let p99 = |row, peer| match self.is_silent(row, peer) {
+            true => Some(f64::INFINITY),
+            false => self.median(row, peer, |e| e.latency.p99_us),
+        };
         let bars = |row: usize| {
             let bar = |&peer: &Peer| Some((peer.name().to_owned(), p99(row, peer)?));
             self.peers.iter().filter_map(bar).collect()
@@ -118,10 +157,43 @@ impl Grid {
             title: "Echo latency, p99 (unanswered requests count with the time waited)".to_owned(),
             unit: "us".to_owned(),
             log: true,
+            endless: "no answer".to_owned(),
             groups: groups
                 .map(|(row, beside)| (beside.name.clone(), bars(row)))
                 .collect(),
         }
+    }
+
+    /// The p99 of a cell in microseconds, or why there is none. Where a peer has not this case
+    /// apart from the one above, that of the one above.
+    pub(crate) fn p99(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        let row = self.row_of(row, peer);
+        if self.is_silent(row, peer) {
+            return Err(format!("{} does not answer", peer.name()));
+        }
+        let p99 = self.median(row, peer, |e| e.latency.p99_us);
+        p99.ok_or_else(|| self.absence(row, peer))
+    }
+
+    /// As [`p99`](Self::p99), for the 99.9th percentile.
+    pub(crate) fn p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        self.p99(row, peer)?;
+        let row = self.row_of(row, peer);
+        let requests: u64 = self.echoes(row, peer).map(|e| e.requests).sum();
+        if requests < P999_REQUESTS_MIN {
+            let least = grouped(P999_REQUESTS_MIN as f64, 0);
+            return Err(format!(
+                "fewer than {least} requests say nothing of a p99.9"
+            ));
+        }
+        let p999 = self.median(row, peer, |e| e.latency.p999_us);
+        p999.ok_or_else(|| self.absence(row, peer))
+    }
+
+    /// What the hogs of a cell still computed beside the probe, in percent of what they did alone.
+    pub(crate) fn kept_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        let kept = self.of(row, peer).filter_map(Measurement::hog_work);
+        median(kept.map(|work| work.kept_percent())).ok_or_else(|| self.absence(row, peer))
     }
 
     /// The whole distribution of every row, a curve for each peer.
@@ -177,6 +249,7 @@ impl Grid {
                 "round": m.round,
                 "found": m.found.as_ref().ok().map(|found| &found.echo),
                 "stats": m.found.as_ref().ok().and_then(|found| found.stats.as_ref()),
+                "hog_work_cores": m.hog_work(),
                 "error": m.found.as_ref().err(),
             })
         };
@@ -213,25 +286,59 @@ impl Grid {
             .map(|found| &found.echo)
     }
 
+    fn median(&self, row: usize, peer: Peer, figure: fn(&EchoSummary) -> f64) -> Option<f64> {
+        median(self.echoes(row, peer).map(figure))
+    }
+
+    /// Whether not one request of a cell was answered.
+    fn is_silent(&self, row: usize, peer: Peer) -> bool {
+        let mut echoes = self.echoes(row, peer).peekable();
+        echoes.peek().is_some() && echoes.all(|e| e.unanswered == e.requests)
+    }
+
+    /// The row that has the figures of this one.
+    fn row_of(&self, row: usize, peer: Peer) -> usize {
+        let concerns = self.rows[row].concerns(peer);
+        if concerns { row } else { row.saturating_sub(1) }
+    }
+
+    /// Two figures, of which the first may not be quoted.
     fn pair(
         &self,
         row: usize,
         peer: Peer,
-        first: fn(&EchoSummary) -> f64,
+        first: Option<f64>,
         second: fn(&EchoSummary) -> f64,
     ) -> Cell {
-        let echoes = self.echoes(row, peer);
-        if echoes.clone().next().is_some() && echoes.clone().all(|e| e.unanswered == e.requests) {
+        if self.is_silent(row, peer) {
             return Cell::Text("no answer at all".to_owned());
         }
-        match (
-            median(echoes.clone().map(first)),
-            median(echoes.map(second)),
-        ) {
-            (Some(first), Some(second)) => {
-                Cell::Text(format!("{} / {}", micros(first), micros(second)))
+        match self.median(row, peer, second) {
+            Some(second) => {
+                let first = first.map_or_else(|| "–".to_owned(), micros);
+                Cell::Text(format!("{first} / {}", micros(second)))
             }
+            None => Cell::Missing(self.failure(row, peer)),
+        }
+    }
+
+    fn work(&self, row: usize, peer: Peer) -> Cell {
+        let works = || self.of(row, peer).filter_map(Measurement::hog_work);
+        let alone = median(works().map(|work| work.alone));
+        let beside = median(works().map(|work| work.beside));
+        match (alone, beside, self.kept_percent(row, peer)) {
+            (Some(alone), Some(beside), Ok(kept)) => Cell::Text(format!(
+                "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
+            )),
+            _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
             _ => Cell::Missing(self.failure(row, peer)),
+        }
+    }
+
+    fn absence(&self, row: usize, peer: Peer) -> String {
+        match self.peers.contains(&peer) {
+            true => format!("{}: {}", peer.name(), self.failure(row, peer)),
+            false => format!("{} takes no part", peer.name()),
         }
     }
 
@@ -248,53 +355,86 @@ impl Grid {
     }
 }
 
+impl Measurement {
+    fn hog_work(&self) -> Option<HogWork> {
+        self.found.as_ref().ok()?.hog_work
+    }
+}
+
 fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Found> {
     let with_stats = probe.with_stats && peer == Peer::Evenkeel;
-    let services = if with_stats {
-        vec!["echo", "api"]
-    } else {
-        vec!["echo"]
-    };
-    let (hogs, hog_poll, hog_yield) = (beside.hogs, Some(beside.poll), beside.yields);
+    let with_work = probe.with_work && beside.computes();
+    let mut services = vec!["echo"];
+    services.extend(with_stats.then_some("api"));
+    services.extend(with_work.then_some("work"));
     let server = lab.serve(
         peer,
         &ServerSpec {
             services,
-            hogs,
-            hog_poll,
-            hog_yield,
+            hogs: beside.hogs,
+            hog_poll: Some(beside.poll),
+            hog_yield: beside.yields,
+            burn: beside.burn,
             ..ServerSpec::default()
         },
     )?;
-    let target = server.address("echo")?.to_string();
     let seconds = lab.measured(probe.brief);
-    // What comes before and after grows with what is measured, up to where more brings nothing.
-    let warmup = (seconds / 4)
-        .min(Duration::from_millis(500))
-        .as_secs_f64()
-        .to_string();
-    let drain = (seconds / 2)
-        .min(Duration::from_secs(1))
-        .as_secs_f64()
-        .to_string();
-    let seconds = seconds.as_secs_f64().to_string();
-    let (rate, connections) = (probe.rate.to_string(), probe.connections.to_string());
-    let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", &warmup];
-    args.extend([
-        "--drain",
-        &drain,
-        "--rate",
-        &rate,
-        "--connections",
-        &connections,
-    ]);
-    let echo = lab.load(&args)?.result()?;
+    let alone = match with_work {
+        true => Some(work_alone(&server, seconds)?),
+        false => None,
+    };
+    let before = alone.and_then(|_| work(&server).ok());
+    let echo = ask(lab, probe, &server, seconds)?;
+    let after = before.and_then(|_| work(&server).ok());
+    let beside = before
+        .zip(after)
+        .and_then(|(before, after)| after.cores_since(&before));
+    let hog_work = alone
+        .zip(beside)
+        .map(|(alone, beside)| HogWork { alone, beside });
     let stats = match with_stats {
         // Accounts that are not to be had are absent from the report; the probe's result stands.
         true => client::get(server.address("api")?, "/stats", Duration::from_secs(2)).ok(),
         false => None,
     };
-    Ok(Found { echo, stats })
+    Ok(Found {
+        echo,
+        stats,
+        hog_work,
+    })
+}
+
+/// What the hogs compute without a probe, once they have found their places.
+fn work_alone(server: &Server, seconds: Duration) -> Result<f64> {
+    const SETTLING: Duration = Duration::from_millis(100);
+    const LONGEST: Duration = Duration::from_secs(3);
+    std::thread::sleep(SETTLING);
+    let before = work(server)?;
+    std::thread::sleep((seconds / 2).min(LONGEST));
+    let cores = work(server)?.cores_since(&before);
+    Ok(cores.unwrap_or(0.0))
+}
+
+fn work(server: &Server) -> Result<Work> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    client::line(server.address("work")?, PATIENCE).map_err(Error::system(
+        "the server does not say what its hogs computed",
+    ))
+}
+
+/// One run of the probe.
+fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<EchoSummary> {
+    let target = server.address("echo")?.to_string();
+    // What comes before and after grows with what is measured, up to where more brings nothing.
+    let warmup = (seconds / 4).min(Duration::from_millis(500));
+    let drain = (seconds / 2).min(Duration::from_secs(1));
+    let [seconds, warmup, drain] =
+        [seconds, warmup, drain].map(|length| length.as_secs_f64().to_string());
+    let (rate, connections) = (probe.rate.to_string(), probe.connections.to_string());
+    let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", &warmup];
+    args.extend(["--drain", &drain, "--rate", &rate]);
+    args.extend(["--connections", &connections]);
+    lab.load(&args)?.result()
 }
 
 fn describe(echo: &EchoSummary) -> String {
@@ -317,7 +457,11 @@ mod tests {
             row: 0,
             peer: Peer::Go,
             round,
-            found: found.map(|echo| Found { echo, stats: None }),
+            found: found.map(|echo| Found {
+                echo,
+                stats: None,
+                hog_work: None,
+            }),
         };
         Grid {
             rows: vec![Beside {
@@ -325,6 +469,7 @@ mod tests {
                 hogs: 0,
                 poll: HogPoll::Never,
                 yields: HogYield::Runtime,
+                burn: None,
             }],
             peers: vec![Peer::Go],
             measurements: found.into_iter().zip(0..).map(measurement).collect(),
@@ -339,12 +484,18 @@ mod tests {
         };
         found.latency.p50_us = p50_us;
         found.latency.p99_us = 10.0 * p50_us;
+        found.latency.p999_us = 20.0 * p50_us;
+        found.latency.max_us = 40.0 * p50_us;
         found
     }
 
     fn shown(found: Vec<Result<EchoSummary, String>>) -> String {
-        match &grid(found).tables()[0].rows[0][1] {
-            Cell::Text(text) => text.clone(),
+        shown_in(0, found)
+    }
+
+    fn shown_in(table: usize, found: Vec<Result<EchoSummary, String>>) -> String {
+        match &grid(found).tables()[table].rows[0][1] {
+            Cell::Text(text) => text.replace(NARROW_SPACE, " "),
             Cell::Missing(why) => format!("missing: {why}"),
             Cell::Number { value, .. } => value.to_string(),
         }
@@ -359,6 +510,48 @@ mod tests {
     #[test]
     fn no_answer_at_all_is_not_a_number() {
         assert_eq!(shown(vec![Ok(summary(5e5, 10, 10))]), "no answer at all");
+    }
+
+    #[test]
+    fn a_tail_is_quoted_of_enough_requests() {
+        let rounds = |requests| {
+            vec![
+                Ok(summary(100.0, requests, 0)),
+                Ok(summary(100.0, 5_000, 0)),
+            ]
+        };
+        assert_eq!(shown_in(1, rounds(5_000)), "2 000 / 4 000");
+        assert_eq!(shown_in(1, rounds(4_999)), "– / 4 000");
+        assert!(grid(rounds(4_999)).p999(0, Peer::Go).is_err());
+    }
+
+    #[test]
+    fn a_peer_that_never_answers_has_no_p99_and_a_bar_without_end() {
+        let grid = grid(vec![Ok(summary(5e5, 10, 10))]);
+        assert!(
+            grid.p99(0, Peer::Go)
+                .is_err_and(|why| why.contains("go does not answer"))
+        );
+        let Plot::Bars { groups, .. } = grid.bars() else {
+            panic!("no bars");
+        };
+        assert_eq!(groups[0].1, [("go".to_owned(), f64::INFINITY)]);
+    }
+
+    #[test]
+    fn what_hogs_keep_is_their_work_beside_the_probe_over_that_alone() {
+        let mut grid = grid(vec![Ok(summary(1.0, 10, 0)), Ok(summary(1.0, 10, 0))]);
+        for (measurement, beside) in grid.measurements.iter_mut().zip([1.8, 1.6]) {
+            if let Ok(found) = &mut measurement.found {
+                found.hog_work = Some(HogWork { alone: 2.0, beside });
+            }
+        }
+        let kept = grid.kept_percent(0, Peer::Go).expect("both rounds counted");
+        assert!((kept - 85.0).abs() < 1e-9, "{kept}");
+        let Cell::Text(text) = &grid.tables()[3].rows[0][1] else {
+            panic!("no text");
+        };
+        assert_eq!(text.replace(NARROW_SPACE, " "), "2.00 → 1.70, 85 %");
     }
 
     #[test]

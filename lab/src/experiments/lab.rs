@@ -1,21 +1,25 @@
 //! What every experiment needs.
 
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::cli::{Pin, RunArgs};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::CpuList;
 use crate::peers::{Lineup, Peer, ServerSpec};
 use crate::process::{Process, Server};
 
 /// A run of the lab.
+#[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) lineup: Lineup,
     /// Where servers run, and where load does; empty is anywhere.
     server_cpus: Vec<usize>,
     load_cpus: Vec<usize>,
+    /// Whether it was left to the lab where that is.
+    chooses_places: bool,
     /// Workers of every server: as many as it has processors.
     pub(crate) workers: usize,
     /// Seconds of each measurement; `None` in brief.
@@ -41,19 +45,56 @@ impl Lab {
             },
             server_cpus,
             load_cpus,
+            chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
             rounds: args.rounds,
             started: Instant::now(),
         };
-        if lab.is_brief() {
-            eprintln!("in brief: figures are rough; --seconds 10 gives full ones");
+        if let Some(rough) = lab.roughness() {
+            eprintln!("{}", rough.replace('`', ""));
         }
         Ok(lab)
+    }
+
+    /// The same run with servers and load on processors of their own, as far as there are two and
+    /// nobody has said otherwise: for measurements in which load would take what servers leave.
+    pub(crate) fn apart(&self) -> Lab {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let mut lab = self.clone();
+        if self.chooses_places && self.server_cpus.is_empty() && cores > 1 {
+            lab.server_cpus = (0..cores / 2).collect();
+            lab.load_cpus = (cores / 2..cores).collect();
+            lab.workers = lab.server_cpus.len();
+        }
+        lab
+    }
+
+    /// How much load gives way to probes beside it: only where it has processors of its own, as
+    /// anywhere else it would give way to the servers too.
+    pub(crate) fn load_nice(&self) -> &'static str {
+        if self.load_cpus.is_empty() { "0" } else { "10" }
     }
 
     /// Whether figures may be rough.
     pub(crate) fn is_brief(&self) -> bool {
         self.seconds.is_none()
+    }
+
+    /// The sentence that stands before figures that are rough; `None` if they are not.
+    pub(crate) fn roughness(&self) -> Option<String> {
+        /// Shorter than this, a measurement is rough whoever asked for it.
+        const FULL: Duration = Duration::from_secs(5);
+        let measured = match self.seconds {
+            None => "In brief: each measurement took about a second, most of them once".to_owned(),
+            Some(length) if length < FULL => {
+                format!("Each measurement took {} s", length.as_secs_f64())
+            }
+            Some(_) => return None,
+        };
+        Some(format!(
+            "{measured}. These figures are rough and no verdict on them is final; `--seconds 10` \
+             gives full ones."
+        ))
     }
 
     /// Seconds of each measurement, which an experiment in brief chooses itself.
@@ -64,6 +105,11 @@ impl Lab {
     /// Rounds, in each of which everyone has a turn.
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.is_brief() { 1 } else { 3 })
+    }
+
+    /// Rounds, if they were asked for.
+    pub(crate) fn rounds_asked(&self) -> Option<u32> {
+        self.rounds
     }
 
     /// The sentence of a report that says where things ran and how often.
@@ -106,6 +152,20 @@ impl Lab {
         self.tool("load", &mut command)
     }
 
+    /// Starts a split where servers run; its result is JSON.
+    pub(crate) fn split(&self, args: &[&str]) -> Result<Process> {
+        let mut command = self.lineup.lab();
+        command.arg("split").args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Process::start("split", &mut command, &self.server_cpus)
+    }
+
+    /// Starts a program where servers run.
+    pub(crate) fn server_tool(&self, name: &str, command: &mut Command) -> Result<Process> {
+        command.stdin(Stdio::null());
+        Process::start(name, command, &self.server_cpus)
+    }
+
     /// Starts one of the lab's own servers that is not measured.
     pub(crate) fn helper(&self, args: &[&str]) -> Result<Server> {
         let mut command = self.lineup.lab();
@@ -116,6 +176,13 @@ impl Lab {
     pub(crate) fn tool(&self, name: &str, command: &mut Command) -> Result<Process> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Process::start(name, command, &self.load_cpus)
+    }
+
+    /// A port that nobody listened on a moment ago, for programs that cannot find one themselves.
+    pub(crate) fn free_address(&self) -> Result<SocketAddr> {
+        TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .map_err(Error::system("cannot find a free port"))
     }
 
     /// One line of progress.

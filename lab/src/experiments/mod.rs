@@ -5,23 +5,28 @@
 //! - [`client`]: one HTTP call to a server under test
 //! - [`figures`]: medians, and cells of tables
 //! - [`grid`]: echo probes, what stands beside them down, who answers across
+//! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`responsive`], [`checks`], [`busywait`]: the experiments
+//! - [`responsive`], [`shares`], [`classes`], [`checks`], [`busywait`]: the experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
-//! - [`ab`], [`database`]: tools that are used where they are installed
+//! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
 
 mod ab;
 mod busywait;
 mod checks;
+mod classes;
 mod client;
 mod database;
 mod figures;
 mod grid;
+mod haproxy;
 mod lab;
 mod relay;
 mod responsive;
+mod shares;
 mod starved;
 mod throughput;
+mod verdict;
 mod web;
 
 use std::path::{Path, PathBuf};
@@ -35,8 +40,10 @@ use lab::Lab;
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
 
-const EXPERIMENTS: [Named; 3] = [
+const EXPERIMENTS: [Named; 5] = [
     ("responsive", responsive::run),
+    ("shares", shares::run),
+    ("classes", classes::run),
     ("checks", checks::run),
     ("busywait", busywait::run),
 ];
@@ -87,6 +94,7 @@ fn run(
     };
     let report = Report {
         title,
+        rough: lab.roughness(),
         machine: Machine::detect(),
         experiments,
     };

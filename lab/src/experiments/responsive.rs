@@ -2,46 +2,72 @@
 
 use std::time::Duration;
 
-use super::grid::{Beside, Grid, Probe};
+use super::grid::{Beside, Grid, P999_REQUESTS_MIN, Probe};
 use super::lab::Lab;
+use super::verdict::{self, Reach, Verdict, ratio};
 use crate::error::Result;
 use crate::peers::Peer;
-use crate::report::Experiment;
-use crate::serve::{HogPoll, HogYield};
+use crate::report::{Experiment, Table};
+use crate::serve::{Burn, HogPoll, HogYield};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
     rate: 1_000,
     connections: 1,
-    brief: Duration::from_millis(800),
-    with_stats: false,
+    brief: Duration::from_millis(500),
+    with_stats: true,
+    with_work: true,
 };
+
+/// The fresh tasks of the last row: as much as one core, in polls that no yield interrupts.
+const BURN: Burn = Burn {
+    per_second: 50,
+    us: 20_000,
+};
+
+/// What is to be reached: latency over that of the lone thread, and hog work that is kept.
+const P99_OVER_LONE_THREAD: f64 = 1.5;
+const WORK_KEPT_PERCENT: f64 = 90.0;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
     peers.push(Peer::OsThread);
     let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
+    let mut tables = grid.tables();
+    if grid.peers.contains(&Peer::Evenkeel) {
+        tables.push(verdicts(&grid));
+    }
     let mut plots = vec![grid.bars()];
     plots.extend(grid.curves());
+    let mut notes = lab.lineup.missing.clone();
+    notes.push(format!(
+        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
+         rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
+    ));
     Ok(Experiment {
         name: PROBE.experiment.to_owned(),
-        claim: "Beside tasks that compute for 100 us at a time, an echo's latency stays near what \
-                the kernel gives a thread of its own. The rows of 10 ms and of tasks that never \
-                yield are shown as they are: they need the hand-off that evenkeel does not have \
-                yet."
-            .to_owned(),
+        claim:
+            "Whatever else computes in the process, for 100 us at a time or for ever, an echo's \
+                latency stays near what the kernel gives a thread of its own; and what computes \
+                loses no more than the echo takes."
+                .to_owned(),
         how: format!(
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
-             The column `{}` has no runtime: one thread that echoes beside as many spinning \
-             threads as there are hogs. A hog yields by its runtime's own function, or, where \
-             tasks are futures, by waking itself and returning, as streams and combinators do. {}",
+             All hogs are in the probe's class. The column `{}` has no runtime: one thread that \
+             echoes beside as many spinning threads as there are hogs. A hog yields by its \
+             runtime's own function, or, where tasks are futures, by waking itself and returning, \
+             as streams and combinators do. The last row starts {} fresh tasks a second, each of \
+             which computes for {} ms in a single poll. Hogs count what they compute, first \
+             without the probe and then beside it. {}",
             Peer::OsThread.name(),
+            BURN.per_second,
+            BURN.us / 1_000,
             lab.conditions()
         ),
-        tables: grid.tables(),
+        tables,
         plots,
-        notes: lab.lineup.missing.clone(),
+        notes,
         raw: grid.raw(),
     })
 }
@@ -53,23 +79,84 @@ fn rows(workers: usize) -> Vec<Beside> {
         hogs,
         poll,
         yields,
+        burn: None,
     };
-    let mut rows = vec![row(
-        "nothing".to_owned(),
-        0,
-        HogPoll::Micros(100),
-        HogYield::Runtime,
-    )];
+    let (own, wake) = (HogYield::Runtime, HogYield::Wake);
+    let mut rows = vec![row("nothing".to_owned(), 0, HogPoll::Never, own)];
     for (length, us) in [("100 us", 100), ("10 ms", 10_000)] {
-        for (how, yields) in [
-            ("yielding", HogYield::Runtime),
-            ("waking itself", HogYield::Wake),
-        ] {
+        for (how, yields) in [("yielding", own), ("waking itself", wake)] {
             let name = format!("{hogs} tasks, each poll {length}, {how}");
             rows.push(row(name, hogs, HogPoll::Micros(us), yields));
         }
     }
-    let name = format!("{workers} tasks that never yield");
-    rows.push(row(name, workers, HogPoll::Never, HogYield::Runtime));
+    for hogs in [workers, 4 * workers] {
+        let name = format!("{hogs} tasks that never return");
+        rows.push(row(name, hogs, HogPoll::Never, own));
+    }
+    let fresh = format!(
+        "{} fresh tasks a second of {} ms",
+        BURN.per_second,
+        BURN.us / 1_000
+    );
+    rows.push(Beside {
+        burn: Some(BURN),
+        ..row(fresh, 0, HogPoll::Never, own)
+    });
     rows
+}
+
+/// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's, and the
+/// work that its hogs keep.
+fn verdicts(grid: &Grid) -> Table {
+    let own = Peer::Evenkeel;
+    let mut verdicts = Vec::new();
+    for (row, beside) in grid.rows.iter().enumerate() {
+        let mut verdict = |what: &str, found, reach, unit, digits| {
+            verdicts.push(Verdict {
+                of: beside.name.clone(),
+                what: what.to_owned(),
+                found,
+                reach,
+                unit,
+                digits,
+            });
+        };
+        let p99 = ratio(grid.p99(row, own), grid.p99(row, Peer::OsThread));
+        let reach = Reach::AtMost(P99_OVER_LONE_THREAD);
+        verdict("p99 over the lone thread's", p99, reach, "×", 2);
+        let p999 = ratio(grid.p999(row, own), grid.p999(row, Peer::Erlang));
+        verdict("p99.9 over Erlang's", p999, Reach::AtMost(1.0), "×", 2);
+        if beside.computes() {
+            let kept = grid.kept_percent(row, own);
+            let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
+            verdict("hogs' work kept", kept, reach, "%", 0);
+        }
+    }
+    verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_hog_has_its_row() {
+        let rows = rows(2);
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "nothing",
+                "4 tasks, each poll 100 us, yielding",
+                "4 tasks, each poll 100 us, waking itself",
+                "4 tasks, each poll 10 ms, yielding",
+                "4 tasks, each poll 10 ms, waking itself",
+                "2 tasks that never return",
+                "8 tasks that never return",
+                "50 fresh tasks a second of 20 ms",
+            ]
+        );
+        let last = rows.last().expect("rows");
+        assert!(last.hogs == 0 && last.burn == Some(BURN));
+    }
 }

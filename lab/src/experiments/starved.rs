@@ -16,6 +16,7 @@ const PROBE: Probe = Probe {
     connections: 8,
     brief: Duration::from_millis(800),
     with_stats: true,
+    with_work: false,
 };
 
 pub(super) fn run(lab: &Lab) -> Result<Part> {
@@ -25,6 +26,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         hogs,
         poll: HogPoll::Micros(100),
         yields: HogYield::Runtime,
+        burn: None,
     };
     let rows = hogs.into_iter().map(row).collect();
     let grid = Grid::measure(lab, &PROBE, rows, lab.lineup.present.clone());

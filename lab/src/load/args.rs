@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::cpus::CpuList;
-use super::{echo, http, pair, stream};
+use super::{calls, echo, http, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -19,6 +19,11 @@ pub(crate) struct LoadArgs {
     // An id of its own: the experiments have flags of the same names, which a global one reaches.
     #[arg(long, id = "load-pin", value_name = "LIST", global = true)]
     pin: Option<CpuList>,
+    /// Give way to others on these processors by so much, from 0 to 19: load that would otherwise
+    /// keep a probe waiting.
+    #[arg(long, value_name = "N", default_value_t = 0, global = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(0..=19))]
+    nice: i32,
     /// Print the result as one line of JSON.
     #[arg(long, id = "load-json", global = true)]
     json: bool,
@@ -37,6 +42,13 @@ enum Generator {
     Respond(RespondArgs),
     /// The near end of a request/response pair, in a closed loop.
     Request(RequestArgs),
+    /// What stands behind a relay: `GET /large` answers with a megabyte, all else with nothing.
+    Origin(OriginArgs),
+    /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
+    Mix(MixArgs),
+    /// Open-loop HTTP: calls of `GET /`, each over a connection of its own; latency counts from
+    /// when a call was due.
+    Calls(CallsArgs),
 }
 
 /// Flags of `load echo`.
@@ -130,6 +142,55 @@ pub(crate) struct RequestArgs {
     pub(crate) seconds: Duration,
 }
 
+/// Flags of `load origin`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OriginArgs {
+    /// Where to listen; port 0 finds one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+}
+
+/// Flags of `load mix`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MixArgs {
+    /// An origin, or a relay in front of one.
+    pub(crate) target: SocketAddr,
+    /// Clients that fetch large objects.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = up_to(10_000))]
+    pub(crate) large: u32,
+    /// Clients that fetch empty ones.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to(10_000))]
+    pub(crate) empty: u32,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+    /// Print a line `ready` before the first connection.
+    #[arg(long)]
+    pub(crate) say_ready: bool,
+}
+
+/// Flags of `load calls`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallsArgs {
+    /// The HTTP server.
+    pub(crate) target: SocketAddr,
+    /// Calls per second.
+    #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
+    pub(crate) rate: u32,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+    /// Seconds to wait for answers after the last call.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub(crate) drain: Duration,
+}
+
 /// Runs a generator to its end and prints what it found.
 ///
 /// # Errors
@@ -138,6 +199,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     if let Some(cpus) = &args.pin {
         sys::pin(&cpus.0).map_err(Error::system("cannot pin to the processors of --pin"))?;
     }
+    sys::give_way(args.nice).map_err(Error::system("cannot give way by --nice"))?;
     sys::raise_descriptor_limit().map_err(Error::system("cannot raise the descriptor limit"))?;
     match &args.generator {
         Generator::Echo(echo_args) => print(args.json, &echo::run(echo_args)?),
@@ -145,6 +207,9 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Http(http_args) => print(args.json, &http::run(http_args)?),
         Generator::Respond(respond_args) => pair::respond(respond_args),
         Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),
+        Generator::Origin(origin_args) => origin::run(origin_args),
+        Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
+        Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
     }
 }
 
@@ -173,9 +238,22 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// As [`seconds`], and not zero.
+pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("not above 0 seconds".to_owned()),
+        length => Ok(length),
+    }
+}
+
 /// A count from 1 to `limit`.
 fn at_most(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=limit.into())
+}
+
+/// A count from 0 to `limit`.
+fn up_to(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=limit.into())
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -88,10 +88,12 @@ fn exchange(
         poll.registry()
             .register(&mut connection.stream, Token(index), interest)?;
     }
+    // Before the timer starts: a tick that came just before its request was due would send it a
+    // whole tick late.
+    let start = Instant::now();
     let mut timer = sys::periodic_timer(tick)?;
     poll.registry()
         .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
-    let start = Instant::now();
     loop {
         while let Some((request, index)) = ledger.send_next(start.elapsed()) {
             connections[index].send(request);

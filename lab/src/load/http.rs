@@ -253,7 +253,7 @@ impl Connection {
 }
 
 /// The length of head and body, once the head is whole.
-fn answer_len(received: &[u8]) -> io::Result<Option<usize>> {
+pub(super) fn answer_len(received: &[u8]) -> io::Result<Option<usize>> {
     let broken = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut response = httparse::Response::new(&mut headers);

@@ -6,21 +6,26 @@
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`cpus`]: the `--pin` lists
-//! - [`echo`], [`stream`], [`http`], [`pair`]: the generators
+//! - [`echo`], [`stream`], [`http`], [`pair`], [`mix`], [`calls`]: the generators
+//! - [`origin`]: what stands behind a relay
 
 mod args;
+mod calls;
 mod cpus;
 mod echo;
 mod http;
 mod latency;
 mod ledger;
+mod mix;
+mod origin;
 mod pace;
 mod pair;
 mod stream;
 
-pub(crate) use args::{LoadArgs, run};
+pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
 pub(crate) use cpus::CpuList;
 pub(crate) use echo::EchoSummary;
 pub(crate) use http::HttpSummary;
 pub(crate) use latency::LatencySummary;
+pub(crate) use mix::MixSummary;
 pub(crate) use stream::StreamSummary;

@@ -82,9 +82,10 @@ fn send(
     pace: Pace,
     length: Duration,
 ) -> io::Result<StreamSummary> {
+    // Before the timer starts, so that what a tick is for is due when it comes.
+    let start = Instant::now();
     let mut timer = BlockingTimer::new(pace.tick())?;
     let mut summary = StreamSummary::default();
-    let start = Instant::now();
     while start.elapsed() < length && senders.iter().any(|sender| !sender.lost) {
         let due = pace.due_by(start.elapsed());
         while summary.writes < due {

@@ -31,7 +31,7 @@ pub(super) fn page(report: &Report) -> String {
          <nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ol>\n{contents}</ol>\n\
          <p><a href=\"#machine\">The machine</a></p>\n</nav>\n\
          <main>\n{experiments}{machine}</main>\n</body>\n</html>\n",
-        byline = byline(&report.machine),
+        byline = byline(report),
         machine = machine(&report.machine),
     )
 }
@@ -52,7 +52,8 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-fn byline(machine: &Machine) -> String {
+fn byline(report: &Report) -> String {
+    let machine = &report.machine;
     let mut text = format!(
         "<p class=\"byline\">{} · {}, {} cores · {}</p>\n",
         escape(&machine.date),
@@ -60,6 +61,12 @@ fn byline(machine: &Machine) -> String {
         machine.cores,
         escape(&machine.kernel)
     );
+    if let Some(rough) = &report.rough {
+        text.push_str(&format!(
+            "<p class=\"rough\" role=\"note\">{}</p>\n",
+            inline(rough)
+        ));
+    }
     if !machine.noise.is_empty() {
         let noise: String = machine
             .noise

@@ -33,11 +33,14 @@ use std::path::Path;
 use serde::Serialize;
 
 pub(crate) use machine::Machine;
+pub(crate) use number::{NARROW_SPACE, fixed};
 
 /// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub title: String,
+    /// Why the figures are rough, if they are: said before any of them.
+    pub rough: Option<String>,
     pub machine: Machine,
     pub experiments: Vec<Experiment>,
 }
@@ -86,11 +89,13 @@ pub(crate) enum Cell {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Plot {
-    /// Groups of named bars, all in one unit.
+    /// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled
+    /// `endless`.
     Bars {
         title: String,
         unit: String,
         log: bool,
+        endless: String,
         groups: Vec<(String, Vec<(String, f64)>)>,
     },
     /// Named series of points; `x` and `y` name the axes, with their units.

@@ -2,11 +2,11 @@
 
 /// Groups digits on a terminal, where it can be copied and searched for.
 pub(super) const SPACE: char = ' ';
-/// Groups digits in HTML, where a line must not break inside a number.
-pub(super) const NARROW_SPACE: char = '\u{202f}';
+/// Groups digits where a line must not break inside a number.
+pub(crate) const NARROW_SPACE: char = '\u{202f}';
 
 /// `value` with exactly `digits` digits after the point and its thousands apart.
-pub(super) fn fixed(value: f64, digits: usize, separator: char) -> String {
+pub(crate) fn fixed(value: f64, digits: usize, separator: char) -> String {
     if value.is_nan() {
         return "—".to_owned();
     }

@@ -96,9 +96,10 @@ pub(super) fn table(plot: &Plot) -> Table {
         Plot::Bars {
             title,
             unit,
+            endless,
             groups,
             ..
-        } => bars_table(title, unit, groups, &names(plot)),
+        } => bars_table(&with_unit(title, unit), endless, groups, &names(plot)),
         Plot::Lines {
             title,
             x,
@@ -124,7 +125,7 @@ pub(super) fn table(plot: &Plot) -> Table {
 
 fn bars_table(
     title: &str,
-    unit: &str,
+    endless: &str,
     groups: &[(String, Vec<(String, f64)>)],
     names: &[&str],
 ) -> Table {
@@ -137,7 +138,13 @@ fn bars_table(
         .map(|(group, bars)| {
             let cells = names.iter().map(|name| {
                 let bar = bars.iter().find(|(bar, _)| bar == name);
-                bar.map_or_else(|| Cell::Missing(String::new()), |(_, value)| number(*value))
+                match bar {
+                    None => Cell::Missing(String::new()),
+                    Some((_, value)) if *value == f64::INFINITY && !endless.is_empty() => {
+                        Cell::Missing(endless.to_owned())
+                    }
+                    Some((_, value)) => number(*value),
+                }
             });
             [Cell::Text(group.clone())]
                 .into_iter()
@@ -146,7 +153,7 @@ fn bars_table(
         })
         .collect();
     Table {
-        title: with_unit(title, unit),
+        title: title.to_owned(),
         columns,
         rows,
     }

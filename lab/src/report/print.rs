@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::number::printable;
+use super::number::{NARROW_SPACE, SPACE, printable};
 use super::{Experiment, Machine, Report, Table, plot, table};
 
 const WIDTH: usize = 100;
@@ -52,13 +52,17 @@ pub(super) fn text(report: &Report, style: Style) -> String {
         style.bold(&printable(&report.title)),
         String::new(),
     ];
+    if let Some(rough) = &report.rough {
+        labelled("rough", rough, style, &mut lines);
+    }
     machine(&report.machine, style, &mut lines);
     for (index, experiment) in report.experiments.iter().enumerate() {
         lines.extend([String::new(), style.dim(&"─".repeat(WIDTH)), String::new()]);
         self::experiment(index + 1, experiment, style, &mut lines);
     }
     lines.push(String::new());
-    lines.join("\n")
+    // What held numbers together while lines were broken has done its work.
+    lines.join("\n").replace(NARROW_SPACE, &SPACE.to_string())
 }
 
 fn machine(machine: &Machine, style: Style, lines: &mut Vec<String>) {

@@ -21,8 +21,12 @@ const LABEL_CHARACTERS_MAX: usize = 36;
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let drawing = match plot {
         Plot::Bars {
-            unit, log, groups, ..
-        } => bars::draw(unit, *log, groups),
+            unit,
+            log,
+            endless,
+            groups,
+            ..
+        } => bars::draw(unit, *log, endless, groups),
         Plot::Lines {
             x,
             y,

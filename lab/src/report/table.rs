@@ -268,14 +268,15 @@ fn draw(columns: &[Column], widths: &[usize], panel: &[usize], lines: &mut Vec<S
     lines.push(rule);
 }
 
-/// `text` broken between words into lines of at most `width`; words longer than that are broken.
+/// `text` broken between words into lines of at most `width`; words longer than that are broken. A
+/// [`NARROW_SPACE`](number::NARROW_SPACE) is part of its word: it holds a number together.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     if text.width() <= width {
         return vec![text.to_owned()];
     }
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
         let mut rest = word;
         loop {
             let last = lines.len() - 1;

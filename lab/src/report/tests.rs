@@ -99,6 +99,7 @@ fn names_from_outside_cannot_drive_a_terminal() {
 fn an_empty_report_is_still_a_report() {
     let empty = Report {
         title: String::new(),
+        rough: None,
         machine: Machine::detect(),
         experiments: vec![Experiment::default()],
     };

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use crate::error::{Error, Result};
+
 /// Serves until SIGTERM, ctrl-c, or, with --exit-with-parent, the end of the parent.
 ///
 /// Prints one line `SERVICE ADDRESS` for each service, then `ready`. Every ADDR may have port 0:
@@ -13,7 +15,16 @@ use std::str::FromStr;
 Examples:
   evenkeel-lab serve tokio --echo 127.0.0.1:7000 --hogs 4 --hog-poll-us 10000
   evenkeel-lab serve evenkeel --http 127.0.0.1:8080 --api 127.0.0.1:8081 --busy-wait adaptive
-  evenkeel-lab serve evenkeel --proxy 127.0.0.1:3307=127.0.0.1:3306")]
+  evenkeel-lab serve evenkeel --proxy 127.0.0.1:3307=127.0.0.1:3306
+  evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --echo-class urgent --hogs 4 --hog-class bulk \
+      --shares urgent=16,normal=33,bulk=50
+  evenkeel-lab serve evenkeel --relay 127.0.0.1:8000=127.0.0.1:9000 --bulk-class bulk \
+      --admin 127.0.0.1:8001 --admin-class urgent
+  evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --burn 50:20000 --handoff-us 1000
+
+Classes: `urgent`, `normal` and `bulk` are always there, and --shares adds others by naming them
+(`--shares reports=5`). What has no class flag is in `normal`, and what a task spawns is in that
+task's class. Only evenkeel has classes: the other runtimes say that they ignore these flags.")]
 pub(crate) struct ServeArgs {
     /// The runtime to serve on.
     pub(crate) runtime: RuntimeName,
@@ -39,6 +50,21 @@ pub(crate) struct ServeArgs {
     /// TCP proxy from one address to another.
     #[arg(long, value_name = "LISTEN=TARGET")]
     pub(crate) proxy: Option<ProxyRoute>,
+    /// TCP relay from one address to another, for classes: a connection that has moved much goes on
+    /// in --bulk-class.
+    #[arg(long, value_name = "LISTEN=TARGET")]
+    pub(crate) relay: Option<ProxyRoute>,
+    /// Bytes after which a connection of the relay has moved much.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 65_536,
+        requires = "relay"
+    )]
+    pub(crate) bulk_after: u64,
+    /// HTTP/1.1: `GET /` says in a few words how the server is.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin: Option<SocketAddr>,
     /// Workers of the runtime [default: as many as cores].
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
@@ -56,6 +82,45 @@ pub(crate) struct ServeArgs {
     /// How a hog yields: by the runtime's own function, or as most futures do.
     #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]
     pub(crate) hog_yield: HogYield,
+    /// So many fresh tasks a second, each of which computes for US microseconds in a single poll,
+    /// as a request handler that parses or compresses would.
+    #[arg(long, value_name = "RATE:US")]
+    pub(crate) burn: Option<Burn>,
+    /// How much --hogs and --burn have computed so far: a plain thread answers every connection
+    /// with a line of JSON, however stuck the runtime is.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) work: Option<SocketAddr>,
+    /// The class of --hogs and --burn [default: normal].
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) hog_class: Option<ClassName>,
+    /// The class of the echo and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "echo")]
+    pub(crate) echo_class: Option<ClassName>,
+    /// The class of the sink and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "sink")]
+    pub(crate) sink_class: Option<ClassName>,
+    /// The class of the API and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "api")]
+    pub(crate) api_class: Option<ClassName>,
+    /// The class of the relay and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "relay")]
+    pub(crate) relay_class: Option<ClassName>,
+    /// The class in which a connection of the relay that has moved much goes on [default: where it
+    /// is].
+    #[arg(long, value_name = "CLASS", requires = "relay")]
+    pub(crate) bulk_class: Option<ClassName>,
+    /// The class of the admin page and its connections [default: normal].
+    #[arg(long, value_name = "CLASS", requires = "admin")]
+    pub(crate) admin_class: Option<ClassName>,
+    /// What each class gets of the processors when all want them, as in
+    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
+    /// three adds a class.
+    #[arg(long, value_name = "NAME=SHARE,...")]
+    pub(crate) shares: Option<Shares>,
+    /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
+    /// another thread, or `off` [default: the runtime's own].
+    #[arg(long, value_name = "U|off")]
+    pub(crate) handoff_us: Option<HandOff>,
     /// How long a worker without work spins before it parks [default: the runtime's own].
     #[arg(long, value_name = "LEVEL")]
     pub(crate) busy_wait: Option<BusyWait>,
@@ -78,7 +143,46 @@ impl ServeArgs {
             || self.http.is_some()
             || self.api.is_some()
             || self.proxy.is_some()
+            || self.relay.is_some()
+            || self.admin.is_some()
             || self.hogs > 0
+            || self.burn.is_some()
+    }
+
+    /// The class flags that were given, with the class that each names.
+    pub(crate) fn class_flags(&self) -> impl Iterator<Item = (&'static str, &ClassName)> {
+        [
+            ("--hog-class", &self.hog_class),
+            ("--echo-class", &self.echo_class),
+            ("--sink-class", &self.sink_class),
+            ("--api-class", &self.api_class),
+            ("--relay-class", &self.relay_class),
+            ("--bulk-class", &self.bulk_class),
+            ("--admin-class", &self.admin_class),
+        ]
+        .into_iter()
+        .filter_map(|(flag, class)| Some((flag, class.as_ref()?)))
+    }
+
+    /// Checks that every class that a flag names is there.
+    ///
+    /// # Errors
+    /// When one is neither built in nor named by --shares.
+    pub(crate) fn check_classes(&self) -> Result<()> {
+        let own = || {
+            let shares = self.shares.iter().flat_map(|shares| &shares.0);
+            shares.map(|(name, _)| name.as_str())
+        };
+        let known = || BUILT_IN_CLASSES.into_iter().chain(own());
+        for (flag, class) in self.class_flags() {
+            if !known().any(|name| name == class.as_str()) {
+                return Err(Error::UnknownClass {
+                    flag,
+                    class: class.as_str().to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +250,7 @@ impl HogYield {
     }
 }
 
-/// The two ends of the TCP proxy.
+/// The two ends of a TCP proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyRoute {
     pub(crate) listen: SocketAddr,
@@ -168,6 +272,163 @@ impl FromStr for ProxyRoute {
             listen: address(listen, "LISTEN")?,
             target: address(target, "TARGET")?,
         })
+    }
+}
+
+/// Fresh tasks at a steady rate, each of which computes once and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Burn {
+    pub(crate) per_second: u32,
+    pub(crate) us: u64,
+}
+
+impl FromStr for Burn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const RATE_MAX: u32 = 10_000;
+        const US_MAX: u64 = 60_000_000;
+        let (rate, us) = text
+            .split_once(':')
+            .ok_or("not of the form RATE:US, as in `50:20000`")?;
+        let per_second = rate
+            .parse()
+            .ok()
+            .filter(|rate| (1..=RATE_MAX).contains(rate));
+        let us = us.parse().ok().filter(|us| (1..=US_MAX).contains(us));
+        Ok(Burn {
+            per_second: per_second
+                .ok_or_else(|| format!("RATE `{rate}` is not a number from 1 to {RATE_MAX}"))?,
+            us: us
+                .ok_or_else(|| format!("US is not a number of microseconds from 1 to {US_MAX}"))?,
+        })
+    }
+}
+
+impl std::fmt::Display for Burn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.per_second, self.us)
+    }
+}
+
+/// The classes that every runtime with classes has.
+const BUILT_IN_CLASSES: [&str; 3] = ["urgent", "normal", "bulk"];
+/// Classes in all, with these three.
+pub(crate) const CLASSES_MAX: usize = 16;
+
+/// The greatest share of a class.
+pub(crate) const SHARE_MAX: u32 = 10_000;
+
+/// The name of a class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClassName(String);
+
+impl ClassName {
+    /// The name of the class of that number: the three that are always there come first.
+    pub(crate) fn numbered(number: usize) -> Self {
+        let built_in = BUILT_IN_CLASSES.get(number);
+        ClassName(built_in.map_or_else(|| format!("c{number}"), |name| (*name).to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ClassName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const LEN_MAX: usize = 32;
+        let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+        if (1..=LEN_MAX).contains(&text.len()) && text.chars().all(good) {
+            Ok(ClassName(text.to_owned()))
+        } else {
+            Err(format!(
+                "`{text}` is no name of a class: 1 to {LEN_MAX} small letters, digits, `-` and `_`"
+            ))
+        }
+    }
+}
+
+/// Classes with their shares, each class once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shares(pub(crate) Vec<(ClassName, u32)>);
+
+impl FromStr for Shares {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut shares: Vec<(ClassName, u32)> = Vec::new();
+        for part in text.split(',') {
+            let (name, share) = part
+                .split_once('=')
+                .ok_or_else(|| format!("`{part}` is not of the form NAME=SHARE"))?;
+            let name: ClassName = name.parse()?;
+            let share = share.parse().ok().filter(|n| (1..=SHARE_MAX).contains(n));
+            let share = share.ok_or_else(|| {
+                let name = name.as_str();
+                format!("the share of `{name}` is not a number from 1 to {SHARE_MAX}")
+            })?;
+            if shares.iter().any(|(other, _)| *other == name) {
+                return Err(format!("`{}` is named twice", name.as_str()));
+            }
+            shares.push((name, share));
+        }
+        let is_own = |name: &ClassName| !BUILT_IN_CLASSES.contains(&name.as_str());
+        let own = shares.iter().filter(|(name, _)| is_own(name)).count();
+        let room = CLASSES_MAX - BUILT_IN_CLASSES.len();
+        if own > room {
+            return Err(format!(
+                "{own} classes beside the three that are always there; at most {room} find room"
+            ));
+        }
+        Ok(Shares(shares))
+    }
+}
+
+impl std::fmt::Display for Shares {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, (name, share)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{}={share}", name.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+/// When a stuck worker's seat goes to another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandOff {
+    /// After so many microseconds in one poll.
+    AfterMicros(u64),
+    /// Never.
+    Off,
+}
+
+impl FromStr for HandOff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const US_MAX: u64 = 60_000_000;
+        match text {
+            "off" => Ok(HandOff::Off),
+            _ => {
+                let us = text.parse().ok().filter(|us| (1..=US_MAX).contains(us));
+                us.map(HandOff::AfterMicros).ok_or_else(|| {
+                    format!("neither a number of microseconds from 1 to {US_MAX} nor `off`")
+                })
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for HandOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HandOff::AfterMicros(us) => write!(f, "{us}"),
+            HandOff::Off => f.write_str("off"),
+        }
     }
 }
 
@@ -240,6 +501,59 @@ mod tests {
             "127.0.0.1:1=x"
                 .parse::<ProxyRoute>()
                 .is_err_and(|e| e.contains("TARGET `x`"))
+        );
+    }
+
+    #[test]
+    fn a_burn_is_a_rate_and_a_length() {
+        assert_eq!(
+            "50:20000".parse(),
+            Ok(Burn {
+                per_second: 50,
+                us: 20_000
+            })
+        );
+        for (wrong, complaint) in [
+            ("50", "RATE:US"),
+            ("0:10", "RATE `0`"),
+            ("many:10", "RATE `many`"),
+            ("50:0", "US is not"),
+            ("50:-3", "US is not"),
+        ] {
+            let refused = wrong.parse::<Burn>();
+            assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shares_name_each_class_once() {
+        let shares: Shares = "urgent=16,reports=5".parse().expect("good shares");
+        assert_eq!(shares.to_string(), "urgent=16,reports=5");
+        let many = (0..14).map(|n| format!("c{n}=1")).collect::<Vec<_>>();
+        for (wrong, complaint) in [
+            ("urgent", "NAME=SHARE"),
+            ("urgent=0", "share of `urgent`"),
+            ("urgent=10001", "1 to 10000"),
+            ("urgent=1,urgent=2", "named twice"),
+            ("Urgent=1", "no name of a class"),
+            ("=1", "no name of a class"),
+            (&many.join(","), "at most 13"),
+        ] {
+            let refused = wrong.parse::<Shares>();
+            assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");
+        }
+        assert!(many[1..].join(",").parse::<Shares>().is_ok());
+    }
+
+    #[test]
+    fn a_hand_off_is_a_length_or_off() {
+        assert_eq!("off".parse(), Ok(HandOff::Off));
+        assert_eq!("1500".parse(), Ok(HandOff::AfterMicros(1_500)));
+        assert!("0".parse::<HandOff>().is_err());
+        assert!(
+            "soon"
+                .parse::<HandOff>()
+                .is_err_and(|e| e.contains("`off`"))
         );
     }
 

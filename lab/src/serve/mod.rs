@@ -3,26 +3,38 @@
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`hogs`]: the services
-//! - [`work`]: computing for so many microseconds
+//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`hogs`]: the services
+//! - [`work`]: computing for so many microseconds, and counting it
+//! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
 //! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
 //! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
 
+mod admin;
 mod api;
 mod args;
 mod echo;
-mod hogs;
+pub(crate) mod hogs;
 mod http;
 mod lifetime;
+mod meter;
 mod os_thread;
 mod platform;
 mod proxy;
+mod relay;
 mod services;
 mod sink;
 mod stats;
 mod work;
 
-pub(crate) use args::{BusyWait, HogPoll, HogYield, ServeArgs};
+pub(crate) use args::{
+    Burn, BusyWait, CLASSES_MAX, ClassName, HogPoll, HogYield, RuntimeName, SHARE_MAX, ServeArgs,
+    Shares,
+};
+pub(crate) use meter::Work;
+#[cfg(feature = "evenkeel-runtime")]
+pub(crate) use platform::Evenkeel;
+pub(crate) use platform::{Platform, Settings, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
+pub(crate) use work::{Done, calibrate};

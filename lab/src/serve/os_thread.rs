@@ -2,25 +2,32 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::args::ServeArgs;
-use super::hogs::never_yield;
+use super::args::{Burn, ServeArgs};
+use super::hogs::{Schedule, never_yield};
 use super::services::Announcement;
+use super::work::Done;
 use crate::error::{Error, Result};
 
-/// Serves --echo beside --hogs; a spinning thread needs no yield, so --hog-poll-us makes no
-/// difference here.
-pub(crate) fn start(args: &ServeArgs) -> Result<Announcement> {
+/// Serves --echo beside --hogs and --burn, each in a thread; a spinning thread needs no yield, so
+/// --hog-poll-us makes no difference here.
+pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let unsupported = [
         ("--sink", args.sink.is_some()),
         ("--http", args.http.is_some()),
         ("--api", args.api.is_some()),
         ("--proxy", args.proxy.is_some()),
+        ("--relay", args.relay.is_some()),
+        ("--admin", args.admin.is_some()),
         ("--busy-wait", args.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
+        ("--shares", args.shares.is_some()),
+        ("--handoff-us", args.handoff_us.is_some()),
     ];
-    if let Some((flag, _)) = unsupported.into_iter().find(|(_, asked)| *asked) {
+    let classes = args.class_flags().map(|(flag, _)| (flag, true));
+    let mut asked = unsupported.into_iter().chain(classes);
+    if let Some((flag, _)) = asked.find(|(_, asked)| *asked) {
         return Err(Error::OsThreadOnlyEchoes { flag });
     }
     let mut announcement = Announcement::default();
@@ -28,9 +35,34 @@ pub(crate) fn start(args: &ServeArgs) -> Result<Announcement> {
         announcement.push(("echo", listen(address)?));
     }
     for _ in 0..args.hogs {
-        std::thread::spawn(never_yield);
+        let done = done.clone();
+        std::thread::spawn(move || never_yield(&done));
+    }
+    if let Some(burn) = args.burn {
+        let done = done.clone();
+        std::thread::spawn(move || keep_burning(burn, &done));
     }
     Ok(announcement)
+}
+
+/// A fresh thread for each, as [`burn`](super::hogs::burn) has a fresh task.
+fn keep_burning(burn: Burn, done: &Done) {
+    let mut schedule = Schedule::new(burn.per_second);
+    loop {
+        for _ in 0..schedule.due(Instant::now()) {
+            let Some(place) = schedule.place() else {
+                continue;
+            };
+            let done = done.clone();
+            let thread = std::thread::Builder::new().spawn(move || {
+                done.compute(burn.us);
+                drop(place);
+            });
+            // A system that has no thread left sheds load as one that has no place left does.
+            drop(thread);
+        }
+        std::thread::sleep(schedule.until_next(Instant::now()));
+    }
 }
 
 fn listen(address: SocketAddr) -> Result<SocketAddr> {

@@ -5,11 +5,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::{RuntimeName, ServeArgs};
+use super::args::{ClassName, RuntimeName, ServeArgs};
 use super::platform::{Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
-use super::{api, echo, hogs, http, lifetime, os_thread, proxy, sink, work};
+use super::work::Done;
+use super::{admin, api, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if !args.asks_for_something() {
         return Err(Error::NothingToServe);
     }
+    args.check_classes()?;
     lifetime::watch(args)?;
     sys::raise_descriptor_limit().map_err(Error::system("cannot raise the descriptor limit"))?;
     work::calibrate();
@@ -34,7 +36,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         #[cfg(not(feature = "evenkeel-runtime"))]
         RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
         RuntimeName::OsThread => {
-            announce(&os_thread::start(args)?);
+            let done = Done::default();
+            let mut announcement = os_thread::start(args, &done)?;
+            announcement.extend(tell_work(args, &done)?);
+            announce(&announcement);
             lifetime::keep(args, RuntimeStats::default)
         }
     }
@@ -46,29 +51,41 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         workers: args.workers.map_or(cores, NonZeroUsize::get),
         busy_wait: args.busy_wait,
         io_check: args.io_check_us.map(Duration::from_micros),
+        hand_off: args.handoff_us,
+        shares: args.shares.as_ref(),
     })?;
+    if !P::HAS_CLASSES && (args.shares.is_some() || args.class_flags().next().is_some()) {
+        eprintln!(
+            "warning: {} has no classes; --shares and --*-class are ignored",
+            P::NAME
+        );
+    }
     let observer = platform.observer();
-    let announcement = platform.block_on(start::<P>(args, observer.clone()))?;
+    let done = Done::default();
+    let mut announcement = platform.block_on(start::<P>(args, observer.clone(), &done))?;
+    announcement.extend(tell_work(args, &done)?);
     announce(&announcement);
     lifetime::keep(args, || P::stats(&observer))
 }
 
 /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
 /// disturb.
-async fn start<P: Platform>(args: &ServeArgs, observer: P::Observer) -> Result<Announcement> {
+async fn start<P: Platform>(
+    args: &ServeArgs,
+    observer: P::Observer,
+    done: &Done,
+) -> Result<Announcement> {
     let mut announcement = Announcement::default();
+    let class = |name: &Option<ClassName>| name.as_ref().and_then(|name| P::class(&observer, name));
     let counters = Arc::new(SinkCounters::default());
     if let Some(address) = args.echo {
         let listener = bind::<P>("echo", address, &mut announcement).await?;
-        P::spawn(echo::serve::<P>(listener));
+        P::spawn_in(class(&args.echo_class), "echo", echo::serve::<P>(listener));
     }
     if let Some(address) = args.sink {
         let listener = bind::<P>("sink", address, &mut announcement).await?;
-        P::spawn(sink::serve::<P>(
-            listener,
-            args.work_us,
-            Arc::clone(&counters),
-        ));
+        let serve = sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
+        P::spawn_in(class(&args.sink_class), "sink", serve);
     }
     if let Some(address) = args.http {
         let listener = bind::<P>("http", address, &mut announcement).await?;
@@ -76,14 +93,43 @@ async fn start<P: Platform>(args: &ServeArgs, observer: P::Observer) -> Result<A
     }
     if let Some(address) = args.api {
         let listener = bind::<P>("api", address, &mut announcement).await?;
-        P::spawn(api::serve::<P>(listener, observer, args.api_us, counters));
+        let serve = api::serve::<P>(listener, observer.clone(), args.api_us, counters);
+        P::spawn_in(class(&args.api_class), "api", serve);
     }
     if let Some(route) = args.proxy {
         let listener = bind::<P>("proxy", route.listen, &mut announcement).await?;
         P::spawn(proxy::serve::<P>(listener, route.target));
     }
-    hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield);
+    if let Some(route) = args.relay {
+        let listener = bind::<P>("relay", route.listen, &mut announcement).await?;
+        let route = relay::Route {
+            target: route.target,
+            bulk: class(&args.bulk_class),
+            bulk_after: args.bulk_after,
+        };
+        let serve = relay::serve::<P>(listener, route);
+        P::spawn_in(class(&args.relay_class), "relay", serve);
+    }
+    if let Some(address) = args.admin {
+        let listener = bind::<P>("admin", address, &mut announcement).await?;
+        P::spawn_in(
+            class(&args.admin_class),
+            "admin",
+            admin::serve::<P>(listener),
+        );
+    }
+    let class = class(&args.hog_class);
+    hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
+    if let Some(burn) = args.burn {
+        P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
+    }
     Ok(announcement)
+}
+
+/// Starts the thread of --work, if it was asked for.
+fn tell_work(args: &ServeArgs, done: &Done) -> Result<Option<(&'static str, SocketAddr)>> {
+    let address = args.work.map(|address| meter::start(address, done.clone()));
+    Ok(address.transpose()?.map(|bound| ("work", bound)))
 }
 
 async fn bind<P: Platform>(

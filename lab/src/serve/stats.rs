@@ -14,6 +14,15 @@ pub(crate) struct RuntimeStats {
     pub(crate) wall_us: u64,
     /// Where its workers spent that time.
     pub(crate) workers: Vec<WorkerTimes>,
+    /// What each class had, where there are classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<ClassTimes>,
+    /// The threads apart from the workers, where there are such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) heavy: Option<HeavyTimes>,
+    /// Whose polls were too long, since the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hogs: Vec<HogPlace>,
     /// Tasks that live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u64>,
@@ -45,9 +54,55 @@ pub(crate) struct WorkerTimes {
     pub(crate) park_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) steal_us: Option<u64>,
+    /// Standing back, so that threads apart from the workers have their share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lend_us: Option<u64>,
     /// How often it parked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parks: Option<u64>,
+}
+
+/// What one class had.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClassTimes {
+    pub(crate) name: String,
+    /// Its weight, where weights differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) share: Option<u32>,
+    /// Processor time of its tasks, in microseconds.
+    pub(crate) run_us: u64,
+    /// How much of it was on threads apart from the workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) heavy_us: Option<u64>,
+    pub(crate) polls: u64,
+}
+
+/// The threads apart from the workers, on which tasks run whose polls are too long.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeavyTimes {
+    /// At the moment, and at most.
+    pub(crate) threads: u64,
+    pub(crate) limit: u64,
+    /// Tasks that wait there and polls that are under way there, at the moment.
+    pub(crate) queued: u64,
+    pub(crate) running: u64,
+    /// How often a stuck worker's seat was handed on, and how often that was refused.
+    pub(crate) hand_offs: u64,
+    pub(crate) refused: u64,
+    /// What became of the wish for a lower kernel priority.
+    pub(crate) priority: String,
+}
+
+/// The tasks with long polls that one place in the program spawned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HogPlace {
+    pub(crate) spawned_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) count: u64,
+    pub(crate) longest_us: u64,
+    /// Whether what it spawns starts apart from the workers.
+    pub(crate) in_lane: bool,
 }
 
 /// I/O checks of one origin.
@@ -70,7 +125,23 @@ impl RuntimeStats {
             spin_us: less(now.spin_us, then.spin_us),
             park_us: less(now.park_us, then.park_us),
             steal_us: less(now.steal_us, then.steal_us),
+            lend_us: less(now.lend_us, then.lend_us),
             parks: less(now.parks, then.parks),
+        };
+        let class = |(now, then): (&ClassTimes, &ClassTimes)| ClassTimes {
+            name: now.name.clone(),
+            share: now.share,
+            run_us: now.run_us.saturating_sub(then.run_us),
+            heavy_us: less(now.heavy_us, then.heavy_us),
+            polls: now.polls.saturating_sub(then.polls),
+        };
+        let heavy = |now: &HeavyTimes| {
+            let then = earlier.heavy.clone().unwrap_or_default();
+            HeavyTimes {
+                hand_offs: now.hand_offs.saturating_sub(then.hand_offs),
+                refused: now.refused.saturating_sub(then.refused),
+                ..now.clone()
+            }
         };
         let checks = |(origin, now): (&String, &Checks)| {
             let then = earlier.checks.get(origin).copied().unwrap_or_default();
@@ -93,6 +164,14 @@ impl RuntimeStats {
                 .zip(&earlier.workers)
                 .map(worker)
                 .collect(),
+            classes: self
+                .classes
+                .iter()
+                .zip(&earlier.classes)
+                .map(class)
+                .collect(),
+            heavy: self.heavy.as_ref().map(heavy),
+            hogs: self.hogs.clone(),
             tasks: self.tasks,
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),
@@ -177,6 +256,26 @@ mod tests {
         );
         assert_eq!(between.utilisation_cores(), 0.25);
         assert_eq!(between.spin_cores(), Some(0.025));
+    }
+
+    #[test]
+    fn a_class_had_what_it_got_between_two_readings() {
+        let classes = |run_us, heavy_us, hand_offs| RuntimeStats {
+            classes: vec![ClassTimes {
+                name: "bulk".to_owned(),
+                run_us,
+                heavy_us,
+                ..ClassTimes::default()
+            }],
+            heavy: Some(HeavyTimes {
+                threads: 3,
+                hand_offs,
+                ..HeavyTimes::default()
+            }),
+            ..RuntimeStats::default()
+        };
+        let between = classes(900, Some(7), 5).since(&classes(200, Some(4), 3));
+        assert_eq!(between, classes(700, Some(3), 2));
     }
 
     #[test]

@@ -5,12 +5,40 @@
 //! microsecond of an idle core.
 
 use std::hint::black_box;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Spends about `us` microseconds of an otherwise idle core computing.
 pub(crate) fn compute(us: u64) {
     iterate(us.saturating_mul(iterations_per_us()));
+}
+
+/// Computing that was done so far, counted by those who do it. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Done(Arc<AtomicU64>);
+
+impl Done {
+    /// Spends about `us` microseconds of an otherwise idle core computing, and counts them as they
+    /// pass: also the work of one that never ends is seen to grow.
+    pub(crate) fn compute(&self, us: u64) {
+        /// Short against anything that is measured, long against the cost of counting.
+        const STEP_US: u64 = 100;
+        let mut left_us = us;
+        while left_us > 0 {
+            let step_us = left_us.min(STEP_US);
+            compute(step_us);
+            // Relaxed: a plain count, which orders nothing else.
+            self.0.fetch_add(step_us, Ordering::Relaxed);
+            left_us -= step_us;
+        }
+    }
+
+    /// Microseconds of computing so far.
+    pub(crate) fn micros(&self) -> u64 {
+        // Relaxed: as above.
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Measures the unit now, so that the first [`compute`] does not.
@@ -49,4 +77,18 @@ fn iterate(iterations: u64) {
         state ^= state << 17;
     }
     black_box(state);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_computed_is_counted_by_all_together() {
+        let done = Done::default();
+        let other = done.clone();
+        done.compute(250);
+        other.compute(7);
+        assert_eq!(done.micros(), 257);
+    }
 }

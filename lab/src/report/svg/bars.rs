@@ -18,7 +18,9 @@ const BARS_MAX: usize = 300;
 
 type Groups = [(String, Vec<(String, f64)>)];
 
-struct Frame {
+struct Frame<'a> {
+    /// What a bar without an end is labelled; empty: ∞.
+    endless: &'a str,
     left: f64,
     right: f64,
     scale: Scale,
@@ -26,7 +28,7 @@ struct Frame {
     base: f64,
 }
 
-pub(super) fn draw(unit: &str, log: bool, groups: &Groups) -> Drawing {
+pub(super) fn draw(unit: &str, log: bool, endless: &str, groups: &Groups) -> Drawing {
     // A group of one is named by its group: a heading above each bar would only be noise.
     let alone = groups.iter().all(|(_, bars)| bars.len() <= 1);
     let values = groups
@@ -38,7 +40,7 @@ pub(super) fn draw(unit: &str, log: bool, groups: &Groups) -> Drawing {
     } else {
         Scale::linear(values, Zero::Shown)
     };
-    let frame = Frame::new(groups, alone, scale);
+    let frame = Frame::new(groups, alone, scale, endless);
     let (bars, bottom) = frame.groups(groups, alone);
     let mut canvas = Canvas::default();
     frame.axis(&mut canvas, unit, log, bottom);
@@ -88,8 +90,8 @@ impl<'a> Colours<'a> {
     }
 }
 
-impl Frame {
-    fn new(groups: &Groups, alone: bool, scale: Scale) -> Frame {
+impl<'a> Frame<'a> {
+    fn new(groups: &Groups, alone: bool, scale: Scale, endless: &'a str) -> Frame<'a> {
         let labels = groups.iter().flat_map(|(group, bars)| {
             bars.iter()
                 .map(move |(name, _)| if alone { group } else { name })
@@ -101,6 +103,7 @@ impl Frame {
         let right = WIDTH - RIGHT;
         let base = left + scale.position(0.0).unwrap_or(0.0) * (right - left);
         Frame {
+            endless,
             left,
             right,
             scale,
@@ -163,7 +166,10 @@ impl Frame {
             baseline,
             &brief(label),
         );
-        let shown = short(value, NARROW_SPACE);
+        let shown = match value {
+            f64::INFINITY if !self.endless.is_empty() => self.endless.to_owned(),
+            _ => short(value, NARROW_SPACE),
+        };
         let place = if value == f64::INFINITY {
             Some(1.0)
         } else {

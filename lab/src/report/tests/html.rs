@@ -68,6 +68,7 @@ fn nothing_given_can_break_out_of_its_place() {
                 title: text(),
                 unit: text(),
                 log: false,
+                endless: String::new(),
                 groups: vec![(text(), vec![(text(), 1.0), (HOSTILE.repeat(9), 2.0)])],
             },
             Plot::Lines {
@@ -84,6 +85,7 @@ fn nothing_given_can_break_out_of_its_place() {
     };
     let html = page(&Report {
         title: text(),
+        rough: None,
         machine,
         experiments: vec![experiment],
     });

@@ -14,6 +14,7 @@ fn bars(log: bool, values: &[f64]) -> Plot {
         title: "t".into(),
         unit: "us".into(),
         log,
+        endless: String::new(),
         groups: vec![("g".into(), bars)],
     }
 }
@@ -93,6 +94,7 @@ fn nothing_at_all_is_drawn_as_nothing() {
             title: String::new(),
             unit: String::new(),
             log: false,
+            endless: String::new(),
             groups: Vec::new(),
         },
     ] {

@@ -7,6 +7,7 @@ use crate::report::{Cell, Experiment, Machine, Plot, Report, Table};
 pub(super) fn report() -> Report {
     Report {
         title: "Evenkeel lab".to_owned(),
+        rough: None,
         machine: Machine::detect(),
         experiments: vec![
             hogs(),
@@ -81,6 +82,7 @@ fn hogs() -> Experiment {
             title: "Echo p99 beside hogs".to_owned(),
             unit: "us".to_owned(),
             log: true,
+            endless: String::new(),
             groups: vec![
                 beside("nothing", [331.0, 331.0, 964.0, 567.0]),
                 beside(
@@ -125,6 +127,7 @@ fn busy_wait() -> Experiment {
                 title: "CPU used, by busy-wait level".to_owned(),
                 unit: "% of one core".to_owned(),
                 log: false,
+                endless: String::new(),
                 groups: levels
                     .iter()
                     .zip([14.25, 22.65, 29.15, 35.57, 40.09, 45.48])

@@ -1,5 +1,7 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
+mod classes;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +13,7 @@ use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::BusyWait;
+use crate::serve::args::{BusyWait, ClassName};
 use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
 
 /// The runtime of this project.
@@ -26,8 +28,10 @@ impl Platform for Evenkeel {
     type Stream = TcpStream;
     type HyperStream = TcpStream;
     type Observer = (Handle, Instant);
+    type Class = evenkeel::Class;
+    const HAS_CLASSES: bool = true;
 
-    fn start(settings: Settings) -> Result<Self> {
+    fn start(settings: Settings<'_>) -> Result<Self> {
         let mut builder = Builder::new();
         builder.workers(settings.workers);
         if let Some(level) = settings.busy_wait {
@@ -36,6 +40,7 @@ impl Platform for Evenkeel {
         if let Some(bound) = settings.io_check {
             builder.io_check_bound(bound);
         }
+        classes::configure(&mut builder, &settings);
         let runtime = builder.build();
         let runtime = runtime.map_err(|error| Error::Runtime {
             runtime: Self::NAME,
@@ -62,6 +67,9 @@ impl Platform for Evenkeel {
             runtime: Self::NAME.to_owned(),
             wall_us,
             workers: stats.workers.iter().map(worker).collect(),
+            classes: classes::times(&stats),
+            heavy: Some(classes::heavy(&stats)),
+            hogs: classes::hogs(&stats),
             tasks: Some(stats.tasks_waiting as u64),
             checks: [
                 ("due", stats.checks.due),
@@ -77,9 +85,23 @@ impl Platform for Evenkeel {
         }
     }
 
+    fn class((handle, _): &Self::Observer, name: &ClassName) -> Option<evenkeel::Class> {
+        classes::find(handle, name)
+    }
+
+    #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static) {
         // Dropping the handle lets the task run on by itself.
         drop(evenkeel::spawn(future));
+    }
+
+    #[track_caller]
+    fn spawn_in(
+        class: Option<evenkeel::Class>,
+        name: &'static str,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        classes::spawn(class, name, future);
     }
 
     async fn sleep(duration: Duration) {
@@ -147,6 +169,7 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         spin_us: Some(micros(worker.spin)),
         park_us: Some(micros(worker.park)),
         steal_us: Some(micros(worker.steal)),
+        lend_us: Some(micros(worker.lend)),
         parks: Some(worker.parks),
     }
 }

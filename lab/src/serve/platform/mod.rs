@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
 
-use super::args::BusyWait;
+use super::args::{BusyWait, ClassName, HandOff, Shares};
 use super::stats::RuntimeStats;
 use crate::error::Result;
 
@@ -28,13 +28,17 @@ const BACKLOG: u32 = 4_096;
 
 /// How a runtime is to be built.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct Settings<'a> {
     /// Threads that run tasks.
     pub(crate) workers: usize,
     /// How long an idle worker spins; `None` is the runtime's own default.
     pub(crate) busy_wait: Option<BusyWait>,
     /// The bound between two I/O checks of a busy worker; `None` is the runtime's own default.
     pub(crate) io_check: Option<Duration>,
+    /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
+    pub(crate) hand_off: Option<HandOff>,
+    /// Shares of classes, and which classes there are; `None` is the runtime's own default.
+    pub(crate) shares: Option<&'a Shares>,
 }
 
 /// A runtime under test: started once, shared by every service.
@@ -47,13 +51,28 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
     /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
     type Observer: Clone + Send + Sync + 'static;
+    /// What CPU time is shared among.
+    type Class: Copy + Send + Sync + 'static;
+    /// Whether there is more than one such.
+    const HAS_CLASSES: bool;
 
-    fn start(settings: Settings) -> Result<Self>;
+    fn start(settings: Settings<'_>) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
     fn observer(&self) -> Self::Observer;
     fn stats(observer: &Self::Observer) -> RuntimeStats;
 
+    /// The class called `name`; `None` where there is none.
+    fn class(observer: &Self::Observer, name: &ClassName) -> Option<Self::Class>;
+    /// In the class of the task that spawns it. The caller's place counts as the place of spawning.
+    #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
+    /// In `class`, or where [`spawn`](Platform::spawn) would; `name` says what it is in reports.
+    #[track_caller]
+    fn spawn_in(
+        class: Option<Self::Class>,
+        name: &'static str,
+        future: impl Future<Output = ()> + Send + 'static,
+    );
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
     /// Back to the end of the queue.
     fn yield_now() -> impl Future<Output = ()> + Send;

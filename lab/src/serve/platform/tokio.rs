@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::BusyWait;
+use crate::serve::args::{BusyWait, ClassName};
 use crate::serve::stats::{RuntimeStats, WorkerTimes};
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
@@ -27,8 +27,10 @@ impl Platform for Tokio {
     type Stream = TcpStream;
     type HyperStream = TokioIo<TcpStream>;
     type Observer = (Handle, Instant);
+    type Class = ();
+    const HAS_CLASSES: bool = false;
 
-    fn start(settings: Settings) -> Result<Self> {
+    fn start(settings: Settings<'_>) -> Result<Self> {
         if settings
             .busy_wait
             .is_some_and(|level| level != BusyWait::None)
@@ -41,6 +43,12 @@ impl Platform for Tokio {
             eprintln!(
                 "warning: tokio checks I/O by a count of polls, not by time; --io-check-us is \
                  ignored"
+            );
+        }
+        if settings.hand_off.is_some() {
+            eprintln!(
+                "warning: tokio leaves a worker that is stuck in a poll where it is; --handoff-us \
+                 is ignored"
             );
         }
         let runtime = Builder::new_multi_thread()
@@ -90,7 +98,17 @@ impl Platform for Tokio {
         }
     }
 
+    fn class(_: &Self::Observer, _: &ClassName) -> Option<()> {
+        None
+    }
+
+    #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(future);
+    }
+
+    #[track_caller]
+    fn spawn_in(_: Option<()>, _: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(future);
     }
 

@@ -1,0 +1,701 @@
+//! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
+
+use serde_json::json;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::figures::{cell, median};
+use super::haproxy::{self, Haproxy, Tuning};
+use super::lab::Lab;
+use super::verdict::{self, Reach, Verdict, ratio};
+use crate::error::Result;
+use crate::load::{EchoSummary, MixSummary};
+use crate::peers::{Peer, ServerSpec};
+use crate::process::{Server, Usage};
+use crate::report::{Cell, Experiment, Plot, Table};
+
+/// Who relays, and how it is set.
+#[derive(Debug, Clone, PartialEq)]
+enum Who {
+    /// One of the lab's own relays: shares (`None`: all in one class) and a bound between checks.
+    Lab {
+        peer: Peer,
+        shares: Option<&'static str>,
+        io_check_us: Option<u64>,
+    },
+    Haproxy(Vec<Tuning>),
+}
+
+/// What passes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traffic {
+    /// Large objects, empty ones, admin calls.
+    Mix,
+    /// Large objects and admin calls.
+    BulkAndAdmin,
+    /// Large objects alone.
+    Bulk,
+    /// Admin calls alone: what they take where nothing is in their way but the machine.
+    Admin,
+}
+
+impl Traffic {
+    /// Clients that fetch large objects, and those that fetch empty ones.
+    fn clients(self) -> (u32, u32) {
+        match self {
+            Traffic::Mix => (LARGE, EMPTY),
+            Traffic::Bulk | Traffic::BulkAndAdmin => (LARGE, 0),
+            Traffic::Admin => (0, 0),
+        }
+    }
+
+    /// What it adds to the name of a relay.
+    fn suffix(self) -> &'static str {
+        match self {
+            Traffic::Mix => "",
+            Traffic::Bulk => ": bulk alone",
+            Traffic::BulkAndAdmin => ": bulk and admin",
+            Traffic::Admin => ": admin alone",
+        }
+    }
+}
+
+/// A relay under one kind of traffic.
+struct Row {
+    name: String,
+    who: Who,
+    traffic: Traffic,
+}
+
+/// One measurement.
+struct Sample {
+    row: usize,
+    round: u32,
+    found: Result<Found, String>,
+}
+
+struct Found {
+    mix: MixSummary,
+    admin: Option<EchoSummary>,
+    /// Processor time of the relay over wall time.
+    cores: f64,
+}
+
+/// Clients at once: two thirds fetch large objects, one third empty ones.
+const LARGE: u32 = 200;
+const EMPTY: u32 = 100;
+const ADMIN_HZ: u32 = 200;
+/// Urgent, normal and bulk, as HAProxy's first three classes had it.
+const SHARES: &str = "urgent=16,normal=33,bulk=50";
+/// Two others: what HAProxy had next, and one that gives bulk nearly all.
+const OTHER_SHARES: [&str; 2] = ["urgent=33,normal=50,bulk=17", "urgent=4,normal=16,bulk=80"];
+const CHECK_BOUNDS_US: [u64; 3] = [50, 500, 5_000];
+const HAPROXY_TUNINGS: [Tuning; 2] = [("tune.runqueue-depth", 20), ("tune.maxpollevents", 20)];
+
+/// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
+const ADMIN_P99_OVER_HAPROXY: f64 = 0.2;
+const BULK_KEPT_PERCENT: f64 = 95.0;
+
+pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
+    let lab = lab.apart();
+    let missing = haproxy::missing();
+    if let Some(line) = &missing {
+        lab.progress(line);
+    }
+    let rows = Choice {
+        evenkeel: lab.lineup.present.contains(&Peer::Evenkeel),
+        tokio: lab.lineup.present.contains(&Peer::Tokio),
+        haproxy: missing.is_none(),
+        brief: lab.is_brief(),
+    }
+    .rows();
+    let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
+    let target = origin.address("origin")?;
+    let mut samples = Vec::new();
+    for round in 0..lab.rounds() {
+        for (index, row) in rows.iter().enumerate() {
+            let found = measure(&lab, row, target).map_err(|error| error.to_string());
+            let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
+            lab.progress(&format!("classes: {}: {words}", row.name));
+            samples.push(Sample {
+                row: index,
+                round,
+                found,
+            });
+        }
+    }
+    let all = Samples { rows, samples };
+    Ok(Experiment {
+        name: "classes".to_owned(),
+        claim:
+            "An admin call passes through a relay that is full of bulk as if there were none, and \
+                the bulk loses next to nothing."
+                .to_owned(),
+        how: how(&lab),
+        tables: vec![all.mixed(), all.bulk(), all.verdicts()],
+        plots: vec![all.curves(), all.bars()],
+        notes: notes(&lab, missing),
+        raw: all.raw(),
+    })
+}
+
+fn how(lab: &Lab) -> String {
+    format!(
+        "A TCP relay in front of an origin. {LARGE} clients fetch objects of 1 MB and {EMPTY} \
+         fetch empty ones, all at once, in a closed loop, every object over a connection of its \
+         own. Beside them {ADMIN_HZ} admin calls a second, each over a connection of its own, in \
+         an open loop, ask the relay's process for a small page. With classes the admin page is \
+         urgent, connections are normal, and one that has moved more than 64 KiB goes on as bulk; \
+         without, all are normal. What the callers themselves were late is in the latency, and \
+         said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
+         origin, clients and callers are processes apart. {}",
+        lab.conditions()
+    )
+}
+
+/// Which relays are measured.
+struct Choice {
+    evenkeel: bool,
+    tokio: bool,
+    haproxy: bool,
+    /// Only what the verdicts need.
+    brief: bool,
+}
+
+impl Choice {
+    /// The relays that carry the whole mix.
+    fn mixed(&self) -> Vec<(String, Who)> {
+        let mut relays = Vec::new();
+        if self.evenkeel {
+            relays.push(own(Some(SHARES), None));
+            relays.push(own(None, None));
+        }
+        if self.haproxy {
+            relays.push(haproxy_with(&[]));
+        }
+        if self.evenkeel && !self.brief {
+            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), None)));
+            relays.extend(CHECK_BOUNDS_US.map(|us| own(Some(SHARES), Some(us))));
+        }
+        if self.haproxy && !self.brief {
+            relays.extend(HAPROXY_TUNINGS.map(|tuning| haproxy_with(&[tuning])));
+        }
+        relays.extend((self.tokio && !self.brief).then(tokio));
+        relays
+    }
+
+    /// The relays that are also measured with a part of it.
+    fn apart(&self) -> Vec<(String, Who)> {
+        let mut relays = Vec::new();
+        relays.extend(self.evenkeel.then(|| own(Some(SHARES), None)));
+        relays.extend(self.haproxy.then(|| haproxy_with(&[])));
+        relays.extend((self.tokio && !self.brief).then(tokio));
+        relays
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |(name, who): (String, Who), traffic: Traffic| Row {
+            name: format!("{name}{}", traffic.suffix()),
+            who,
+            traffic,
+        };
+        let mixed = self.mixed().into_iter();
+        let mut rows: Vec<Row> = mixed.map(|relay| row(relay, Traffic::Mix)).collect();
+        for traffic in [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Admin] {
+            rows.extend(self.apart().into_iter().map(|relay| row(relay, traffic)));
+        }
+        rows
+    }
+}
+
+fn own(shares: Option<&'static str>, io_check_us: Option<u64>) -> (String, Who) {
+    let classes = shares.map_or_else(|| "one class".to_owned(), ratio_of);
+    let bound = io_check_us.map_or_else(String::new, |us| format!(", I/O check bound {us} us"));
+    let who = Who::Lab {
+        peer: Peer::Evenkeel,
+        shares,
+        io_check_us,
+    };
+    (format!("evenkeel, {classes}{bound}"), who)
+}
+
+fn tokio() -> (String, Who) {
+    let who = Who::Lab {
+        peer: Peer::Tokio,
+        shares: None,
+        io_check_us: None,
+    };
+    ("tokio".to_owned(), who)
+}
+
+fn haproxy_with(tuning: &[Tuning]) -> (String, Who) {
+    let words: String = tuning
+        .iter()
+        .map(|(name, value)| format!(", {name} {value}"))
+        .collect();
+    (format!("haproxy{words}"), Who::Haproxy(tuning.to_vec()))
+}
+
+/// `urgent=16,normal=33,bulk=50` as `16:33:50`.
+fn ratio_of(shares: &str) -> String {
+    let numbers = shares
+        .split(',')
+        .filter_map(|share| Some(share.split_once('=')?.1));
+    numbers.collect::<Vec<_>>().join(":")
+}
+
+/// A relay that runs.
+enum Relay {
+    Lab(Server),
+    Haproxy(Haproxy),
+}
+
+impl Relay {
+    fn start(lab: &Lab, who: &Who, target: SocketAddr) -> Result<Self> {
+        let (peer, shares, io_check_us) = match who {
+            Who::Haproxy(tuning) => return Haproxy::start(lab, target, tuning).map(Relay::Haproxy),
+            Who::Lab {
+                peer,
+                shares,
+                io_check_us,
+            } => (*peer, shares, *io_check_us),
+        };
+        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent --shares";
+        let own_flags = shares
+            .iter()
+            .flat_map(|shares| classes.split(' ').chain([*shares]));
+        let spec = ServerSpec {
+            services: vec!["admin"],
+            relay_target: Some(target),
+            io_check_us,
+            own_flags: own_flags.map(str::to_owned).collect(),
+            ..ServerSpec::default()
+        };
+        lab.serve(peer, &spec).map(Relay::Lab)
+    }
+
+    /// Where it relays, and where its admin page is.
+    fn addresses(&self) -> Result<[SocketAddr; 2]> {
+        match self {
+            Relay::Lab(server) => Ok([server.address("relay")?, server.address("admin")?]),
+            Relay::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        match self {
+            Relay::Lab(server) => server.usage(),
+            Relay::Haproxy(haproxy) => haproxy.usage(),
+        }
+    }
+}
+
+fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
+    /// From the first connection until the load is steady.
+    const RAMP: Duration = Duration::from_millis(400);
+    let relay = Relay::start(lab, &row.who, target)?;
+    let [relayed, admin] = relay.addresses()?.map(|address| address.to_string());
+    let length = lab.measured(Duration::from_millis(1_000));
+    let [ramp, seconds] = [RAMP, length].map(|length| length.as_secs_f64().to_string());
+    let (large, empty) = row.traffic.clients();
+    let (large, empty) = (large.to_string(), empty.to_string());
+    let mix = [
+        "mix",
+        &relayed,
+        "--large",
+        &large,
+        "--empty",
+        &empty,
+        "--say-ready",
+    ];
+    let length_of_mix = [
+        "--warmup",
+        &ramp,
+        "--seconds",
+        &seconds,
+        "--nice",
+        lab.load_nice(),
+    ];
+    let mix = [&mix[..], &length_of_mix].concat();
+    let mix = lab.load(&mix)?.until_ready()?;
+    std::thread::sleep(RAMP);
+    let before = relay.usage();
+    let admin = match row.traffic {
+        Traffic::Bulk => {
+            std::thread::sleep(length);
+            None
+        }
+        Traffic::Mix | Traffic::BulkAndAdmin | Traffic::Admin => {
+            let rate = ADMIN_HZ.to_string();
+            let calls = [
+                "calls", &admin, "--rate", &rate, "--warmup", "0", "--drain", "1",
+            ];
+            Some(
+                lab.load(&[&calls[..], &["--seconds", &seconds]].concat())?
+                    .result()?,
+            )
+        }
+    };
+    let cores = relay.usage().cores_since(&before);
+    Ok(Found {
+        mix: mix.result()?,
+        admin,
+        cores,
+    })
+}
+
+impl Found {
+    fn describe(&self) -> String {
+        let (bulk, connections) = (self.mix.bytes_per_s / 1e6, self.mix.empty_per_s);
+        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
+            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
+            format!(", admin {p50:.0} / {p99:.0} us")
+        });
+        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
+    }
+}
+
+/// All measurements.
+struct Samples {
+    rows: Vec<Row>,
+    samples: Vec<Sample>,
+}
+
+impl Samples {
+    fn found(&self, row: usize) -> impl Iterator<Item = &Found> + Clone {
+        let of_row = self.samples.iter().filter(move |sample| sample.row == row);
+        of_row.filter_map(|sample| sample.found.as_ref().ok())
+    }
+
+    fn admin(&self, row: usize) -> impl Iterator<Item = &EchoSummary> + Clone {
+        self.found(row).filter_map(|found| found.admin.as_ref())
+    }
+
+    fn why(&self, row: usize) -> String {
+        let mut of_row = self.samples.iter().filter(|sample| sample.row == row);
+        let error = of_row.find_map(|sample| sample.found.as_ref().err());
+        error.cloned().unwrap_or_else(|| "not measured".to_owned())
+    }
+
+    fn with(&self, traffic: Traffic) -> impl Iterator<Item = (usize, &Row)> {
+        let rows = self.rows.iter().enumerate();
+        rows.filter(move |(_, row)| row.traffic == traffic)
+    }
+
+    /// The row of the same relay under other traffic.
+    fn same(&self, who: &Who, traffic: Traffic) -> Option<usize> {
+        let mut rows = self.with(traffic);
+        rows.find(|(_, row)| row.who == *who)
+            .map(|(index, _)| index)
+    }
+
+    fn mixed(&self) -> Table {
+        let columns = [
+            "relay",
+            "short",
+            "bulk",
+            "admin p50",
+            "admin p99",
+            "longest",
+            "calls late, p99",
+            "no answer",
+            "failed",
+            "CPU",
+        ];
+        let row = |(index, row): (usize, &Row)| {
+            let why = self.why(index);
+            let found = self.found(index);
+            let admin = self.admin(index);
+            let us =
+                |figure: fn(&EchoSummary) -> f64| cell(admin.clone().map(figure), "us", 0, &why);
+            vec![
+                Cell::Text(row.name.clone()),
+                cell(found.clone().map(|f| f.mix.empty_per_s), "/s", 0, &why),
+                cell(
+                    found.clone().map(|f| f.mix.bytes_per_s / 1e6),
+                    "MB/s",
+                    0,
+                    &why,
+                ),
+                us(|a| a.latency.p50_us),
+                us(|a| a.latency.p99_us),
+                us(|a| a.latency.max_us),
+                us(|a| a.late_p99_us),
+                cell(admin.clone().map(|a| a.unanswered as f64), "", 0, &why),
+                cell(found.clone().map(|f| f.mix.failed as f64), "", 0, &why),
+                cell(found.map(|f| 100.0 * f.cores), "%", 0, &why),
+            ]
+        };
+        Table {
+            title: "At once: short connections, bulk, admin calls (and how late the callers made \
+                    them); CPU of the relay"
+                .to_owned(),
+            columns: columns.map(str::to_owned).into(),
+            rows: self.with(Traffic::Mix).map(row).collect(),
+        }
+    }
+
+    fn bulk(&self) -> Table {
+        let columns = [
+            "relay",
+            "bulk alone",
+            "bulk with admin",
+            "bulk in mix",
+            "admin p99 alone",
+            "admin p99 with bulk",
+            "admin p99 in mix",
+        ];
+        let row = |(index, row): (usize, &Row)| {
+            let bulk = |row: Option<usize>| match row {
+                Some(row) => {
+                    let found = self.found(row);
+                    cell(
+                        found.map(|f| f.mix.bytes_per_s / 1e6),
+                        "MB/s",
+                        0,
+                        &self.why(row),
+                    )
+                }
+                None => Cell::Missing("not measured".to_owned()),
+            };
+            let under = |traffic| self.same(&row.who, traffic);
+            let p99 = |traffic| {
+                let admin = under(traffic).into_iter().flat_map(|row| self.admin(row));
+                cell(admin.map(|a| a.latency.p99_us), "us", 0, "not measured")
+            };
+            vec![
+                Cell::from(row.name.trim_end_matches(": bulk alone")),
+                bulk(Some(index)),
+                bulk(under(Traffic::BulkAndAdmin)),
+                bulk(under(Traffic::Mix)),
+                p99(Traffic::Admin),
+                p99(Traffic::BulkAndAdmin),
+                p99(Traffic::Mix),
+            ]
+        };
+        Table {
+            title: "Bulk and admin calls, alone and in company".to_owned(),
+            columns: columns.map(str::to_owned).into(),
+            rows: self.with(Traffic::Bulk).map(row).collect(),
+        }
+    }
+
+    fn bytes_per_s(&self, who: &Who, traffic: Traffic) -> Result<f64, String> {
+        let row = self.same(who, traffic).ok_or("not measured")?;
+        median(self.found(row).map(|f| f.mix.bytes_per_s)).ok_or_else(|| self.why(row))
+    }
+
+    fn admin_p99(&self, row: usize) -> Result<f64, String> {
+        median(self.admin(row).map(|a| a.latency.p99_us)).ok_or_else(|| self.why(row))
+    }
+
+    /// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
+    fn verdicts(&self) -> Table {
+        let haproxy = match self.same(&Who::Haproxy(Vec::new()), Traffic::Mix) {
+            Some(row) => self.admin_p99(row),
+            None => Err("haproxy takes no part".to_owned()),
+        };
+        let mut verdicts = Vec::new();
+        for (index, row) in self.with(Traffic::Mix) {
+            let Who::Lab {
+                shares: Some(_), ..
+            } = row.who
+            else {
+                continue;
+            };
+            verdicts.push(Verdict {
+                of: row.name.clone(),
+                what: "admin p99 over HAProxy's".to_owned(),
+                found: ratio(self.admin_p99(index), haproxy.clone()),
+                reach: Reach::AtMost(ADMIN_P99_OVER_HAPROXY),
+                unit: "×",
+                digits: 2,
+            });
+            let alone = self.bytes_per_s(&row.who, Traffic::Bulk);
+            for (traffic, what) in [
+                (Traffic::BulkAndAdmin, "bulk kept beside admin calls"),
+                (Traffic::Mix, "bulk kept in the mix"),
+            ] {
+                if alone.is_ok() {
+                    let kept = ratio(self.bytes_per_s(&row.who, traffic), alone.clone());
+                    verdicts.push(Verdict {
+                        of: row.name.clone(),
+                        what: what.to_owned(),
+                        found: kept.map(|kept| 100.0 * kept),
+                        reach: Reach::AtLeast(BULK_KEPT_PERCENT),
+                        unit: "%",
+                        digits: 1,
+                    });
+                }
+            }
+        }
+        verdict::table("Verdicts on evenkeel", "relay", &verdicts)
+    }
+
+    /// The admin page's latency, a curve for each relay.
+    fn curves(&self) -> Plot {
+        let curve = |(index, row): (usize, &Row)| {
+            let first = self.admin(index).next()?;
+            let points = first.latency.curve.iter();
+            let points = points.map(|(share, us)| (1.0 / (1.0 - share), *us));
+            let points = points.filter(|(one_in, _)| *one_in <= first.requests as f64);
+            Some((row.name.clone(), points.collect()))
+        };
+        Plot::Lines {
+            title: "Admin calls in the mix: the slowest in so many (first round)".to_owned(),
+            x: "one call in".to_owned(),
+            y: "latency, us".to_owned(),
+            log_x: true,
+            log_y: true,
+            series: self.with(Traffic::Mix).filter_map(curve).collect(),
+        }
+    }
+
+    fn bars(&self) -> Plot {
+        let bar = |index: usize| median(self.found(index).map(|f| f.mix.bytes_per_s / 1e6));
+        let mut groups: Vec<(String, Vec<(String, f64)>)> = Vec::new();
+        for (name, traffic) in [
+            ("alone", Traffic::Bulk),
+            ("beside admin calls", Traffic::BulkAndAdmin),
+            ("beside admin calls and short connections", Traffic::Mix),
+        ] {
+            let bars = self.with(traffic).filter_map(|(index, row)| {
+                let relay = row.name.split(": bulk").next().unwrap_or_default();
+                Some((relay.to_owned(), bar(index)?))
+            });
+            groups.push((name.to_owned(), bars.collect()));
+        }
+        Plot::Bars {
+            title: "Bulk".to_owned(),
+            unit: "MB/s".to_owned(),
+            log: false,
+            endless: String::new(),
+            groups,
+        }
+    }
+
+    fn raw(&self) -> serde_json::Value {
+        let sample = |sample: &Sample| {
+            let found = sample.found.as_ref().ok();
+            json!({
+                "relay": self.rows[sample.row].name,
+                "round": sample.round,
+                "mix": found.map(|found| &found.mix),
+                "admin": found.and_then(|found| found.admin.as_ref()),
+                "cpu_cores": found.map(|found| found.cores),
+                "error": sample.found.as_ref().err(),
+            })
+        };
+        self.samples.iter().map(sample).collect()
+    }
+}
+
+fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
+    let mut notes = lab.lineup.missing.clone();
+    notes.extend(missing);
+    if lab.lineup.present.contains(&Peer::Evenkeel) {
+        notes.push(
+            "Evenkeel has no setting for how many events one I/O check takes in, as HAProxy has \
+             with `tune.maxpollevents`: there is nothing to vary."
+                .to_owned(),
+        );
+    }
+    notes.push(
+        "Admin calls alone show what the machine itself does to a p99: where that is far from \
+         nothing, so is every other."
+            .to_owned(),
+    );
+    notes.push(
+        "Bulk in the mix shares the processor with the short connections, which fill whatever they \
+         are given: what it keeps there follows from the shares. Beside admin calls alone it \
+         should keep nearly all."
+            .to_owned(),
+    );
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(bytes_per_s: f64, admin_p99_us: Option<f64>) -> Found {
+        let admin = admin_p99_us.map(|p99_us| {
+            let mut admin = EchoSummary::default();
+            admin.latency.p99_us = p99_us;
+            admin
+        });
+        Found {
+            mix: MixSummary {
+                bytes_per_s,
+                ..MixSummary::default()
+            },
+            admin,
+            cores: 1.0,
+        }
+    }
+
+    #[test]
+    fn in_brief_only_what_the_verdicts_need_is_measured() {
+        let rows = |evenkeel, tokio, haproxy, brief| {
+            Choice {
+                evenkeel,
+                tokio,
+                haproxy,
+                brief,
+            }
+            .rows()
+        };
+        let names = |rows: Vec<Row>| rows.into_iter().map(|row| row.name).collect::<Vec<_>>();
+        let brief = names(rows(true, true, true, true));
+        assert_eq!(brief.len(), 9);
+        assert_eq!(brief[2], "haproxy");
+        let full = names(rows(true, true, true, false));
+        assert_eq!(full.len(), 20);
+        assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
+        assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
+        assert_eq!(names(rows(false, true, false, true)).len(), 0);
+    }
+
+    #[test]
+    fn verdicts_set_evenkeel_beside_haproxy_and_beside_itself() {
+        let rows = Choice {
+            evenkeel: true,
+            tokio: false,
+            haproxy: true,
+            brief: true,
+        }
+        .rows();
+        let figures = rows.iter().map(|row| match (&row.who, row.traffic) {
+            (Who::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
+            (_, Traffic::Mix) => found(800.0, Some(1_250.0)),
+            (_, Traffic::BulkAndAdmin) => found(970.0, Some(300.0)),
+            (_, Traffic::Bulk) => found(1_000.0, None),
+            (_, Traffic::Admin) => found(0.0, Some(200.0)),
+        });
+        let samples = figures.enumerate().map(|(row, found)| Sample {
+            row,
+            round: 0,
+            found: Ok(found),
+        });
+        let samples = samples.collect();
+        let table = Samples { rows, samples }.verdicts();
+        let words: Vec<String> = table
+            .rows
+            .iter()
+            .map(|row| format!("{:?} {:?}", row[2], row[4]))
+            .collect();
+        assert_eq!(words.len(), 3, "{words:?}");
+        assert!(
+            words[0].contains("0.25×") && words[0].contains("missed"),
+            "{words:?}"
+        );
+        assert!(
+            words[1].contains("97.0 %") && words[1].contains("holds"),
+            "{words:?}"
+        );
+        assert!(
+            words[2].contains("80.0 %") && words[2].contains("missed"),
+            "{words:?}"
+        );
+    }
+}

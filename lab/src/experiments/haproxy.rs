@@ -1,0 +1,131 @@
+//! HAProxy, where it is installed: in front of the same origin as the relay, with an admin page of
+//! its own, from a configuration in a temporary directory.
+
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::lab::Lab;
+use crate::error::{Error, Result};
+use crate::process::{Process, TemporaryDirectory, Usage};
+
+const PROGRAM: &str = "haproxy";
+
+/// A setting of its scheduler, in the words of its configuration.
+pub(crate) type Tuning = (&'static str, u32);
+
+/// One that runs. The process is declared first: it ends before its directory goes.
+pub(crate) struct Haproxy {
+    process: Process,
+    _directory: TemporaryDirectory,
+    pub(crate) relay: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+/// Why it cannot take part, as a line.
+pub(crate) fn missing() -> Option<String> {
+    let version = Command::new(PROGRAM).arg("-v").output();
+    let present = version.is_ok_and(|output| output.status.success());
+    (!present).then(|| "haproxy: left out, not installed (lab/setup.sh installs it)".to_owned())
+}
+
+impl Haproxy {
+    /// Starts one in front of `origin` and waits until it listens.
+    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &[Tuning]) -> Result<Self> {
+        let directory = TemporaryDirectory::new(PROGRAM)?;
+        let (relay, admin) = (lab.free_address()?, lab.free_address()?);
+        let path = directory.path().join("haproxy.cfg");
+        let text = configuration(lab.workers, [relay, admin, origin], tuning);
+        std::fs::write(&path, text).map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        let mut command = Command::new(PROGRAM);
+        // In the foreground and without a word: what it complains of is on standard error.
+        command
+            .args(["-db", "-q", "-f"])
+            .arg(&path)
+            .stdout(Stdio::null());
+        let haproxy = Haproxy {
+            process: lab.server_tool(PROGRAM, &mut command)?,
+            _directory: directory,
+            relay,
+            admin,
+        };
+        haproxy.wait()?;
+        Ok(haproxy)
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.process.usage()
+    }
+
+    fn wait(&self) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect_timeout(&self.admin, PATIENCE).is_err() {
+            if Instant::now() >= deadline {
+                return Err(Error::NotReady {
+                    program: PROGRAM.to_owned(),
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// A relay by TCP, as the lab's own is, and a page that needs no backend.
+fn configuration(
+    threads: usize,
+    [relay, admin, origin]: [SocketAddr; 3],
+    tuning: &[Tuning],
+) -> String {
+    let tuning: String = tuning
+        .iter()
+        .map(|(name, value)| format!("    {name} {value}\n"))
+        .collect();
+    format!(
+        "\
+global
+    nbthread {threads}
+    maxconn 8000
+{tuning}defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 60s
+    timeout server 60s
+frontend relay
+    bind {relay}
+    default_backend origin
+backend origin
+    server origin {origin}
+frontend admin
+    mode http
+    bind {admin}
+    http-request return status 200 content-type text/plain string \"up\"
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_configuration_says_who_is_where_and_how_it_is_tuned() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let tuning = [("tune.runqueue-depth", 20)];
+        let text = configuration(2, [1, 2, 3].map(address), &tuning);
+        for line in [
+            "    nbthread 2\n",
+            "    tune.runqueue-depth 20\ndefaults\n",
+            "    bind 127.0.0.1:1\n",
+            "    bind 127.0.0.1:2\n",
+            "    server origin 127.0.0.1:3\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `--work`: how much the hogs have computed, told by a plain thread, so that it is told also while
+//! every worker is stuck.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::work::Done;
+use crate::error::{Error, Result};
+
+/// Work so far, and when that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Work {
+    /// Microseconds of computing since the start: two cores that compute make two a microsecond.
+    pub(crate) work_us: u64,
+    /// When it was read, on a clock of the server's own.
+    pub(crate) at_us: u64,
+}
+
+impl Work {
+    /// Computing per time since `earlier`, where 1.0 is one whole core; `None` if no time passed.
+    pub(crate) fn cores_since(&self, earlier: &Work) -> Option<f64> {
+        let wall = self.at_us.checked_sub(earlier.at_us).filter(|us| *us > 0)?;
+        Some(self.work_us.saturating_sub(earlier.work_us) as f64 / wall as f64)
+    }
+}
+
+/// Answers every connection with a line of JSON, and closes it.
+pub(crate) fn start(address: SocketAddr, done: Done) -> Result<SocketAddr> {
+    let refused = |source| Error::Listen {
+        service: "work",
+        address,
+        source,
+    };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    let start = Instant::now();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            match stream {
+                Ok(mut stream) => {
+                    // The work of a step that goes on now is in the next reading.
+                    let work = read(&done, start);
+                    if let Ok(line) = serde_json::to_string(&work) {
+                        // Who went away without an answer wants none.
+                        let _ = writeln!(stream, "{line}");
+                    }
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    });
+    Ok(bound)
+}
+
+/// Work and time of the same moment: a thread that was put aside between the two reads again.
+fn read(done: &Done, start: Instant) -> Work {
+    const TRIES: usize = 20;
+    const APART_MAX: Duration = Duration::from_micros(50);
+    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let mut last = (start.elapsed(), done.micros());
+    for _ in 0..TRIES {
+        let before = start.elapsed();
+        let work_us = done.micros();
+        let after = start.elapsed();
+        last = (before, work_us);
+        if after - before < APART_MAX {
+            break;
+        }
+    }
+    Work {
+        work_us: last.1,
+        at_us: micros(last.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_over_time_is_in_cores() {
+        let work = |work_us, at_us| Work { work_us, at_us };
+        assert_eq!(
+            work(3_000, 2_000).cores_since(&work(1_000, 1_000)),
+            Some(2.0)
+        );
+        assert_eq!(work(3_000, 1_000).cores_since(&work(1_000, 1_000)), None);
+    }
+
+    #[test]
+    fn every_connection_is_told_how_much() {
+        use std::io::Read;
+        let done = Done::default();
+        let bound = start(([127, 0, 0, 1], 0).into(), done.clone()).expect("a port is free");
+        done.compute(30);
+        for more in [0, 12] {
+            done.compute(more);
+            let mut answer = String::new();
+            let mut stream = std::net::TcpStream::connect(bound).expect("it listens");
+            stream.read_to_string(&mut answer).expect("it answers");
+            let work: Work = serde_json::from_str(answer.trim()).expect("JSON");
+            assert_eq!(work.work_us, 30 + more);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Tasks of every class that compute, and readings of who got how much.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::args::SplitArgs;
+use crate::error::{Error, Result};
+use crate::serve::{Done, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs};
+
+/// The result of a contest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Readings {
+    pub(crate) runtime: String,
+    pub(crate) workers: usize,
+    pub(crate) weights: Vec<u32>,
+    pub(crate) readings: Vec<Reading>,
+}
+
+/// Who had had how much at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reading {
+    pub(crate) at_us: u64,
+    /// Processor time of each class since the start, by the runtime's own accounts; `None` where it
+    /// has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run_us: Option<Vec<u64>>,
+    /// What the tasks of each class computed since then, as they counted it themselves.
+    pub(crate) work_us: Vec<u64>,
+}
+
+/// From one reading to the next.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Runs the contest, prints its readings as one line of JSON, and ends the process: tasks that
+/// never return would keep a runtime from ending.
+///
+/// # Errors
+/// When a flag does not fit, or the runtime does not start.
+pub(crate) fn run(args: &SplitArgs) -> Result<()> {
+    let classes = args.weights.0.len();
+    if let Some(class) = args.hogs_in.filter(|class| *class >= classes) {
+        return Err(Error::NoSuchClass { class, classes });
+    }
+    crate::serve::calibrate();
+    let readings = match args.runtime {
+        RuntimeName::Tokio => contest::<Tokio>(args),
+        #[cfg(feature = "evenkeel-runtime")]
+        RuntimeName::Evenkeel => contest::<crate::serve::Evenkeel>(args),
+        #[cfg(not(feature = "evenkeel-runtime"))]
+        RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
+        RuntimeName::OsThread => Err(Error::NothingToSplit),
+    }?;
+    let text = serde_json::to_string(&readings).map_err(|error| Error::Unreadable {
+        program: "split".to_owned(),
+        reason: error.to_string(),
+    })?;
+    println!("{text}");
+    std::process::exit(0);
+}
+
+fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = args.workers.map_or(cores, NonZeroUsize::get);
+    let shares = args.weights.shares();
+    let platform = P::start(Settings {
+        workers,
+        busy_wait: None,
+        io_check: None,
+        hand_off: None,
+        shares: Some(&shares).filter(|_| P::HAS_CLASSES),
+    })?;
+    let observer = platform.observer();
+    let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();
+    platform.block_on(async {
+        for (index, (name, _)) in shares.0.iter().enumerate() {
+            let class = P::class(&observer, name);
+            for task in 0..args.tasks.get() {
+                let poll = HogPoll::Micros(args.polls.length_us(index, task));
+                hogs::spawn::<P>(1, poll, HogYield::Runtime, class, &done[index]);
+            }
+        }
+        let hogs_in = args.hogs_in.unwrap_or(done.len() - 1);
+        let class = P::class(&observer, &shares.0[hogs_in].0);
+        let (poll, how) = (args.hog_poll_us, HogYield::Runtime);
+        hogs::spawn::<P>(args.hogs, poll, how, class, &done[hogs_in]);
+    });
+    std::thread::sleep(args.warmup);
+    let start = Instant::now();
+    let mut readings = Vec::new();
+    loop {
+        readings.push(read::<P>(&observer, &done, start));
+        if start.elapsed() >= args.seconds {
+            break;
+        }
+        std::thread::sleep(PERIOD);
+    }
+    // Its tasks may never return: the end of the process is theirs.
+    std::mem::forget(platform);
+    Ok(Readings {
+        runtime: P::NAME.to_owned(),
+        workers,
+        weights: args.weights.0.clone(),
+        readings,
+    })
+}
+
+/// A reading: the accounts' own time lies in the middle of it.
+fn read<P: Platform>(observer: &P::Observer, done: &[Done], start: Instant) -> Reading {
+    let stats = P::stats(observer);
+    let at = start.elapsed();
+    let run_us: Vec<u64> = stats.classes.iter().map(|class| class.run_us).collect();
+    Reading {
+        at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
+        run_us: (run_us.len() >= done.len()).then(|| run_us[..done.len()].to_vec()),
+        work_us: done.iter().map(Done::micros).collect(),
+    }
+}
