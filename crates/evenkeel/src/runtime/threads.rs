@@ -42,10 +42,9 @@ impl Threads {
             }
         }
         // Without hand-off, a single worker has nobody to help it.
-        if shared.seats.len() > 1 || shared.config.hand_off_after.is_some() {
-            if let Err(error) = threads.start_monitor(Arc::clone(shared)) {
-                return Err(threads.give_up(shared, error));
-            }
+        let watched = shared.seats.len() > 1 || shared.config.hand_off_after.is_some();
+        if watched && let Err(error) = threads.start_monitor(Arc::clone(shared)) {
+            return Err(threads.give_up(shared, error));
         }
         Ok(threads)
     }
