@@ -153,8 +153,8 @@ impl Tenure {
         self.contested.load(Ordering::Relaxed)
     }
 
-    /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody else
-    /// has taken it. For a thread that is to take it over.
+    /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody
+    /// else has taken it. For a thread that is to take it over.
     #[must_use]
     pub(crate) fn claim(&self, since: u64) -> bool {
         let mut lost = self.lost.lock();

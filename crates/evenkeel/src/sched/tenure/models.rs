@@ -65,10 +65,7 @@ fn a_seat_has_one_holder() {
         let seat = Seat::new();
         let heir = Arc::clone(&seat);
         roles(
-            [
-                role(move || seat.poll_on(1)),
-                role(move || heir.inherit(1)),
-            ],
+            [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
             |[kept, claimed]| assert_ne!(kept, claimed),
         )
     });
@@ -103,10 +100,7 @@ fn a_claim_that_comes_late_takes_nothing() {
         seat.tenure.begin_poll(2);
         let heir = Arc::clone(&seat);
         roles(
-            [
-                role(move || seat.poll_on(1)),
-                role(move || heir.inherit(1)),
-            ],
+            [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
             |[kept, claimed]| assert!(kept && !claimed),
         )
     });
