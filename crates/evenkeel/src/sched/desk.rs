@@ -14,35 +14,50 @@ use crate::sys::thread::{self, ThreadId};
 use crate::task::cell::{Header, Runnable};
 
 use super::lines::{Lines, received};
+use super::ring::Apart;
 use super::tenure::{Fences, Tenure};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    /// The task to run next, ahead of the lines; anybody may take it.
-    next: AtomicPtr<Header>,
     pub(crate) lines: Lines,
-    pub(crate) tenure: Tenure,
-    /// Where the task that is being polled was spawned; stale between polls.
-    running: AtomicPtr<Location<'static>>,
-    /// Its name; stale while `is_named` says that it has none.
+    /// The name of the task that is being polled; stale while `is_named` says that it has none.
     name: Mutex<Option<&'static str>>,
-    is_named: AtomicBool,
     /// Who sits here.
     thread: Mutex<Option<ThreadId>>,
+    /// The task to run next, ahead of the lines; anybody may take it.
+    next: Apart<AtomicPtr<Header>>,
+    at_poll: Apart<AtPoll>,
+}
+
+/// What the thread writes at each poll: apart from what thieves look at.
+#[derive(Debug)]
+struct AtPoll {
+    tenure: Tenure,
+    /// Where the task that is being polled was spawned; stale between polls.
+    running: AtomicPtr<Location<'static>>,
+    is_named: AtomicBool,
 }
 
 impl Desk {
     fn new(classes: usize, fences: Fences) -> Self {
         Self {
-            next: AtomicPtr::new(ptr::null_mut()),
             lines: Lines::new(classes),
-            tenure: Tenure::new(fences),
-            running: AtomicPtr::new(ptr::null_mut()),
             name: Mutex::new(None),
-            is_named: AtomicBool::new(false),
             thread: Mutex::new(None),
+            next: Apart(AtomicPtr::new(ptr::null_mut())),
+            at_poll: Apart(AtPoll {
+                tenure: Tenure::new(fences),
+                running: AtomicPtr::new(ptr::null_mut()),
+                is_named: AtomicBool::new(false),
+            }),
         }
+    }
+
+    /// The thread's hold on its seat.
+    #[inline]
+    pub(crate) fn tenure(&self) -> &Tenure {
+        &self.at_poll.0.tenure
     }
 
     /// The calling thread sits down.
@@ -65,7 +80,7 @@ impl Desk {
     #[inline]
     pub(crate) fn put_next(&self, task: Runnable) -> Option<Runnable> {
         // AcqRel: Release hands the task to whoever takes it; Acquire receives the displaced one.
-        let before = self.next.swap(task.into_raw().as_ptr(), Ordering::AcqRel);
+        let before = self.next.0.swap(task.into_raw().as_ptr(), Ordering::AcqRel);
         NonNull::new(before).map(received)
     }
 
@@ -73,11 +88,11 @@ impl Desk {
     #[inline]
     pub(crate) fn take_next(&self) -> Option<Runnable> {
         // Relaxed: a look that saves the swap; the slot is mostly empty.
-        if self.next.load(Ordering::Relaxed).is_null() {
+        if self.next.0.load(Ordering::Relaxed).is_null() {
             return None;
         }
         // Acquire pairs with the Release in `put_next`.
-        NonNull::new(self.next.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
+        NonNull::new(self.next.0.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
     }
 
     /// Takes some task, for anybody, in whatever order.
@@ -88,29 +103,32 @@ impl Desk {
     /// Whether nothing waits here; a hint.
     pub(crate) fn is_clear(&self) -> bool {
         // Relaxed: whoever acts on it goes through `take_next`.
-        self.next.load(Ordering::Relaxed).is_null() && self.lines.is_empty()
+        self.next.0.load(Ordering::Relaxed).is_null() && self.lines.is_empty()
     }
 
     /// Says what is being polled from now on.
     #[inline]
     pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
         // Relaxed: a report for others, with a pointer to a constant.
-        self.running.store(
+        self.at_poll.0.running.store(
             ptr::from_ref(task.spawned_at()).cast_mut(),
             Ordering::Relaxed,
         );
         // Relaxed: as above. Few tasks have names.
-        if task.name().is_some() || self.is_named.load(Ordering::Relaxed) {
+        if task.name().is_some() || self.at_poll.0.is_named.load(Ordering::Relaxed) {
             self.note_name(task.name());
         }
-        self.tenure.begin_poll(now);
+        self.tenure().begin_poll(now);
     }
 
     #[cold]
     fn note_name(&self, name: Option<&'static str>) {
         *self.name.lock() = name;
         // Relaxed: as in `begin_poll`.
-        self.is_named.store(name.is_some(), Ordering::Relaxed);
+        self.at_poll
+            .0
+            .is_named
+            .store(name.is_some(), Ordering::Relaxed);
     }
 
     /// The name of the task that is being polled, if it was given one.
@@ -121,14 +139,14 @@ impl Desk {
     /// Where the task that was polled last was spawned; for the thread that sits here.
     pub(crate) fn last_running(&self) -> Option<&'static Location<'static>> {
         // Relaxed: as in `begin_poll`.
-        let location = self.running.load(Ordering::Relaxed);
+        let location = self.at_poll.0.running.load(Ordering::Relaxed);
         // SAFETY: `begin_poll` stores pointers to `'static` locations only.
         unsafe { location.as_ref() }
     }
 
     /// Where the task that is being polled was spawned.
     pub(crate) fn running(&self) -> Option<&'static Location<'static>> {
-        if self.tenure.polling_since() == 0 {
+        if self.tenure().polling_since() == 0 {
             return None;
         }
         self.last_running()

@@ -142,29 +142,44 @@ impl Queue {
     }
 }
 
+/// A class's two lines.
+#[derive(Debug)]
+struct Pair {
+    woken: Queue,
+    yielded: Queue,
+}
+
+impl Pair {
+    fn len(&self) -> usize {
+        self.woken.len() + self.yielded.len()
+    }
+}
+
 /// The queues of one worker. Pushing and popping is for the holder of the seat; stealing is for
 /// anybody.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    /// One for each class, as below.
-    woken: Box<[Queue]>,
-    yielded: Box<[Queue]>,
+    /// One pair for each class.
+    pairs: Box<[Pair]>,
 }
 
 impl Lines {
     pub(crate) fn new(classes: usize) -> Self {
-        let queues = || (0..classes).map(|_| Queue::new()).collect();
+        let pair = |_| Pair {
+            woken: Queue::new(),
+            yielded: Queue::new(),
+        };
         Self {
-            woken: queues(),
-            yielded: queues(),
+            pairs: (0..classes).map(pair).collect(),
         }
     }
 
     #[inline]
     fn queue(&self, class: Class, line: Line) -> &Queue {
+        let pair = &self.pairs[class.index()];
         match line {
-            Line::Woken => &self.woken[class.index()],
-            Line::Yielded => &self.yielded[class.index()],
+            Line::Woken => &pair.woken,
+            Line::Yielded => &pair.yielded,
         }
     }
 
@@ -182,8 +197,7 @@ impl Lines {
 
     /// How many tasks wait, of all classes; a hint.
     pub(crate) fn len(&self) -> usize {
-        let queues = self.woken.iter().chain(&self.yielded);
-        queues.map(Queue::len).sum()
+        self.pairs.iter().map(Pair::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -192,22 +206,22 @@ impl Lines {
 
     /// How many tasks of a class wait; a hint.
     pub(crate) fn len_of(&self, class: Class) -> usize {
-        self.woken[class.index()].len() + self.yielded[class.index()].len()
+        self.pairs[class.index()].len()
     }
 
     /// Takes some task, for anybody, in whatever order.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
-        let mut queues = self.woken.iter().chain(&self.yielded);
-        queues.find_map(Queue::take_any)
+        let mut pairs = self.pairs.iter();
+        pairs.find_map(|pair| pair.woken.take_any().or_else(|| pair.yielded.take_any()))
     }
 
     /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the
     /// caller holds. What its thread pushes at the same time may stay.
     pub(crate) fn drain_into(&self, heir: &Lines) {
-        let pairs = self.woken.iter().zip(&heir.woken);
-        pairs.for_each(|(from, to)| from.drain_into(to));
-        let pairs = self.yielded.iter().zip(&heir.yielded);
-        pairs.for_each(|(from, to)| from.drain_into(to));
+        for (from, to) in self.pairs.iter().zip(&heir.pairs) {
+            from.woken.drain_into(&to.woken);
+            from.yielded.drain_into(&to.yielded);
+        }
     }
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.

@@ -141,7 +141,7 @@ fn look_at(
 ) -> Option<Duration> {
     let clock = &shared.clock;
     let desk = shared.desk_of(&shared.seats[worker]);
-    let since = desk.tenure.polling_since();
+    let since = desk.tenure().polling_since();
     let now = clock.cycles();
     let age = clock.to_duration(now.saturating_sub(since));
     if since == 0 || age < after / 4 {
@@ -236,7 +236,7 @@ fn help(shared: &Shared) {
 
 /// Whether the worker in a seat has been at one poll for long.
 fn is_kept(shared: &Shared, seat: &Seat) -> bool {
-    let since = shared.desk_of(seat).tenure.polling_since();
+    let since = shared.desk_of(seat).tenure().polling_since();
     let limit = shared.clock.cycles_of(KEPT);
     since != 0 && shared.clock.cycles().saturating_sub(since) >= limit
 }

@@ -69,7 +69,7 @@ impl Seat {
 /// What the threads of one runtime share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) seats: Box<[Seat]>,
+    pub(crate) seats: Box<[Arc<Seat>]>,
     pub(crate) desks: Desks,
     /// One for each class.
     pub(crate) inboxes: Box<[Inbox<Header>]>,
@@ -98,9 +98,9 @@ impl Shared {
         let classes = config.classes.len();
         let clock = Clock::start();
         let desks = Desks::new(config.workers + config.heavy_threads, classes);
-        let seats: Box<[Seat]> = (0..config.workers)
+        let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
-            .map(|desk| Seat::new(desk, classes))
+            .map(|desk| Seat::new(desk, classes).map(Arc::new))
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),

@@ -147,6 +147,11 @@ impl Shares {
         self.total
     }
 
+    /// The classes on which something was spent here since the last exchange.
+    pub(crate) fn spent_on(&self) -> impl Iterator<Item = Class> + '_ {
+        Class::of_bits(self.seen).filter(|class| self.spent[class.index()] > 0)
+    }
+
     /// What is to be told to the ledger: time spent by class, and the classes that had work here.
     pub(crate) fn report(&mut self) -> ([u64; CLASSES_MAX], u32) {
         let report = (self.spent, self.seen);

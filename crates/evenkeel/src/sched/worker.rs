@@ -73,6 +73,7 @@ struct Bounds {
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
+    seat: Arc<Seat>,
     desk: Arc<Desk>,
     desk_index: usize,
     bounds: Bounds,
@@ -137,9 +138,10 @@ impl Worker {
         let level = shared.config.busy_wait;
         let limit = clock.cycles_of(level.limit());
         let desk = Arc::clone(shared.desks.get(desk_index));
-        desk.tenure.begin();
+        desk.tenure().begin();
         Self {
             index,
+            seat: Arc::clone(&shared.seats[index]),
             desk,
             desk_index,
             bounds,
@@ -184,7 +186,7 @@ impl Worker {
     }
 
     pub(crate) fn seat(&self) -> &Seat {
-        &self.shared.seats[self.index]
+        &self.seat
     }
 
     fn accounts(&self) -> &Accounts {
@@ -208,7 +210,7 @@ impl Worker {
     /// A thread of the heavy lane, which never had a seat. What it waits for is hosted by `index`.
     pub(crate) fn without_seat(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let worker = Self::new(shared, index, desk_index);
-        worker.desk.tenure.begin_without_seat();
+        worker.desk.tenure().begin_without_seat();
         worker.lost.set(true);
         worker
     }
@@ -354,20 +356,20 @@ impl Worker {
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
         self.accounts().go_on(State::Run(class));
         self.accounts()
-            .count_poll(class, now, now.saturating_sub(queued_at));
+            .count_poll(class, now.saturating_sub(queued_at));
         self.desk.begin_poll(task.header(), now);
         self.begin_task(task.header(), now);
 
         let registry = &self.shared.registry;
         let ran = task.run(
             |task| {
-                if self.desk.tenure.is_contested() {
+                if self.desk.tenure().is_contested() {
                     hog::mark(task.header());
                 }
                 registry.insert(task, self.index)
             },
             |header| {
-                if hog::acquit(header) && !self.desk.tenure.is_contested() {
+                if hog::acquit(header) && !self.desk.tenure().is_contested() {
                     self.shared.places.judge(header.spawned_at(), false);
                 }
                 registry.remove(header);
@@ -375,7 +377,7 @@ impl Worker {
         );
 
         self.end_task();
-        if !self.desk.tenure.end_poll() {
+        if !self.desk.tenure().end_poll() {
             return self.lose_seat(ran, now);
         }
         let length = self
@@ -442,8 +444,21 @@ impl Worker {
         }
     }
 
-    /// As `exchange`, and takes nothing from anybody: for a worker about to sleep.
+    /// What is spent here is told, and that there is no more work here: for a worker about to sleep.
+    fn retire(&self) {
+        if self.published.get() != Published::default() {
+            self.settle();
+            let mut published = self.published.get();
+            self.shared.ledger.publish(&mut published, 0);
+            self.published.set(published);
+        }
+    }
+
     fn settle(&self) {
+        let now = self.now.get();
+        for class in self.shares.borrow().spent_on() {
+            self.accounts().last_poll[class.index()].put(now);
+        }
         let mut published = self.published.get();
         let mut shares = self.shares.borrow_mut();
         self.shared.ledger.exchange(&mut shares, &mut published);
@@ -484,7 +499,7 @@ impl Worker {
     /// A task was woken on this thread.
     #[inline]
     pub(crate) fn wake_here(&self, task: Runnable) {
-        if self.desk.tenure.is_contested() {
+        if self.desk.tenure().is_contested() {
             // The poll that woke it goes on for long, and nobody looks here for work.
             return self.shared.push_outside(task);
         }
@@ -512,8 +527,10 @@ impl Worker {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        if let Some(class) = class {
+            self.shared.check_class(class);
+        }
         let class = class.unwrap_or_else(|| self.current_class());
-        self.shared.check_class(class);
         let origin = Origin {
             class,
             spawned_at,

@@ -108,7 +108,7 @@ pub(crate) struct Accounts {
     spent: [Count; STATES],
     began: Count,
     pub(crate) polls: [Count; CLASSES_MAX],
-    /// How long the task that was polled last had waited, and when that was.
+    /// How long the task that was polled last had waited, and about when that was.
     pub(crate) last_wait: [Count; CLASSES_MAX],
     pub(crate) last_poll: [Count; CLASSES_MAX],
     pub(crate) waits: Box<[Box<[Count; BUCKETS]>]>,
@@ -231,10 +231,9 @@ impl Accounts {
 
     /// Counts a poll, and how long its task had waited.
     #[inline]
-    pub(crate) fn count_poll(&self, class: Class, now: u64, wait: u64) {
+    pub(crate) fn count_poll(&self, class: Class, wait: u64) {
         self.polls[class.index()].add(1);
         self.last_wait[class.index()].put(wait);
-        self.last_poll[class.index()].put(now);
         let bucket = (u64::BITS - wait.leading_zeros()) as usize;
         self.waits[class.index()][bucket.min(BUCKETS - 1)].add(1);
     }

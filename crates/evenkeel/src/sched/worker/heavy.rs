@@ -27,7 +27,7 @@ impl Worker {
             return None;
         }
         let behind = shared.desks.get(left);
-        if !behind.tenure.claim(since) {
+        if !behind.tenure().claim(since) {
             shared.lane.give_up_thread();
             shared.desks.give_back(own);
             return None;
@@ -122,7 +122,7 @@ impl Worker {
             },
         );
         self.end_task();
-        let _ = self.desk.tenure.end_poll();
+        let _ = self.desk.tenure().end_poll();
         shared.lane.end(ledger, desk, thread::usage().cpu);
         match ran {
             Ran::Again(task) if hog::is_heavy(task.header()) => shared.push_heavy(task),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::sched::ledger::Published;
 use crate::sched::lines::Line;
 use crate::sched::shared::Seat;
 use crate::stats::accounts::{CheckOrigin, State};
@@ -64,7 +63,7 @@ impl Worker {
                 return true;
             }
         }
-        let since = desk.tenure.polling_since();
+        let since = desk.tenure().polling_since();
         if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
             return false;
         }
@@ -124,9 +123,7 @@ impl Worker {
 
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
-        if self.published.get() != Published::default() {
-            self.settle();
-        }
+        self.retire();
         self.sleep(State::Park, None);
     }
 
