@@ -24,6 +24,9 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// The set of parked workers and the number of searching ones.
+///
+/// Aligned so that what it writes often shares no cache line with what others read.
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Idle {
     /// Workers that look for work: awake, not running a task.

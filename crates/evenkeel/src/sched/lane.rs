@@ -39,6 +39,9 @@ const GONE: Duration = Duration::from_millis(50);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
+///
+/// Aligned so that what it writes often shares no cache line with what others read.
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Lane {
     state: Mutex<State>,

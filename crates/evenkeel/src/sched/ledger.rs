@@ -12,6 +12,9 @@ use crate::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use super::shares::{Limits, Reading, Shares, Term, range, settle};
 
 /// See the module's documentation.
+///
+/// Aligned so that what it writes often shares no cache line with what others read.
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,

@@ -28,6 +28,9 @@ use super::places::Places;
 use super::shares::{Limits, Term};
 
 /// A worker's place: all that passes on when another thread takes the worker over.
+///
+/// Aligned so that what it writes often shares no cache line with what others read.
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Where the thread in the seat has its queues.
