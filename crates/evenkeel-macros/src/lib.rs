@@ -23,6 +23,9 @@ use crate::entry::{Entry, expand};
 ///   `"short"`, `"medium"`, `"long"`, `"very_long"` or `"adaptive"`.
 /// - `crate = "..."`: the path of the `evenkeel` crate, if it goes by another name.
 ///
+/// Tokio's `worker_threads` is `workers` here, and its `flavor` has nothing to choose from: it is
+/// refused with a message that says so.
+///
 /// Everything else is set by building the runtime in an ordinary `main`.
 ///
 /// # Examples

@@ -9,6 +9,26 @@ use syn::{Error, Expr, ExprLit, Lit, LitStr, MetaNameValue, Path, Result, Token,
 
 const KNOWN: &str = "`workers = N`, `busy_wait = \"...\"` and `crate = \"...\"`";
 
+/// The options of Tokio's attributes, and what to do with them here.
+const TOKIOS: [(&str, &str); 5] = [
+    ("worker_threads", "write `workers = N`"),
+    (
+        "flavor",
+        "there is one kind of runtime, with as many workers as you say: leave this out, or write \
+         `workers = 1` where a runtime for one thread was meant (its tasks have to be `Send` all \
+         the same)",
+    ),
+    (
+        "start_paused",
+        "time cannot be paused: leave this out, and test with short durations",
+    ),
+    (
+        "unhandled_panic",
+        "a panic stays in its task and reaches its `JoinHandle`: leave this out",
+    ),
+    ("name", "write `Builder::thread_name` in an ordinary `main`"),
+];
+
 /// The values of `busy_wait`, and the variants of `evenkeel::BusyWait` that they stand for.
 const BUSY_WAITS: [(&str, &str); 7] = [
     ("none", "None"),
@@ -70,10 +90,7 @@ impl Parse for Options {
                     .krate
                     .replace(text(&option.value)?.parse()?)
                     .is_none(),
-                _ => {
-                    let message = format!("no such option; there are {KNOWN}");
-                    return Err(Error::new(option.path.span(), message));
-                }
+                _ => return Err(Error::new(option.path.span(), unknown(&name))),
             };
             if !is_new {
                 let message = format!("`{name}` is given twice");
@@ -81,6 +98,14 @@ impl Parse for Options {
             }
         }
         Ok(options)
+    }
+}
+
+/// What to say of an option that does not exist.
+fn unknown(name: &str) -> String {
+    match TOKIOS.iter().find(|(theirs, _)| *theirs == name) {
+        Some((_, advice)) => format!("evenkeel has no `{name}`: {advice}"),
+        None => format!("no such option; there are {KNOWN}"),
     }
 }
 
@@ -146,6 +171,13 @@ mod tests {
     fn a_mistaken_option_is_told_what_is_right() {
         for (options, advice) in [
             ("threads = 3", "no such option"),
+            (
+                "worker_threads = 3",
+                "no `worker_threads`: write `workers = N`",
+            ),
+            ("flavor = \"current_thread\"", "`workers = 1`"),
+            ("start_paused = true", "short durations"),
+            ("unhandled_panic = \"ignore\"", "stays in its task"),
             ("workers = 0", "from 1 on"),
             ("workers = \"2\"", "from 1 on"),
             ("workers = 1, workers = 2", "given twice"),

@@ -11,8 +11,9 @@
 //! curl http://127.0.0.1:7002/visits
 //! ```
 
-use std::env;
-use std::io;
+mod cli;
+
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,13 +36,26 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 #[derive(Default)]
 struct Visits(AtomicU64);
 
+const HELP: &str = "\
+Serves an axum application: GET /hello/NAME, POST /shout, GET /visits.
+
+Usage: axum_app [ADDRESS]
+
+  ADDRESS  where to listen; 127.0.0.1:7002 by default, port 0 for a free one
+";
+
 #[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let address = env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:7002".to_owned());
-    let listener = TcpListener::bind(address.as_str()).await?;
-    println!("listening on {}", listener.local_addr()?);
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7002"]) {
+        Ok([address]) => cli::end(run(&address).await),
+        Err(end) => end,
+    }
+}
+
+async fn run(address: &str) -> Result<(), String> {
+    let cannot = |error| format!("cannot listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    println!("listening on {}", listener.local_addr().map_err(cannot)?);
     let app = application();
     let mut http = http1::Builder::new();
     http.timer(Timer).header_read_timeout(HEAD_TIMEOUT);

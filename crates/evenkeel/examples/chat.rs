@@ -9,9 +9,11 @@
 //! nc 127.0.0.1 7003      # twice, in two terminals
 //! ```
 
-use std::env;
+mod cli;
+
 use std::io;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::net::{TcpListener, TcpStream};
@@ -35,13 +37,26 @@ struct Line {
     text: Vec<u8>,
 }
 
+const HELP: &str = "\
+A chat room: every line that a client sends goes to all others.
+
+Usage: chat [ADDRESS]
+
+  ADDRESS  where to listen; 127.0.0.1:7003 by default, port 0 for a free one
+";
+
 #[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let address = env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:7003".to_owned());
-    let listener = TcpListener::bind(address.as_str()).await?;
-    println!("listening on {}", listener.local_addr()?);
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7003"]) {
+        Ok([address]) => cli::end(run(&address).await),
+        Err(end) => end,
+    }
+}
+
+async fn run(address: &str) -> Result<(), String> {
+    let cannot = |error| format!("cannot listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    println!("listening on {}", listener.local_addr().map_err(cannot)?);
     let (room, _) = broadcast::channel(BACKLOG_LINES);
     loop {
         match listener.accept().await {

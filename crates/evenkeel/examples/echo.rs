@@ -9,19 +9,34 @@
 //! nc 127.0.0.1 7000
 //! ```
 
-use std::env;
+mod cli;
+
 use std::io;
+use std::process::ExitCode;
 
 use evenkeel::net::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+const HELP: &str = "\
+Sends back every byte of every TCP connection.
+
+Usage: echo [ADDRESS]
+
+  ADDRESS  where to listen; 127.0.0.1:7000 by default, port 0 for a free one
+";
+
 #[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let address = env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:7000".to_owned());
-    let listener = TcpListener::bind(address.as_str()).await?;
-    println!("listening on {}", listener.local_addr()?);
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7000"]) {
+        Ok([address]) => cli::end(run(&address).await),
+        Err(end) => end,
+    }
+}
+
+async fn run(address: &str) -> Result<(), String> {
+    let cannot = |error| format!("cannot listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    println!("listening on {}", listener.local_addr().map_err(cannot)?);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

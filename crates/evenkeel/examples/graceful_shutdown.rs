@@ -13,9 +13,11 @@
 //! echo 5000 | nc 127.0.0.1 7005      # then Ctrl-C in the server's terminal
 //! ```
 
-use std::env;
+mod cli;
+
 use std::io;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::net::{TcpListener, TcpStream};
@@ -34,19 +36,33 @@ const WORK_MS_MAX: u64 = 60_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 64;
 
-#[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let mut arguments = env::args().skip(1);
-    let address = arguments
-        .next()
-        .unwrap_or_else(|| "127.0.0.1:7005".to_owned());
-    let limit_seconds = arguments.next().map_or(Ok(10), |text| text.parse());
-    let limit = Duration::from_secs(limit_seconds.map_err(io::Error::other)?);
+const HELP: &str = "\
+Answers each line, a number of milliseconds, after that time. At Ctrl-C it finishes what is under
+way within a time limit; a second Ctrl-C ends it at once.
 
+Usage: graceful_shutdown [ADDRESS [SECONDS]]
+
+  ADDRESS  where to listen; 127.0.0.1:7005 by default, port 0 for a free one
+  SECONDS  the time limit; 10 by default
+";
+
+#[evenkeel::main]
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7005", "10"]) {
+        Ok([address, seconds]) => cli::end(run(&address, &seconds).await),
+        Err(end) => end,
+    }
+}
+
+async fn run(address: &str, seconds: &str) -> Result<(), String> {
+    let no_limit = |_| format!("`{seconds}` is no number of seconds; see `--help`");
+    let limit = Duration::from_secs(seconds.parse().map_err(no_limit)?);
     // Heard from here on, so that not even an early Ctrl-C ends the process the hard way.
-    let mut interrupts = signal(SignalKind::interrupt())?;
-    let listener = TcpListener::bind(address.as_str()).await?;
-    println!("listening on {}", listener.local_addr()?);
+    let mut interrupts = signal(SignalKind::interrupt())
+        .map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
+    let cannot = |error| format!("cannot listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    println!("listening on {}", listener.local_addr().map_err(cannot)?);
 
     let closing = watch::Sender::new(false);
     let mut connections = JoinSet::new();

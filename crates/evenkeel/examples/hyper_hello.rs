@@ -9,9 +9,10 @@
 //! curl -i http://127.0.0.1:7001/
 //! ```
 
+mod cli;
+
 use std::convert::Infallible;
-use std::env;
-use std::io;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::hyper::Timer;
@@ -25,13 +26,26 @@ use hyper::{Method, Request, Response, StatusCode};
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+const HELP: &str = "\
+Answers HTTP/1.1 requests for / with a greeting.
+
+Usage: hyper_hello [ADDRESS]
+
+  ADDRESS  where to listen; 127.0.0.1:7001 by default, port 0 for a free one
+";
+
 #[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let address = env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:7001".to_owned());
-    let listener = TcpListener::bind(address.as_str()).await?;
-    println!("listening on {}", listener.local_addr()?);
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7001"]) {
+        Ok([address]) => cli::end(run(&address).await),
+        Err(end) => end,
+    }
+}
+
+async fn run(address: &str) -> Result<(), String> {
+    let cannot = |error| format!("cannot listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    println!("listening on {}", listener.local_addr().map_err(cannot)?);
     let mut http = http1::Builder::new();
     http.timer(Timer).header_read_timeout(HEAD_TIMEOUT);
     loop {

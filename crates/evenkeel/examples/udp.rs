@@ -8,9 +8,11 @@
 //! cargo run --example udp -- 127.0.0.1:7004 hello    # the client
 //! ```
 
-use std::env;
+mod cli;
+
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::net::{UdpSocket, lookup_host};
@@ -23,19 +25,33 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 const ATTEMPTS_MAX: u32 = 3;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
+const HELP: &str = "\
+Sends back every datagram; given a message, sends that to such a server and prints the answer.
+
+Usage: udp [ADDRESS [MESSAGE]]
+
+  ADDRESS  where to listen or to ask; 127.0.0.1:7004 by default
+  MESSAGE  what to ask; without it, this is the server
+";
+
 #[evenkeel::main]
-async fn main() -> io::Result<()> {
-    let address = env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:7004".to_owned());
-    match env::args().nth(2) {
-        None => serve(&address).await,
-        Some(message) => {
-            let answer = ask(&address, message.as_bytes()).await?;
-            println!("{}", String::from_utf8_lossy(&answer));
-            Ok(())
-        }
+async fn main() -> ExitCode {
+    match cli::arguments(HELP, ["127.0.0.1:7004", ""]) {
+        Ok([address, message]) => cli::end(run(&address, &message).await),
+        Err(end) => end,
     }
+}
+
+async fn run(address: &str, message: &str) -> Result<(), String> {
+    if message.is_empty() {
+        let served = serve(address).await;
+        return served.map_err(|error| format!("cannot serve on {address}: {error}"));
+    }
+    match ask(address, message.as_bytes()).await {
+        Ok(answer) => println!("{}", String::from_utf8_lossy(&answer)),
+        Err(error) => return Err(format!("cannot ask {address}: {error}")),
+    }
+    Ok(())
 }
 
 /// Sends every datagram back to where it came from.

@@ -1,5 +1,6 @@
 //! What the HTTP library hyper asks of a runtime: [`Executor`] and [`Timer`] here, and
-//! `hyper::rt::{Read, Write}` on [`TcpStream`] and [`UnixStream`].
+//! `hyper::rt::{Read, Write}` on [`TcpStream`] and [`UnixStream`](crate::net::UnixStream), and each
+//! of them on the owned half of its direction.
 //!
 //! So a stream goes into hyper's connection builders as it is, without an adapter.
 //!
@@ -26,14 +27,15 @@ use std::time::{Duration, Instant};
 use ::hyper::rt::{self, ReadBufCursor};
 use pin_project_lite::pin_project;
 
-#[cfg(unix)]
-use crate::net::UnixStream;
-use crate::net::{TcpStream, read, stream};
+use crate::class::Class;
+use crate::net::tcp::{self, TcpStream};
+use crate::net::{read, stream};
 
 /// Runs hyper's own tasks, such as the streams of an HTTP/2 connection, as tasks of the runtime.
 ///
 /// They are spawned where hyper asks for them, so a runtime has to be around, and they inherit the
-/// class of the task that serves the connection.
+/// class of the task that serves the connection, unless [`in_class`](Executor::in_class) says
+/// which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executor;
 
@@ -45,6 +47,40 @@ where
     fn execute(&self, future: F) {
         // Dropping the handle lets the task run on by itself.
         drop(crate::spawn(future));
+    }
+}
+
+impl Executor {
+    /// An executor whose tasks are of this class, whichever that of the task is for which they are
+    /// spawned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evenkeel::{Class, hyper::Executor};
+    ///
+    /// fn http2_takes<E: hyper::rt::Executor<std::future::Ready<()>> + Clone>(_: E) {}
+    /// http2_takes(Executor::in_class(Class::BULK));
+    /// ```
+    pub fn in_class(class: Class) -> ClassExecutor {
+        ClassExecutor { class }
+    }
+}
+
+/// Runs hyper's own tasks in one class; made by [`Executor::in_class`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassExecutor {
+    class: Class,
+}
+
+impl<F> rt::Executor<F> for ClassExecutor
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        // As above.
+        drop(crate::spawn_in(self.class, future));
     }
 }
 
@@ -95,26 +131,34 @@ impl Future for TimerSleep {
 
 impl rt::Sleep for TimerSleep {}
 
-/// `Read` and `Write` for a stream.
-macro_rules! transport {
-    ($stream:ty) => {
-        impl rt::Read for $stream {
+/// `Read` for a type whose source `$source` names.
+macro_rules! reading {
+    ($type:ty, |$this:ident| $source:expr) => {
+        impl rt::Read for $type {
             fn poll_read(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
                 cursor: ReadBufCursor<'_>,
             ) -> Poll<io::Result<()>> {
-                read::poll_read_cursor(self.source(), cx, cursor)
+                let $this = self.get_mut();
+                read::poll_read_cursor($source, cx, cursor)
             }
         }
+    };
+}
 
-        impl rt::Write for $stream {
+/// `Write` for a type whose source `$source` names. Nothing is buffered, so there is nothing to
+/// flush.
+macro_rules! writing {
+    ($type:ty, |$this:ident| $source:expr) => {
+        impl rt::Write for $type {
             fn poll_write(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                stream::poll_write(self.source(), cx, buf)
+                let $this = self.get_mut();
+                stream::poll_write($source, cx, buf)
             }
 
             fn poll_write_vectored(
@@ -122,7 +166,8 @@ macro_rules! transport {
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                stream::poll_write_vectored(self.source(), cx, bufs)
+                let $this = self.get_mut();
+                stream::poll_write_vectored($source, cx, bufs)
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -134,12 +179,25 @@ macro_rules! transport {
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(stream::shutdown_write(self.source()))
+                let $this = self.get_mut();
+                Poll::Ready(stream::shutdown_write($source))
             }
         }
     };
 }
 
-transport!(TcpStream);
+reading!(TcpStream, |stream| stream.source());
+reading!(tcp::OwnedReadHalf, |half| half.as_ref().source());
+writing!(TcpStream, |stream| stream.source());
+writing!(tcp::OwnedWriteHalf, |half| half.as_ref().source());
+
 #[cfg(unix)]
-transport!(UnixStream);
+mod on_unix {
+    use super::*;
+    use crate::net::unix::{self, UnixStream};
+
+    reading!(UnixStream, |stream| stream.source());
+    reading!(unix::OwnedReadHalf, |half| half.as_ref().source());
+    writing!(UnixStream, |stream| stream.source());
+    writing!(unix::OwnedWriteHalf, |half| half.as_ref().source());
+}

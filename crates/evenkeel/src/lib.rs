@@ -52,6 +52,36 @@
 //! With the feature `hyper`, streams go into hyper as they are, and axum as a tower service on top.
 //! Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves need a Tokio runtime.
 //!
+//! # Moving from Tokio
+//!
+//! Where a name is the same, so is what it promises; errors and cancel safety are stated at each.
+//!
+//! | Tokio | here |
+//! |---|---|
+//! | `#[tokio::main]`, `#[tokio::test]` | [`main`], [`test`]; `worker_threads` is `workers`, and there is no `flavor` |
+//! | `runtime::Builder::new_multi_thread()` | [`Builder::new`](runtime::Builder::new); `worker_threads` is [`workers`](runtime::Builder::workers), `thread_keep_alive` is [`blocking_keep_alive`](runtime::Builder::blocking_keep_alive); I/O and time are always there (no `enable_all`) |
+//! | `new_current_thread` | `workers(1)`; `block_on` runs its future on the calling thread, tasks run on the worker |
+//! | `Runtime::shutdown_timeout` | [`shutdown`](runtime::Runtime::shutdown), whose error names the tasks that did not end |
+//! | `Runtime::shutdown_background`, `Runtime::enter` | none; end a runtime with a time limit, and spawn through a [`Handle`](runtime::Handle) |
+//! | `Runtime::metrics`, the unstable ones too | [`Runtime::stats`](runtime::Runtime::stats), always on |
+//! | `spawn`, `JoinHandle`, `AbortHandle`, `JoinSet` | the same, and [`spawn_in`] with a [`Class`] |
+//! | `task::spawn_blocking` | [`spawn_blocking`]; a full queue refuses ([`is_refused`](task::JoinError::is_refused)) instead of growing without limit |
+//! | `task::block_in_place` | none; use [`spawn_blocking`], or [`checkpoint`](task::checkpoint) in loops that compute |
+//! | `LocalSet`, `spawn_local` | none; every task is `Send` |
+//! | `task::yield_now`, `coop::consume_budget` | [`yield_now`](task::yield_now), [`checkpoint`](task::checkpoint); a slice is time, not a count of operations |
+//! | `task_local!`, `task::id` | none |
+//! | `net::{TcpListener, TcpStream, TcpSocket, UdpSocket, Unix…}` | the same; what [`TcpSocket`](net::TcpSocket) lacks is set through `socket2` ([how](net#options-that-have-no-method)) |
+//! | `AsyncFd`, `net::unix::pipe` | none |
+//! | `time::{sleep, timeout, interval, Instant}`, `time::error::Elapsed` | the same |
+//! | `time::{pause, advance}`, `DelayQueue` | none |
+//! | `signal::ctrl_c`, `signal::unix` | the same |
+//! | `sync::*`, `select!`, `join!`, `pin!`, `io::{AsyncReadExt, BufReader, copy…}` | Tokio's own, which work here: features `sync`, `macros`, `io-util` of the `tokio` crate |
+//! | `fs`, `process`, `io::{stdin, stdout}` | none; `std` inside [`spawn_blocking`] |
+//! | `tokio_util::codec` and other crates on the I/O traits | work here |
+//! | hyper: `TokioIo`, `TokioExecutor`, `TokioTimer` | streams as they are; `Executor` and `Timer` of `evenkeel::hyper` |
+//! | axum: `axum::serve` | needs Tokio's listener: serve the router through hyper (example `axum_app`) |
+//! | tonic, reqwest, sqlx, and what else starts tasks on Tokio | need a Tokio runtime, which may live in the same process |
+//!
 //! # Features
 //!
 //! - `macros` (on by default): [`main`] and [`test`].
@@ -63,7 +93,7 @@
 //!
 //! Not a drop-in for crates that call Tokio's runtime; not real-time; no promise of fairness across
 //! a task that never returns *and* holds a lock that others need. Linux first; macOS builds without
-//! the Linux-only parts.
+//! the Linux-only parts. 64-bit processors only.
 
 #![cfg_attr(
     evenkeel_loom,
@@ -82,6 +112,12 @@ struct Readme;
 
 #[cfg(not(unix))]
 compile_error!("evenkeel runs on Linux and macOS; other systems lack what its I/O stands on");
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "evenkeel runs on 64-bit systems: the kernel carries a slot of 32 bits and its generation in \
+     one word (`io::slots`)"
+);
 
 #[cfg(not(evenkeel_loom))]
 mod blocking;

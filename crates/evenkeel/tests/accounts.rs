@@ -36,7 +36,8 @@ fn runtime(workers: usize, level: BusyWait) -> Runtime {
 #[track_caller]
 fn assert_adds_up(stats: &Stats) {
     for worker in &stats.workers {
-        let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal;
+        let sum =
+            worker.run() + worker.check + worker.spin + worker.park + worker.steal + worker.lend;
         // Each number is rounded to whole nanoseconds by itself.
         let slack = worker.wall / 100 + Duration::from_micros(1);
         assert!(
@@ -301,12 +302,18 @@ fn checks_are_counted_by_origin() {
     });
 }
 
-/// With every worker busy in polls of a millisecond, its queue is checked once for each poll.
+/// With every worker busy in polls of a millisecond, and without hand-off, its queue is checked once
+/// for each poll.
 #[test]
 fn checks_keep_coming_beside_hogs() {
     watched("hogs", || {
         for workers in [1, 2] {
-            let runtime = runtime(workers, BusyWait::Adaptive);
+            let mut builder = Builder::new();
+            let runtime = builder
+                .workers(workers)
+                .hand_off_after(None)
+                .build()
+                .unwrap();
             let stop = Arc::new(AtomicBool::new(false));
             let registered = Arc::new(AtomicUsize::new(0));
             let hogs: Vec<_> = (0..2 * workers)

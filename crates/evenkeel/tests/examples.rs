@@ -141,6 +141,78 @@ fn read_line(reader: &mut impl BufRead) -> String {
     line
 }
 
+/// The examples that need nothing but the macros, and those that need hyper.
+fn all() -> &'static [&'static str] {
+    let all = &[
+        "echo",
+        "udp",
+        "chat",
+        "graceful_shutdown",
+        "hyper_hello",
+        "axum_app",
+    ];
+    if cfg!(feature = "hyper") {
+        all
+    } else {
+        &all[..4]
+    }
+}
+
+/// Runs an example that ends by itself: whether it succeeded, its output, and its errors.
+fn run(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(path(name)).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn every_example_says_what_it_does() {
+    for name in all() {
+        for option in ["--help", "-h"] {
+            let (code, said, errors) = run(name, &[option]);
+            assert_eq!((code, errors.as_str()), (Some(0), ""), "{name}");
+            assert!(said.contains(&format!("Usage: {name} [ADDRESS")), "{said}");
+            assert!(!said.starts_with("Usage"), "what it does comes first");
+        }
+    }
+}
+
+#[test]
+fn what_an_example_cannot_do_is_one_line_and_a_failure() {
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let seconds = ["127.0.0.1:0", "soon"];
+    for name in all() {
+        let taken = match *name {
+            "udp" => udp.local_addr(),
+            _ => tcp.local_addr(),
+        };
+        let taken = taken.unwrap().to_string();
+        let mut mistakes = vec![
+            (vec![taken.as_str()], taken.as_str()),
+            (vec!["nowhere"], "nowhere"),
+            (vec!["--port"], "`--port` is not expected"),
+            (vec!["127.0.0.1:0", "5", "more"], "is not expected"),
+        ];
+        if *name == "graceful_shutdown" {
+            mistakes.push((seconds.to_vec(), "`soon` is no number of seconds"));
+        }
+        for (arguments, says) in mistakes {
+            let (code, said, errors) = run(name, &arguments);
+            assert_eq!((code, said.as_str()), (Some(1), ""), "{name} {arguments:?}");
+            assert!(
+                errors.starts_with("error: ") && errors.contains(says),
+                "{errors}"
+            );
+            assert_eq!(errors.lines().count(), 1, "{errors}");
+        }
+    }
+}
+
 #[test]
 fn echo_sends_back_every_byte_of_every_connection() {
     let server = Program::start("echo", &[]);

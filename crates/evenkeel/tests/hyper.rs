@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use evenkeel::Class;
 use evenkeel::hyper::{Executor, Timer};
-use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::net::{TcpListener, TcpStream, UnixStream};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, ReadBuf, Timer as _, Write};
@@ -143,6 +144,56 @@ async fn an_executor_runs_what_it_is_given() {
     hyper::rt::Executor::execute(&Executor, async move { done.send(7).unwrap() });
     assert_eq!(within(heard).await.unwrap(), 7);
     hyper::rt::Executor::execute(&Executor, ready(()));
+}
+
+#[evenkeel::test]
+async fn an_executor_spawns_in_the_class_that_it_is_told() {
+    support::watch_descriptors();
+    let polls = |class: Class| {
+        let stats = evenkeel::runtime::Handle::current().stats();
+        stats.classes[class.index()].polls
+    };
+    let before = polls(Class::BULK);
+    let (done, heard) = tokio::sync::oneshot::channel();
+    let executor = Executor::in_class(Class::BULK);
+    hyper::rt::Executor::execute(&executor, async move { done.send(7).unwrap() });
+    assert_eq!(within(heard).await.unwrap(), 7);
+    assert_eq!(polls(Class::BULK), before + 1);
+    let before = polls(Class::BULK);
+    let (done, heard) = tokio::sync::oneshot::channel();
+    hyper::rt::Executor::execute(&Executor, async move { done.send(7).unwrap() });
+    within(heard).await.unwrap();
+    assert_eq!(polls(Class::BULK), before, "inherited, not chosen");
+}
+
+/// What one half writes, through hyper's traits alone, the other reads to the end.
+async fn crosses(mut write: impl Write + Unpin, mut read: impl Read + Unpin) {
+    let written = std::future::poll_fn(|cx| Pin::new(&mut write).poll_write(cx, b"half"));
+    assert_eq!(within(written).await.unwrap(), 4);
+    within(std::future::poll_fn(|cx| {
+        Pin::new(&mut write).poll_shutdown(cx)
+    }))
+    .await
+    .unwrap();
+    let mut memory = [std::mem::MaybeUninit::uninit(); 16];
+    let mut buf = ReadBuf::uninit(&mut memory);
+    for expected in [4, 4] {
+        let filled = std::future::poll_fn(|cx| Pin::new(&mut read).poll_read(cx, buf.unfilled()));
+        within(filled).await.unwrap();
+        assert_eq!(buf.filled().len(), expected);
+    }
+    assert_eq!(buf.filled(), b"half");
+}
+
+#[evenkeel::test]
+async fn owned_halves_have_the_traits_too() {
+    support::watch_descriptors();
+    let (here, there) = connected().await;
+    let ((_read, write), (read, _write)) = (here.into_split(), there.into_split());
+    crosses(write, read).await;
+    let (here, there) = UnixStream::pair().unwrap();
+    let ((_read, write), (read, _write)) = (here.into_split(), there.into_split());
+    crosses(write, read).await;
 }
 
 #[evenkeel::test]

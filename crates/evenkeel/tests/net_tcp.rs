@@ -378,6 +378,41 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 }
 
 #[evenkeel::test]
+async fn a_growing_buffer_is_read_into_behind_what_it_holds() {
+    support::watch_descriptors();
+    let (here, there) = pair().await;
+    let mut buf = b"kept ".to_vec();
+    let error = here.try_read_buf(&mut buf).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    assert_eq!(buf, b"kept ", "a failed attempt changes nothing");
+    assert_eq!(there.try_write(b"and more").unwrap(), 8);
+    within(here.readable()).await.unwrap();
+    buf.shrink_to_fit();
+    assert_eq!(here.try_read_buf(&mut buf).unwrap(), 8);
+    assert_eq!(buf, b"kept and more");
+    let (read, _write) = here.into_split();
+    drop(there);
+    within(read.readable()).await.unwrap();
+    assert_eq!(read.try_read_buf(&mut buf).unwrap(), 0, "the end");
+    assert_eq!(buf, b"kept and more");
+}
+
+#[evenkeel::test]
+async fn an_operation_of_ones_own_hears_of_interruptions() {
+    support::watch_descriptors();
+    let (here, _there) = pair().await;
+    let mut attempts = 0;
+    let interrupted = here.async_io(Interest::WRITABLE, || {
+        attempts += 1;
+        assert!(attempts < 100, "tried again for ever");
+        Err::<(), _>(std::io::Error::from(ErrorKind::Interrupted))
+    });
+    let error = within(interrupted).await.unwrap_err();
+    assert_eq!((error.kind(), attempts), (ErrorKind::Interrupted, 1));
+    within(here.writable()).await.unwrap();
+}
+
+#[evenkeel::test]
 async fn readiness_tells_what_for() {
     support::watch_descriptors();
     let (mut client, server) = pair().await;

@@ -195,6 +195,27 @@ async fn polled_methods_use_memory_that_is_not_initialised() {
 }
 
 #[evenkeel::test]
+async fn a_growing_buffer_gathers_datagrams() {
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    let (from, to) = (one.local_addr().unwrap(), other.local_addr().unwrap());
+    let mut buf = Vec::with_capacity(64);
+    let error = other.try_recv_buf(&mut buf).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    for text in ["a", "bc", "def", "g"] {
+        one.send_to(text.as_bytes(), to).await.unwrap();
+    }
+    assert_eq!(within(other.recv_buf(&mut buf)).await.unwrap(), 1);
+    let received = within(other.recv_buf_from(&mut buf)).await.unwrap();
+    assert_eq!(received, (2, from));
+    within(other.readable()).await.unwrap();
+    assert_eq!(other.try_peek(&mut [0; 8]).unwrap(), 3);
+    assert_eq!(other.try_recv_buf(&mut buf).unwrap(), 3);
+    assert_eq!(other.try_recv_buf_from(&mut buf).unwrap(), (1, from));
+    assert_eq!(buf, b"abcdefg");
+}
+
+#[evenkeel::test]
 async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
     support::watch_descriptors();
     let gone = std::net::UdpSocket::bind("127.0.0.1:0")

@@ -241,3 +241,47 @@ async fn datagrams_are_addressed_by_path() {
         ErrorKind::WouldBlock
     );
 }
+
+#[evenkeel::test]
+async fn peeked_datagrams_are_still_there_and_growing_buffers_gather_them() {
+    support::watch_descriptors();
+    let path = SocketPath::new("peek");
+    let receiver = UnixDatagram::bind(&path).unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
+    let waiting = async {
+        let mut buf = [0; 8];
+        let len = receiver.peek(&mut buf).await.unwrap();
+        assert_eq!(&buf[..len], b"first");
+        let (len, from) = receiver.peek_from(&mut buf).await.unwrap();
+        assert!(from.is_unnamed());
+        assert_eq!(&buf[..len], b"first");
+    };
+    let sending = async {
+        evenkeel::task::yield_now().await;
+        sender.send_to(b"first", &path).await.unwrap();
+        sender.send_to(b"second", &path).await.unwrap();
+    };
+    within(async { tokio::join!(waiting, sending) }).await;
+    let mut buf = Vec::with_capacity(64);
+    assert_eq!(within(receiver.recv_buf(&mut buf)).await.unwrap(), 5);
+    let (len, from) = receiver.try_recv_buf_from(&mut buf).unwrap();
+    assert!(len == 6 && from.is_unnamed());
+    assert_eq!(buf, b"firstsecond");
+    let error = receiver.try_recv_buf(&mut buf).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+}
+
+#[evenkeel::test]
+async fn a_stream_knows_the_process_at_its_other_end() {
+    support::watch_descriptors();
+    let path = SocketPath::new("cred");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = UnixStream::connect(&path).await.unwrap();
+    let (server, _) = within(listener.accept()).await.unwrap();
+    for stream in [client, server] {
+        let peer = stream.peer_cred().unwrap();
+        assert_eq!(peer.uid(), nix::unistd::geteuid().as_raw());
+        assert_eq!(peer.gid(), nix::unistd::getegid().as_raw());
+        assert_eq!(peer.pid(), Some(std::process::id() as i32));
+    }
+}

@@ -5,13 +5,14 @@ mod hang;
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use evenkeel::BusyWait;
 use evenkeel::runtime::{BuildError, Builder};
-use hang::watched;
+use hang::{until, watched};
 
 #[test]
 fn a_setting_that_makes_no_sense_is_an_error_that_says_what_would() {
@@ -223,6 +224,31 @@ fn a_hook_that_panics_ends_its_thread_alone() {
             task.is_finished(),
             "work that no thread could do is not left waiting"
         );
+    });
+}
+
+/// Neither does one at the end of a thread: not while the runtime goes on, nor at its own end.
+#[test]
+fn a_stop_hook_that_panics_stops_nothing() {
+    watched("panicking stop hook", || {
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&stopped);
+        let runtime = Builder::new()
+            .workers(2)
+            .blocking_keep_alive(Duration::ZERO)
+            .on_thread_stop(move || {
+                count.fetch_add(1, SeqCst);
+                panic!("on purpose");
+            })
+            .build()
+            .unwrap();
+        for round in 1..=3 {
+            assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 1)).unwrap(), 1);
+            until("its thread ends", || stopped.load(SeqCst) == round);
+            assert_eq!(runtime.block_on(runtime.spawn(async { 2 })).unwrap(), 2);
+        }
+        runtime.shutdown(Duration::from_secs(30)).unwrap();
+        assert_eq!(stopped.load(SeqCst), 3 + 2, "the workers' ran, too");
     });
 }
 

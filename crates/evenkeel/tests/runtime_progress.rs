@@ -7,7 +7,7 @@ mod support;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use evenkeel::runtime::{Builder, Runtime};
 use evenkeel::{BusyWait, Class};
 use hang::{until, watched};
 use support::within;
+use tokio::sync::Notify;
 
 /// The classes of every runtime.
 const ALL: [Class; 3] = [Class::URGENT, Class::NORMAL, Class::BULK];
@@ -211,6 +212,77 @@ fn tasks_that_wake_each_other_for_ever_keep_nothing() {
     });
 }
 
+/// A storm of a worker's own wakes, each of which would go before every task that yielded: those
+/// have their turns all the same.
+#[test]
+fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
+    watched("storm", || {
+        for class in ALL {
+            let runtime = runtime(1);
+            let stop = Arc::new(AtomicBool::new(false));
+            let storm: Arc<Vec<_>> = Arc::new((0..32).map(|_| Notify::new()).collect());
+            let mut tasks: Vec<_> = (0..storm.len())
+                .map(|number| {
+                    let (stop, storm) = (Arc::clone(&stop), Arc::clone(&storm));
+                    runtime.spawn_in(class, async move {
+                        while !stop.load(SeqCst) {
+                            // Two for each: from the next-task slot one is displaced to the line.
+                            storm[(number + 1) % storm.len()].notify_one();
+                            storm[(number + 7) % storm.len()].notify_one();
+                            storm[number].notified().await;
+                        }
+                        storm.iter().for_each(Notify::notify_one);
+                    })
+                })
+                .collect();
+            let turns = Arc::new(AtomicUsize::new(0));
+            let (stopped, count) = (Arc::clone(&stop), Arc::clone(&turns));
+            tasks.push(runtime.spawn_in(class, async move {
+                while !stopped.load(SeqCst) {
+                    count.fetch_add(1, SeqCst);
+                    evenkeel::task::yield_now().await;
+                }
+            }));
+            until("it has turns", || turns.load(SeqCst) > 20);
+            stop.store(true, SeqCst);
+            for task in tasks {
+                runtime.block_on(within(task)).unwrap();
+            }
+        }
+    });
+}
+
+/// Tasks that come from outside in one burst, each of which keeps its worker until all run: every
+/// worker that sleeps has to be reached.
+#[test]
+fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
+    watched("burst", || {
+        const WORKERS: usize = 3;
+        let runtime = Builder::new()
+            .workers(WORKERS)
+            .busy_wait(BusyWait::None)
+            .build()
+            .unwrap();
+        for round in 0..100 {
+            if round % 2 == 0 {
+                // Long enough for all to be asleep, mostly.
+                thread::sleep(Duration::from_millis(1));
+            }
+            let all = Arc::new(Barrier::new(WORKERS));
+            let burst: Vec<_> = (0..WORKERS)
+                .map(|number| {
+                    let all = Arc::clone(&all);
+                    runtime.spawn_in(ALL[number % 3], async move { all.wait() })
+                })
+                .collect();
+            // Without a limit of time, whose timer would wake a worker as well.
+            for task in burst {
+                runtime.block_on(task).unwrap();
+            }
+        }
+    });
+}
+
 /// More tasks than a worker's queue holds, spawned at once from inside and from outside.
 #[test]
 fn more_tasks_than_a_queue_holds() {
@@ -291,6 +363,48 @@ fn a_waker_that_panics_ends_no_worker() {
             let nap = evenkeel::time::sleep(Duration::from_millis(2));
             runtime.block_on(runtime.spawn(within(nap))).unwrap();
         }
+    });
+}
+
+struct PanicsWhenDropped(Arc<AtomicUsize>);
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("a drop that panics on purpose");
+    }
+}
+
+/// A future or an output whose drop panics ends its own task, whose handle hears of it, and no
+/// worker: with one, all that follows runs on the same.
+#[test]
+fn a_drop_that_panics_ends_no_worker() {
+    watched("panicking drop", || {
+        let runtime = runtime(1);
+        let drops = Arc::new(AtomicUsize::new(0));
+        let panics = || PanicsWhenDropped(Arc::clone(&drops));
+
+        let held = panics();
+        let ends = runtime.spawn(async move {
+            evenkeel::task::yield_now().await;
+            let _held = held;
+        });
+        assert!(runtime.block_on(within(ends)).unwrap_err().is_panic());
+
+        let held = panics();
+        let aborted = runtime.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        until("it waits", || runtime.stats().tasks_waiting == 1);
+        aborted.abort();
+        assert!(runtime.block_on(within(aborted)).unwrap_err().is_panic());
+
+        let output = panics();
+        drop(runtime.spawn(async move { output }));
+        until("the output is dropped", || drops.load(SeqCst) == 3);
+        assert_eq!(runtime.block_on(runtime.spawn(async { 8 })).unwrap(), 8);
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
     });
 }
 

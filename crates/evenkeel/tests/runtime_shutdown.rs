@@ -7,7 +7,7 @@ mod support;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -674,5 +674,104 @@ fn many_runtimes_begin_and_end() {
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Where drops wait until they are let go.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+    waited: AtomicUsize,
+}
+
+/// A future's content whose drop takes as long as the gate is shut.
+struct Slow(Arc<Gate>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        if self.0.waited.fetch_add(1, SeqCst) == 0 {
+            // The first only takes longer than the time for shutting down.
+            return thread::sleep(Duration::from_millis(50));
+        }
+        let shut = self.0.open.lock().unwrap();
+        drop(self.0.changed.wait_while(shut, |open| !*open).unwrap());
+    }
+}
+
+/// The caller waits no longer than it said, but for the one drop that is under way, and what is
+/// left is dropped all the same.
+#[test]
+fn the_timeout_holds_while_futures_are_dropped() {
+    watched("slow drops", || {
+        const TASKS: usize = 20;
+        let (gate, runtime) = (Arc::new(Gate::default()), runtime(2));
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..TASKS {
+            let (slow, begun) = (Slow(Arc::clone(&gate)), Arc::clone(&begun));
+            drop(runtime.spawn(async move {
+                begun.fetch_add(1, SeqCst);
+                pending::<()>().await;
+                drop(slow);
+            }));
+        }
+        until("all wait", || runtime.stats().tasks_waiting == TASKS);
+        let error = runtime.shutdown(Duration::from_millis(10)).unwrap_err();
+        assert!(error.to_string().contains("still being dropped"), "{error}");
+        assert!(error.stuck().is_empty());
+        *gate.open.lock().unwrap() = true;
+        gate.changed.notify_all();
+        until("the others are dropped", || {
+            gate.waited.load(SeqCst) == TASKS && Arc::strong_count(&gate) == 1
+        });
+    });
+}
+
+/// A runtime that is ended by the first hook that finds it in the slot.
+fn ends_in_a_hook(at_start: bool) -> (Runtime, mpsc::Sender<Runtime>, Arc<AtomicUsize>) {
+    let (give, taken) = mpsc::channel::<Runtime>();
+    let (taken, ended) = (Mutex::new(taken), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&ended);
+    let hook = move || {
+        // Who comes second finds nothing any more.
+        let Ok(runtime) = taken.lock().unwrap().recv() else {
+            return;
+        };
+        // Without a limit of time, it would wait for this very thread.
+        runtime.shutdown(Duration::MAX).unwrap();
+        count.fetch_add(1, SeqCst);
+    };
+    let mut builder = Builder::new();
+    builder
+        .workers(1)
+        .blocking_keep_alive(Duration::from_millis(1));
+    let builder = if at_start {
+        builder.on_thread_start(hook)
+    } else {
+        builder.on_thread_stop(hook)
+    };
+    (builder.build().unwrap(), give, ended)
+}
+
+#[test]
+fn a_runtime_ended_in_a_hook_of_its_own_does_not_wait_for_itself() {
+    watched("start hook", || {
+        // The worker itself is in its hook until it is given the runtime.
+        let (runtime, give, ended) = ends_in_a_hook(true);
+        let task = runtime.spawn(pending::<()>());
+        give.send(runtime).unwrap();
+        drop(give);
+        until("the runtime is ended", || ended.load(SeqCst) == 1);
+        until("its tasks are dropped", || task.is_finished());
+    });
+    watched("stop hook", || {
+        let (runtime, give, ended) = ends_in_a_hook(false);
+        let task = runtime.spawn(pending::<()>());
+        // The thread for this ends when it has been idle.
+        drop(runtime.spawn_blocking(|| ()));
+        give.send(runtime).unwrap();
+        drop(give);
+        until("the runtime is ended", || ended.load(SeqCst) == 1);
+        until("its tasks are dropped", || task.is_finished());
     });
 }

@@ -81,3 +81,26 @@ fn a_waker_outlives_the_runtime_of_a_thread_local() {
     let waker = wakers.recv().unwrap();
     waker.wake();
 }
+
+/// The runtime's own thread for blocking work ends, and takes the runtime with it.
+#[test]
+fn a_runtime_may_live_in_a_local_of_its_own_thread() {
+    if !is_child("a_runtime_may_live_in_a_local_of_its_own_thread") {
+        return;
+    }
+    thread_local! {
+        static RUNTIME: RefCell<Option<Runtime>> = const { RefCell::new(None) };
+    }
+    let runtime = Builder::new()
+        .workers(1)
+        .blocking_keep_alive(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let task = runtime.spawn(std::future::pending::<()>());
+    let handle = runtime.handle().clone();
+    let put = handle.spawn_blocking(move || RUNTIME.set(Some(runtime)));
+    handle.block_on(put).unwrap();
+    while !task.is_finished() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}

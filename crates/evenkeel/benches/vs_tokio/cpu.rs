@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processor time so far of all threads whose name begins with `prefix`, to the nanosecond:
-/// the first field of `schedstat`.
-pub(crate) fn time_of_threads(prefix: &str) -> Duration {
+/// The processor time so far of all threads whose name begins with one of `prefixes`, to the
+/// nanosecond: the first field of `schedstat`.
+pub(crate) fn time_of_threads(prefixes: &[&str]) -> Duration {
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         panic!("processor time by thread is read from /proc, so this part runs on Linux only")
     };
@@ -15,7 +15,7 @@ pub(crate) fn time_of_threads(prefix: &str) -> Duration {
         .flatten()
         .filter(|thread| {
             fs::read_to_string(thread.path().join("comm"))
-                .is_ok_and(|name| name.starts_with(prefix))
+                .is_ok_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
         })
         .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
         .filter_map(|stat| stat.split(' ').next()?.parse().ok())

@@ -14,6 +14,8 @@ mod table;
 mod bare;
 mod cpu;
 mod peer;
+#[cfg(target_os = "linux")]
+mod ring;
 
 // `scheduler`: tasks that spawn, yield and wake each other.
 mod scheduler;

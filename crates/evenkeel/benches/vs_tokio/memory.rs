@@ -68,7 +68,7 @@ pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
     let each = Each {
         evenkeel: Runtime::Evenkeel,
         tokio: Runtime::Tokio,
-        bare: None,
+        limits: Vec::new(),
     };
     for (name, subject) in ROWS {
         if options.wants(PART, name) {

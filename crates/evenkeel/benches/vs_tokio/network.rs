@@ -8,6 +8,8 @@ use crate::client::Load;
 use crate::cpu::{self, Division};
 use crate::options::Options;
 use crate::peer::{Evenkeel, Peer, Tokio};
+#[cfg(target_os = "linux")]
+use crate::ring::Ring;
 use crate::rounds::{Each, in_turn};
 use crate::server::{self, Service};
 use crate::table::{Better, Table};
@@ -44,14 +46,46 @@ struct Served {
 /// Starts a contender's server, and measures it.
 type Serve = fn(&Trial) -> io::Result<Served>;
 
+/// Servers without any runtime, for echo.
+struct Limits {
+    names: Vec<&'static str>,
+    serve: Vec<Serve>,
+    /// Which one there would be, and why there is not.
+    missing: Option<String>,
+}
+
+impl Limits {
+    fn of_machine() -> Self {
+        let mut limits = Self {
+            names: vec!["bare"],
+            serve: vec![serve_bare],
+            missing: None,
+        };
+        match ring_of_machine() {
+            Ok(serve) => {
+                limits.names.push("ring");
+                limits.serve.push(serve);
+            }
+            Err(why) => limits.missing = Some(format!("ring: not measured: {why}")),
+        }
+        limits
+    }
+}
+
 pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
-    let mut per_cpu_second = Table::new(
+    let limits = Limits::of_machine();
+    let table = |title, unit, better| {
+        Table::new(title, unit, better)
+            .with_limits(&limits.names)
+            .with_note(limits.missing.as_ref())
+    };
+    let mut per_cpu_second = table(
         "network: requests per second of the server's processor time",
         "1/s",
         Better::More,
     );
-    let mut p99 = Table::new("network: 99th percentile of latency", "us", Better::Less);
-    let mut per_second = Table::new("network: requests per second", "1/s", Better::More);
+    let mut p99 = table("network: 99th percentile of latency", "us", Better::Less);
+    let mut per_second = table("network: requests per second", "1/s", Better::More);
     // Asked for once: what the calling thread may use is changed below.
     let division = Division::of_machine();
     for (name, service, connections) in ROWS {
@@ -67,9 +101,9 @@ pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
         let each: Each<Serve> = Each {
             evenkeel: serve::<Evenkeel>,
             tokio: serve::<Tokio>,
-            bare: match service {
-                Service::Echo { .. } => Some(serve_bare),
-                Service::Hello => None,
+            limits: match service {
+                Service::Echo { .. } => limits.serve.clone(),
+                Service::Hello => Vec::new(),
             },
         };
         let rounds = in_turn(name, options.rounds, &each, |serve| serve(&trial))?;
@@ -92,16 +126,33 @@ fn serve<P: Peer>(trial: &Trial) -> io::Result<Served> {
         let port = server::start(&peer, trial.service);
         (peer, port)
     });
-    measure(trial, port, P::THREADS)
+    measure(trial, port, &[P::THREADS])
 }
 
 fn serve_bare(trial: &Trial) -> io::Result<Served> {
     let server = cpu::on_server_side(trial.division, Bare::start)?;
-    measure(trial, server.port(), Bare::THREADS)
+    measure(trial, server.port(), &[Bare::THREADS])
 }
 
-/// Loads the server on `port`, whose threads' names begin with `threads`.
-fn measure(trial: &Trial, port: u16, threads: &str) -> io::Result<Served> {
+/// Tries whether there can be a ring.
+#[cfg(target_os = "linux")]
+fn ring_of_machine() -> Result<Serve, String> {
+    Ring::start().map_err(|error| {
+        format!("no io_uring of the kind it needs could be made (since Linux 6.1): {error}")
+    })?;
+    Ok(|trial| {
+        let server = cpu::on_server_side(trial.division, Ring::start)?;
+        measure(trial, server.port(), &Ring::THREADS)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ring_of_machine() -> Result<Serve, String> {
+    Err("only Linux has io_uring".to_owned())
+}
+
+/// Loads the server on `port`, whose threads' names begin with one of `threads`.
+fn measure(trial: &Trial, port: u16, threads: &[&str]) -> io::Result<Served> {
     std::thread::scope(|scope| {
         let load = std::thread::Builder::new()
             .name("load".to_owned())

@@ -6,8 +6,8 @@ use std::io;
 pub(crate) struct Each<T> {
     pub(crate) evenkeel: T,
     pub(crate) tokio: T,
-    /// A server without any runtime, where there is one for the load.
-    pub(crate) bare: Option<T>,
+    /// Servers without any runtime, where there are such for the load.
+    pub(crate) limits: Vec<T>,
 }
 
 impl<T> Each<T> {
@@ -15,7 +15,7 @@ impl<T> Each<T> {
         Each {
             evenkeel: change(&self.evenkeel),
             tokio: change(&self.tokio),
-            bare: self.bare.as_ref().map(change),
+            limits: self.limits.iter().map(change).collect(),
         }
     }
 }
@@ -41,23 +41,28 @@ fn one_round<C, T>(
     each: &Each<C>,
     mut measure: impl FnMut(&C) -> io::Result<T>,
 ) -> io::Result<Each<T>> {
-    let (mut evenkeel, mut tokio, mut bare) = (None, None, None);
-    for index in order(round, if each.bare.is_some() { 3 } else { 2 }) {
-        match (index, &each.bare) {
-            (0, _) => evenkeel = Some(measure(&each.evenkeel)?),
-            (1, _) => tokio = Some(measure(&each.tokio)?),
-            (_, contender) => bare = contender.as_ref().map(&mut measure).transpose()?,
-        }
+    let contenders: Vec<_> = [&each.evenkeel, &each.tokio]
+        .into_iter()
+        .chain(&each.limits)
+        .collect();
+    let mut results: Vec<_> = contenders.iter().map(|_| None).collect();
+    for index in order(round, contenders.len()) {
+        results[index] = Some(measure(contenders[index])?);
     }
+    let mut results = results
+        .into_iter()
+        .map(|result| result.expect("every order holds each"));
+    let mut next = || results.next().expect("a result of each contender");
     Ok(Each {
-        evenkeel: evenkeel.expect("every order holds 0"),
-        tokio: tokio.expect("every order holds 1"),
-        bare,
+        evenkeel: next(),
+        tokio: next(),
+        limits: results.collect(),
     })
 }
 
 /// The order of `count` contenders in a round. Each order is followed by its reverse, and the
-/// next starts one further on, so that three contenders go through all their six orders.
+/// next starts one further on, so that three contenders go through all their six orders, and of
+/// more each has each place equally often.
 fn order(round: usize, count: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
     order.rotate_left(round / 2 % count);

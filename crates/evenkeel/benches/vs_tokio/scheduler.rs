@@ -31,7 +31,7 @@ pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
         let each = Each {
             evenkeel,
             tokio,
-            bare: None,
+            limits: Vec::new(),
         };
         let measure = |make: &Make| Ok(iteration_us(*make, options.sample));
         table.add(name, &in_turn(name, options.rounds, &each, measure)?);

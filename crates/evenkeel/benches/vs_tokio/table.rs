@@ -16,6 +16,10 @@ pub(crate) struct Table {
     title: &'static str,
     unit: &'static str,
     better: Better,
+    /// The names of the servers without a runtime, where the table has such.
+    limits: Vec<&'static str>,
+    /// What there is to say of the figures.
+    notes: Vec<String>,
     rows: Vec<Row>,
 }
 
@@ -24,8 +28,8 @@ struct Row {
     median: Each<f64>,
     /// Of evenkeel to Tokio.
     ratio: Ratio,
-    /// Of the bare server to Tokio: what is attainable at all.
-    bare_ratio: Option<Ratio>,
+    /// Of each server without a runtime to Tokio: what is attainable at all.
+    limit_ratios: Vec<Ratio>,
 }
 
 /// Above 1: the former is better than the latter.
@@ -41,8 +45,22 @@ impl Table {
             title,
             unit,
             better,
+            limits: Vec::new(),
+            notes: Vec::new(),
             rows: Vec::new(),
         }
+    }
+
+    /// With columns for servers without a runtime. Rows may do without all of them.
+    pub(crate) fn with_limits(mut self, names: &[&'static str]) -> Self {
+        self.limits = names.to_vec();
+        self
+    }
+
+    /// With a line below it.
+    pub(crate) fn with_note(mut self, note: Option<&String>) -> Self {
+        self.notes.extend(note.cloned());
+        self
     }
 
     pub(crate) fn row_count(&self) -> usize {
@@ -53,15 +71,17 @@ impl Table {
     pub(crate) fn add(&mut self, name: &str, rounds: &[Each<f64>]) {
         let figures = |pick: fn(&Each<f64>) -> f64| rounds.iter().map(pick).collect::<Vec<_>>();
         let (evenkeel, tokio) = (figures(|each| each.evenkeel), figures(|each| each.tokio));
-        let bare: Option<Vec<_>> = rounds.iter().map(|each| each.bare).collect();
+        let limits: Vec<Vec<_>> = (0..rounds.first().map_or(0, |each| each.limits.len()))
+            .map(|index| rounds.iter().map(|each| each.limits[index]).collect())
+            .collect();
         self.rows.push(Row {
             name: name.to_owned(),
             ratio: self.ratio(&evenkeel, &tokio),
-            bare_ratio: bare.as_deref().map(|bare| self.ratio(bare, &tokio)),
+            limit_ratios: limits.iter().map(|ours| self.ratio(ours, &tokio)).collect(),
             median: Each {
                 evenkeel: median(evenkeel),
                 tokio: median(tokio),
-                bare: bare.map(median),
+                limits: limits.into_iter().map(median).collect(),
             },
         });
     }
@@ -95,42 +115,55 @@ impl Table {
             "\n{} ({}, {better} is better; ratio above 1: better than tokio)",
             self.title, self.unit
         );
-        let has_bare = self.rows.iter().any(|row| row.bare_ratio.is_some());
-        let bare_head = if has_bare {
-            format!("{:>12} {:>10}   spread", "bare", "bare:tokio")
-        } else {
-            String::new()
-        };
+        let limit_heads: String = self
+            .limits
+            .iter()
+            .map(|name| {
+                format!(
+                    "{name:>12} {:>10}   {:14}",
+                    format!("{name}:tokio"),
+                    "spread"
+                )
+            })
+            .collect();
         let line = format!(
-            "{:28} {:>12} {:>12} {:>7}   {:14}{bare_head}",
+            "{:28} {:>12} {:>12} {:>7}   {:14}{limit_heads}",
             "", "evenkeel", "tokio", "ratio", "spread"
         );
         println!("{}", line.trim_end());
         for row in &self.rows {
-            row.print(has_bare);
+            row.print(self.limits.len());
         }
         let logs: f64 = self.rows.iter().map(|row| row.ratio.of_medians.ln()).sum();
         let mean = (logs / self.rows.len() as f64).exp();
         println!("{:28} {:>12} {:>12} {mean:7.2}", "geometric mean", "", "");
+        for note in &self.notes {
+            println!("{note}");
+        }
     }
 }
 
 impl Row {
-    fn print(&self, has_bare: bool) {
+    /// With so many columns for servers without a runtime, whether it has them or not.
+    fn print(&self, limit_count: usize) {
         let Each {
             evenkeel,
             tokio,
-            bare,
+            limits,
         } = &self.median;
-        let bare = match (bare, &self.bare_ratio) {
-            (Some(bare), Some(ratio)) => {
-                format!("{bare:12.1} {:10.2}   {}", ratio.of_medians, ratio.spread())
-            }
-            _ if has_bare => format!("{:>12} {:>10}   -", "-", "-"),
-            _ => String::new(),
-        };
+        let limits: String = (0..limit_count)
+            .map(
+                |index| match (limits.get(index), self.limit_ratios.get(index)) {
+                    (Some(limit), Some(ratio)) => {
+                        let spread = ratio.spread();
+                        format!("{limit:12.1} {:10.2}   {spread:14}", ratio.of_medians)
+                    }
+                    _ => format!("{:>12} {:>10}   {:14}", "-", "-", "-"),
+                },
+            )
+            .collect();
         let line = format!(
-            "{:28} {evenkeel:12.1} {tokio:12.1} {:7.2}   {:14}{bare}",
+            "{:28} {evenkeel:12.1} {tokio:12.1} {:7.2}   {:14}{limits}",
             self.name,
             self.ratio.of_medians,
             self.ratio.spread()

@@ -1,6 +1,5 @@
 //! The pool of threads for blocking work: bounded in threads and in what may wait.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::{Duration, Instant};
@@ -14,11 +13,6 @@ use crate::runtime::handle::Handle;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex};
 use crate::task::cell::{Ran, Runnable};
-
-thread_local! {
-    /// The pool that this thread belongs to, as an address that is only compared.
-    static OWNER: Cell<usize> = const { Cell::new(0) };
-}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -96,7 +90,7 @@ impl Pool {
         let handle = handle.clone();
         let name = format!("{}-blocking", handle.shared().config.thread_name);
         let started = thread::Builder::new().name(name).spawn(move || {
-            OWNER.set(std::ptr::from_ref(&handle.shared().pool).addr());
+            context::own_thread(handle.shared());
             let config = &handle.shared().config;
             let _entered = context::enter(handle.clone());
             let _leave = Leave(&handle);
@@ -204,11 +198,6 @@ impl Pool {
         // end takes; after it, they hold nothing of the runtime's any more.
         ended.into_iter().for_each(|thread| drop(thread.join()));
         true
-    }
-
-    /// Whether the calling thread is one of the pool's.
-    pub(crate) fn is_own_thread(&self) -> bool {
-        OWNER.get() == std::ptr::from_ref(self).addr()
     }
 
     /// Where the work that runs was spawned.

@@ -7,8 +7,9 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::sync::Mutex;
@@ -84,16 +85,19 @@ struct State {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
+impl State {
+    const NONE: Self = Self {
+        pause: Duration::ZERO,
+        until: None,
+        sleep: None,
+    };
+}
+
 impl Pause {
     pub(super) fn new() -> Self {
-        let state = State {
-            pause: Duration::ZERO,
-            until: None,
-            sleep: None,
-        };
         Self {
             pausing: AtomicBool::new(false),
-            state: Mutex::new(state),
+            state: Mutex::new(State::NONE),
         }
     }
 
@@ -111,17 +115,44 @@ impl Pause {
     /// Like [`wait`](Self::wait), for one waiter at a time.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         // Relaxed: a hint, see the field.
-        if self.pausing.load(Ordering::Relaxed) {
-            let mut state = self.state.lock();
-            if let Some(until) = state.until {
-                let sleep = state
-                    .sleep
-                    .get_or_insert_with(|| Box::pin(sleep_until(until)));
-                ready!(sleep.as_mut().poll(cx));
-                state.sleep = None;
+        while self.pausing.load(Ordering::Relaxed) {
+            let Some((until, mut sleep)) = self.take_sleep() else {
+                break;
+            };
+            // Without the lock: polling stores and drops wakers, which are others' code.
+            let polled = sleep.as_mut().poll(cx);
+            if polled.is_ready() {
+                break;
+            }
+            if self.put_sleep(until, sleep) {
+                return Poll::Pending;
             }
         }
         Poll::Ready(())
+    }
+
+    /// What to wait on, and its time, if there is a pause.
+    fn take_sleep(&self) -> Option<(Instant, Pin<Box<Sleep>>)> {
+        let mut state = self.state.lock();
+        let until = state.until?;
+        let sleep = state.sleep.take();
+        drop(state);
+        Some((until, sleep.unwrap_or_else(|| Box::pin(sleep_until(until)))))
+    }
+
+    /// Keeps what is waited on until the next call, unless the pause has changed: then false.
+    fn put_sleep(&self, until: Instant, sleep: Pin<Box<Sleep>>) -> bool {
+        let mut state = self.state.lock();
+        let is_current = state.until == Some(until);
+        let before = if is_current {
+            state.sleep.replace(sleep)
+        } else {
+            Some(sleep)
+        };
+        drop(state);
+        // Its waker goes with it, so not under the lock.
+        drop(before);
+        is_current
     }
 
     /// Hears how an attempt ended, and hands its result on.
@@ -137,25 +168,26 @@ impl Pause {
 
     fn begin(&self, now: Instant) {
         let mut state = self.state.lock();
+        let mut outdated = None;
         // Several tasks may fail at once at the end of one pause. That is one failure.
         if state.until.is_none_or(|until| until <= now) {
             state.pause = (state.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             state.until = Some(now + state.pause);
-            state.sleep = None;
+            outdated = state.sleep.take();
         }
         // Relaxed: a hint, see the field.
         self.pausing.store(true, Ordering::Relaxed);
+        drop(state);
+        drop(outdated);
     }
 
     fn end(&self) {
         let mut state = self.state.lock();
-        *state = State {
-            pause: Duration::ZERO,
-            until: None,
-            sleep: None,
-        };
+        let ended = mem::replace(&mut *state, State::NONE);
         // Relaxed: a hint, see the field.
         self.pausing.store(false, Ordering::Relaxed);
+        drop(state);
+        drop(ended);
     }
 }
 
@@ -170,7 +202,10 @@ impl fmt::Debug for Pause {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
+    use std::task::{Wake, Waker};
+
     use super::*;
+    use crate::sync::Arc;
 
     fn os_error<T>(code: i32) -> io::Result<T> {
         Err(io::Error::from_raw_os_error(code))
@@ -232,6 +267,44 @@ mod tests {
         assert!(!pause.pausing.load(Ordering::Relaxed));
         assert!(pause.note::<()>(os_error(libc::ENFILE)).is_err());
         assert_eq!(pause.state.lock().pause, PAUSE_MIN);
+    }
+
+    /// A waker whose drop comes back to the pause that held it.
+    struct Reentrant(Arc<Pause>);
+
+    impl Wake for Reentrant {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Reentrant {
+        fn drop(&mut self) {
+            let free = self.0.state.try_lock().is_some();
+            assert!(free, "a waker's code runs under the lock of the pause");
+        }
+    }
+
+    #[test]
+    fn no_code_of_a_waker_runs_under_the_lock() {
+        let runtime = crate::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let pause = Arc::new(Pause::new());
+            let poll = || {
+                let waker = Waker::from(Arc::new(Reentrant(Arc::clone(&pause))));
+                pause.poll(&mut Context::from_waker(&waker))
+            };
+            pause.begin(Instant::now());
+            assert!(poll().is_pending());
+            // The first waker makes way for the second.
+            assert!(poll().is_pending());
+            pause.end();
+            pause.begin(Instant::now());
+            assert!(poll().is_pending());
+            sleep_until(Instant::now() + PAUSE_MAX).await;
+            pause.begin(Instant::now());
+            assert!(poll().is_pending(), "the new pause is waited for");
+            pause.end();
+            assert!(poll().is_ready());
+        });
     }
 
     #[test]

@@ -227,6 +227,15 @@ macro_rules! reading {
                 self.as_ref().try_read(buf)
             }
 
+            #[doc = concat!("See [`", stringify!($stream), "::try_read_buf`].")]
+            ///
+            /// # Errors
+            ///
+            /// `WouldBlock` if nothing is there.
+            pub fn try_read_buf<B: ::bytes::BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+                self.as_ref().try_read_buf(buf)
+            }
+
             #[doc = concat!("See [`", stringify!($stream), "::try_read_vectored`].")]
             ///
             /// # Errors

@@ -88,9 +88,16 @@ macro_rules! readiness {
                 interest: $crate::io::Interest,
                 mut operation: impl FnMut() -> ::std::io::Result<R>,
             ) -> ::std::io::Result<R> {
-                self.io
-                    .io($crate::net::methods::direction(interest), |_| operation())
-                    .await
+                let direction = $crate::net::methods::direction(interest);
+                let attempt = self.io.io(direction, |_| match operation() {
+                    // The source tries its own calls again when a signal interrupts them; whether
+                    // that is right for this one, its author knows.
+                    Err(error) if error.kind() == ::std::io::ErrorKind::Interrupted => {
+                        Ok(Err(error))
+                    }
+                    result => result.map(Ok),
+                });
+                attempt.await?
             }
         }
     };
@@ -134,6 +141,19 @@ macro_rules! stream {
             /// `WouldBlock` if nothing is there: wait with [`readable`](Self::readable).
             pub fn try_read(&self, buf: &mut [u8]) -> ::std::io::Result<usize> {
                 $crate::net::stream::try_read(&self.io, buf)
+            }
+
+            /// Like [`try_read`](Self::try_read), behind what `buf` holds, which may be a `Vec<u8>`
+            /// or one of the `bytes` crate. A buffer that can grow does so if it has no room.
+            ///
+            /// # Errors
+            ///
+            /// As [`try_read`](Self::try_read).
+            pub fn try_read_buf<B: ::bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> ::std::io::Result<usize> {
+                $crate::net::stream::try_read_buf(&self.io, buf)
             }
 
             /// Like [`try_read`](Self::try_read), into several buffers, filled in their order.

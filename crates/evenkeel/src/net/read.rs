@@ -8,6 +8,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
+use bytes::BufMut;
 use socket2::{SockAddr, SockRef};
 use tokio::io::ReadBuf;
 
@@ -17,6 +18,19 @@ pub(super) fn recv(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usiz
         Ok((SockRef::from(socket).recv(unfilled)?, ()))
     });
     received.map(|(len, ())| len)
+}
+
+/// Receives into a growing buffer, behind what it holds, and returns the number of bytes received.
+pub(super) fn recv_buf(socket: &impl AsFd, buf: &mut impl BufMut) -> io::Result<usize> {
+    fill_buf(buf, |room| Ok((SockRef::from(socket).recv(room)?, ()))).map(|(len, ())| len)
+}
+
+/// Like [`recv_buf`], and returns the sender's address.
+pub(super) fn recv_buf_from(
+    socket: &impl AsFd,
+    buf: &mut impl BufMut,
+) -> io::Result<(usize, SockAddr)> {
+    fill_buf(buf, |room| SockRef::from(socket).recv_from(room))
 }
 
 /// Like [`recv`], and leaves the bytes in the socket's queue.
@@ -53,6 +67,26 @@ pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
         let len = buf.filled().len();
         cursor.advance(len);
         std::task::Poll::Ready(done)
+    }
+}
+
+/// Lets `receive`, a receiving method of [`SockRef`], write behind what `buf` holds.
+fn fill_buf<T>(
+    buf: &mut impl BufMut,
+    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
+) -> io::Result<(usize, T)> {
+    // SAFETY: as in `fill`: nothing uninitialised is written to the slice, and `advance_mut` is
+    // told the number of bytes that the kernel wrote at its start, no more than its length.
+    unsafe {
+        let unfilled = buf.chunk_mut().as_uninit_slice_mut();
+        let room = unfilled.len();
+        let (len, rest) = receive(unfilled)?;
+        assert!(
+            len <= room,
+            "the kernel wrote {len} bytes to a buffer of {room}"
+        );
+        buf.advance_mut(len);
+        Ok((len, rest))
     }
 }
 

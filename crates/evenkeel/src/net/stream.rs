@@ -11,6 +11,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd};
 use std::task::{Context, Poll};
 
+use bytes::BufMut;
 use socket2::SockRef;
 use tokio::io::ReadBuf;
 
@@ -140,6 +141,13 @@ pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
 
 pub(super) fn try_read<S: Stream>(source: &Source<S>, buf: &mut [u8]) -> io::Result<usize> {
     source.try_io(Direction::Read, |stream| stream.read(buf))
+}
+
+pub(super) fn try_read_buf<S: Stream>(
+    source: &Source<S>,
+    buf: &mut impl BufMut,
+) -> io::Result<usize> {
+    source.try_io(Direction::Read, |stream| read::recv_buf(stream, buf))
 }
 
 pub(super) fn try_read_vectored<S: Stream>(

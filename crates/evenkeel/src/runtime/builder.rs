@@ -303,7 +303,6 @@ impl Builder {
 }
 
 /// Why there is no runtime.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A setting makes no sense.
@@ -345,6 +344,13 @@ impl fmt::Display for BuildError {
                 )
             }
         }
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BuildError({self})")
     }
 }
 

@@ -19,6 +19,23 @@ thread_local! {
     static ENTERED: RefCell<Option<Handle>> = const { RefCell::new(None) };
 }
 
+thread_local! {
+    /// The runtime that started this thread, as an address that is only compared. It has no
+    /// destructor, so it says so to those of other locals as well.
+    static OWNER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says that a runtime has started this thread, to do its work.
+pub(crate) fn own_thread(shared: &Arc<Shared>) {
+    OWNER.set(Arc::as_ptr(shared).addr());
+}
+
+/// Whether this thread was started by a runtime to do its work, be it that it does that, or runs
+/// hooks, or the destructors of the thread's locals. It must not wait for its own end.
+pub(crate) fn is_own_thread(shared: &Arc<Shared>) -> bool {
+    OWNER.get() == Arc::as_ptr(shared).addr()
+}
+
 /// Calls `access` with the worker that runs on this thread, if it is one's.
 #[inline]
 pub(crate) fn with_worker<R>(access: impl FnOnce(Option<&Worker>) -> R) -> R {
@@ -92,7 +109,7 @@ impl Drop for Entered {
 /// What needs one (spawning, sockets, timers, signals) has to be used inside
 /// [`Runtime::block_on`](crate::runtime::Runtime::block_on), in a spawned task, or in blocking
 /// work that a runtime started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NoRuntime(());
 
 impl fmt::Display for NoRuntime {
@@ -101,6 +118,13 @@ impl fmt::Display for NoRuntime {
             "there is no evenkeel runtime on this thread; call this inside `Runtime::block_on`, \
              in a spawned task, or through a `Handle`",
         )
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NoRuntime({self})")
     }
 }
 

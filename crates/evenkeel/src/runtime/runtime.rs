@@ -21,7 +21,8 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///
 /// Dropping it shuts it down as [`shutdown`](Runtime::shutdown) with ten seconds does, and prints
-/// to standard error what would be the error there. On one of its own threads it does not wait.
+/// to standard error what would be the error there. On one of its own threads it does not wait, be
+/// it in a task, in a hook, or in the destructor of one of the thread's locals.
 ///
 /// # Examples
 ///
@@ -122,6 +123,9 @@ impl Runtime {
     /// If a thread does not end within the timeout, because a poll or a piece of blocking work
     /// does not return. The error names the tasks. Such a thread goes on, and ends when what it
     /// runs does.
+    ///
+    /// Or if the futures cannot be dropped within the timeout: a thread of its own goes on with
+    /// that. The drop that is under way when the time is up is waited for.
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
         self.shut_down(timeout)
     }

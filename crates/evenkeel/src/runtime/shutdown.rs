@@ -5,7 +5,8 @@
 //! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends. So does
 //!    each thread of the heavy lane.
 //! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in queues. A task
-//!    that is being polled is marked, and its runner drops it.
+//!    that is being polled is marked, and its runner drops it. These drops are the user's and may
+//!    take any time; when the timeout passes between two of them, another thread goes on.
 //! 4. Blocking work that runs is waited for.
 //! 5. When no task is left, nothing refers to the runtime's memory any more but handles and
 //!    sockets, which count their references. If a task cannot be ended within the timeout, the
@@ -37,7 +38,7 @@ pub(crate) fn shut_down(
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
     shared.stop();
-    if is_own_thread(shared) {
+    if context::is_own_thread(shared) {
         end_from_outside(shared, threads);
         return Ok(());
     }
@@ -45,8 +46,8 @@ pub(crate) fn shut_down(
     end(shared, threads, deadline)
 }
 
-/// A task, or blocking work, dropped its own runtime. Waiting would be for itself, so another
-/// thread does, for as long as it takes.
+/// Leaves the end to another thread, for as long as it takes: this one is the runtime's own, and
+/// would wait for itself, or has no more time.
 fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
     let name = format!("{}-end", shared.config.thread_name);
     let ending = Arc::clone(shared);
@@ -67,7 +68,13 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // First of all, as a poll may wait for blocking work that waits for a thread.
     shared.pool.close();
     loop {
-        drop_waiting(shared);
+        if !drop_waiting(shared, deadline) {
+            let error = ShutdownError::new(shared);
+            end_from_outside(shared, threads);
+            // That thread keeps the memory as long as it has to.
+            drop(ManuallyDrop::into_inner(kept));
+            return Err(error);
+        }
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
         let idle = clock::now() + LOOK_AGAIN;
         if threads.wait(if no_task {
@@ -79,55 +86,67 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
             break;
         }
         if clock::now() >= deadline {
-            return Err(ShutdownError {
-                stuck: stuck(shared),
-            });
+            return Err(ShutdownError::new(shared));
         }
         thread::yield_now();
     }
     // The workers have ended, and dropped what lay in their lines. What came there afterwards, from
     // the drop of a task's future, is dropped here.
-    drop_lined_up(shared);
+    while drop_lined_up(shared) {}
     if !shared.pool.wait(deadline) {
-        return Err(ShutdownError {
-            stuck: stuck(shared),
-        });
+        return Err(ShutdownError::new(shared));
     }
     drop(ManuallyDrop::into_inner(kept));
     Ok(())
 }
 
 /// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept
-/// by a poll that does not return, and must not keep the tasks behind it.
-fn drop_waiting(shared: &Shared) {
+/// by a poll that does not return, and must not keep the tasks behind it. Their drops are the
+/// user's and may take any time. Returns false if the deadline passed between two of them.
+fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
+        if clock::now() >= deadline && shared.registry.len() > 0 {
+            return false;
+        }
     }
-    for inbox in &shared.inboxes {
-        let mut tasks = Vec::new();
-        inbox.take(usize::MAX, |entry| tasks.push(received(entry)));
-        tasks.into_iter().for_each(|task| shared.cancel(task));
+    while drop_in_inboxes(shared) || drop_lined_up(shared) {
+        if clock::now() >= deadline {
+            return false;
+        }
     }
-    drop_lined_up(shared);
+    // Those who still wait are none of the runtime's tasks.
     let mut wakers = Vec::new();
     for seat in &shared.seats {
         seat.driver.shut_down(&mut wakers);
         seat.timers.close(&mut wakers);
     }
     wake_all(&mut wakers);
+    true
 }
 
-/// Drops the tasks in the workers' lines and slots, which anybody may take from.
-fn drop_lined_up(shared: &Shared) {
-    for (_, desk) in shared.desks.iter() {
-        while let Some(task) = desk.take_any() {
-            shared.cancel(task);
-        }
+/// Drops a task of each inbox. Returns whether there was one.
+fn drop_in_inboxes(shared: &Shared) -> bool {
+    let mut found = false;
+    for inbox in &shared.inboxes {
+        let mut task = None;
+        inbox.take(1, |entry| task = Some(received(entry)));
+        found |= task.is_some();
+        task.into_iter().for_each(|task| shared.cancel(task));
     }
+    found
 }
 
-fn is_own_thread(shared: &Arc<Shared>) -> bool {
-    context::worker_index(shared).is_some() || shared.pool.is_own_thread()
+/// Drops a task of each worker's lines and slot, which anybody may take from. Returns whether there
+/// was one.
+fn drop_lined_up(shared: &Shared) -> bool {
+    let mut found = false;
+    for (_, desk) in shared.desks.iter() {
+        let task = desk.take_any();
+        found |= task.is_some();
+        task.into_iter().for_each(|task| shared.cancel(task));
+    }
+    found
 }
 
 /// Keeps the runtime's memory for good; see the invariant of [`Home`](crate::sched::shared::Home).
@@ -173,14 +192,23 @@ pub struct StuckThread {
 }
 
 /// A runtime did not end within the timeout.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShutdownError {
     stuck: Vec<StuckThread>,
+    /// How many tasks had waited and not ended.
+    left: usize,
 }
 
 impl ShutdownError {
+    fn new(shared: &Shared) -> Self {
+        Self {
+            stuck: stuck(shared),
+            left: shared.registry.len(),
+        }
+    }
+
     /// The threads that did not end, with the tasks that hold them. Empty if the last of them
-    /// returned just after the timeout.
+    /// returned just after the timeout, or if the time went by while futures were dropped.
     pub fn stuck(&self) -> &[StuckThread] {
         &self.stuck
     }
@@ -195,7 +223,17 @@ impl fmt::Display for ShutdownError {
                 "; thread `{thread}` is held by the task spawned at {spawned_at}"
             )?;
         }
+        if self.stuck.is_empty() && self.left > 0 {
+            write!(f, "; {} tasks' futures are still being dropped", self.left)?;
+        }
         Ok(())
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShutdownError({self})")
     }
 }
 

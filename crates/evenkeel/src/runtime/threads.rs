@@ -10,7 +10,7 @@ use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
 
-use super::config::{Config, Hook};
+use super::config::Hook;
 use super::context;
 
 /// The threads that have not ended, and a place to wait for them.
@@ -42,10 +42,9 @@ impl Threads {
             }
         }
         // Without hand-off, a single worker has nobody to help it.
-        if shared.seats.len() > 1 || shared.config.hand_off_after.is_some() {
-            if let Err(error) = threads.start_monitor(Arc::clone(shared)) {
-                return Err(threads.give_up(shared, error));
-            }
+        let watched = shared.seats.len() > 1 || shared.config.hand_off_after.is_some();
+        if watched && let Err(error) = threads.start_monitor(Arc::clone(shared)) {
+            return Err(threads.give_up(shared, error));
         }
         Ok(threads)
     }
@@ -58,8 +57,7 @@ impl Threads {
 
     fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<()> {
         let name = format!("{}-{index}", shared.config.thread_name);
-        let config = shared.config.clone();
-        self.start_thread(name, config, move || {
+        self.start_thread(name, &Arc::clone(&shared), move || {
             let desk = shared.seats[index].desk();
             let sitting = Sitting::new(&shared, desk);
             let worker = Worker::new(Arc::clone(&shared), index, desk);
@@ -72,8 +70,7 @@ impl Threads {
     /// A thread that takes a seat over, if its holder is still stuck.
     fn start_heir(&self, shared: Arc<Shared>, index: usize, since: u64) -> io::Result<()> {
         let name = format!("{}-{index}", shared.config.thread_name);
-        let config = shared.config.clone();
-        self.start_thread(name, config, move || {
+        self.start_thread(name, &Arc::clone(&shared), move || {
             if let Some((worker, desk)) = Worker::take_over(&shared, index, since) {
                 let sitting = Sitting::new(&shared, desk);
                 context::run_worker(&worker);
@@ -84,8 +81,7 @@ impl Threads {
 
     fn start_heavy(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-heavy", shared.config.thread_name);
-        let config = shared.config.clone();
-        self.start_thread(name, config, move || {
+        self.start_thread(name, &Arc::clone(&shared), move || {
             let Some(desk) = shared.desks.take() else {
                 // There is a desk for each thread that the lane may have; this is the safe answer.
                 return shared.lane.give_up_thread();
@@ -118,10 +114,14 @@ impl Threads {
     fn start_thread(
         &self,
         name: String,
-        config: Config,
+        shared: &Arc<Shared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        let shared = Arc::clone(shared);
         self.start_bare(name, move || {
+            context::own_thread(&shared);
+            let config = shared.config.clone();
+            drop(shared);
             config.on_thread_start.iter().for_each(Hook::run);
             run();
             config.on_thread_stop.iter().for_each(Hook::run);

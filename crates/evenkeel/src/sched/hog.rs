@@ -71,7 +71,7 @@ pub(crate) fn behaved(task: &Header) -> bool {
     let returns = (returns + 1).min(RETURNS_MAX);
     let flags = ways & (RETURNS - 1) & !HEAVY;
     task.ways
-        .store(flags | returns * RETURNS, Ordering::Relaxed);
+        .store(flags | (returns * RETURNS), Ordering::Relaxed);
     task.short_polls.store(0, Ordering::Relaxed);
     true
 }

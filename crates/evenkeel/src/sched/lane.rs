@@ -139,23 +139,22 @@ impl Lane {
 
     // ---- Queueing ----
 
-    /// Queues a task. Returns it if the lane is closed. The flag says that the monitor should be
-    /// roused, as no thread will come for the task by itself.
+    /// Queues a task. Returns it if the lane is closed. The flag says that the monitor has to be
+    /// roused: it may be asleep, or no thread will come for the task by itself.
     pub(crate) fn push(&self, ledger: &Ledger, task: Runnable) -> Result<bool, Runnable> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(task);
         }
         let class = task.header().class();
+        let at_rest = state.queued == 0 && state.running().count() == 0;
         state.queues[class.index()].push_back(task);
         state.queued += 1;
         state.publish(ledger);
-        let idle = state.idle > 0;
+        let enough = state.idle >= state.queued;
         drop(state);
-        if idle {
-            self.work.notify_one();
-        }
-        Ok(!idle)
+        self.work.notify_one();
+        Ok(at_rest || !enough)
     }
 
     /// Takes what waits, and takes in nothing any more.
@@ -180,7 +179,8 @@ impl Lane {
             {
                 return Some(task);
             }
-            if waited {
+            // As many wait for work as could serve it at once; the others end, and make room.
+            if waited || state.idle >= self.servers {
                 break;
             }
             state.idle += 1;

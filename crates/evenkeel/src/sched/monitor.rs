@@ -27,6 +27,8 @@ const KEPT: Duration = Duration::from_millis(1);
 /// How often the monitor looks when there is little to see. One look reads a few words for each
 /// worker.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long after a seat could not be handed over that is tried again.
+const RETRY: Duration = Duration::from_millis(10);
 /// How long it watches a poll that it has just found to be long before it judges it.
 const WATCH: Duration = Duration::from_micros(200);
 
@@ -56,8 +58,9 @@ struct Watch {
     /// When the poll was first looked at, in cycles, and its thread's processor time then.
     seen_at: u64,
     cpu: Duration,
-    /// A thread was started that takes the seat if the poll still goes on, or could not be.
-    dealt_with: bool,
+    /// When a thread was last started that takes the seat if the poll still goes on, or could not
+    /// be; in cycles, 0 if none was.
+    dealt_with: u64,
 }
 
 impl Monitor {
@@ -152,14 +155,14 @@ fn look_at(
                 .ask_thread(thread::cpu_time)
                 .flatten()
                 .unwrap_or_default(),
-            dealt_with: false,
+            dealt_with: 0,
         };
         return Some(after.saturating_sub(age).max(WATCH));
     }
     if age < after {
         return Some(after - age);
     }
-    if watch.dealt_with {
+    if watch.dealt_with > 0 && clock.to_duration(now.saturating_sub(watch.dealt_with)) < RETRY {
         help(shared);
         return Some(KEPT);
     }
@@ -172,7 +175,7 @@ fn look_at(
         );
         return Some(WATCH);
     }
-    watch.dealt_with = true;
+    watch.dealt_with = now.max(1);
     if start(Start::Seat { worker, since }).is_err() {
         shared.lane.refuse();
         help(shared);

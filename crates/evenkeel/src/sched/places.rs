@@ -143,7 +143,7 @@ impl Places {
     ) -> Option<HogRow> {
         let index = self.enter(place)?;
         let mut rows = self.rows.lock();
-        let row = rows[index].get_or_insert_with(|| HogRow {
+        let row = rows[index].get_or_insert(HogRow {
             spawned_at: place,
             name: None,
             class,
@@ -225,9 +225,13 @@ mod tests {
         assert_eq!(places.look_up(place), Known::Nothing);
         hog(&places, place, 0);
         assert_eq!(places.look_up(place), Known::Tracked);
-        (0..2).for_each(|now| drop(hog(&places, place, now)));
+        for now in 0..2 {
+            hog(&places, place, now);
+        }
         assert_eq!(places.look_up(place), Known::Heavy);
-        (0..20).for_each(|now| drop(hog(&places, place, now)));
+        for now in 0..20 {
+            hog(&places, place, now);
+        }
         assert_eq!(places.look_up(place), Known::Heavy);
         (0..4).for_each(|_| places.judge(place, false));
         assert_eq!(places.look_up(place), Known::Tracked);
@@ -250,7 +254,9 @@ mod tests {
         let many: Vec<&'static Location<'static>> = (0..4 * PLACES_MAX)
             .map(|_| &*Box::leak(Box::new(*Location::caller())))
             .collect();
-        many.iter().for_each(|place| drop(hog(&places, place, 0)));
+        for place in &many {
+            hog(&places, place, 0);
+        }
         assert!(places.rows().len() <= PLACES_MAX);
         let known = many
             .iter()

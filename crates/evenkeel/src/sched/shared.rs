@@ -1,6 +1,6 @@
 //! What the threads of one runtime share.
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::time::Duration;
 
 use crate::blocking::pool::Pool;
@@ -263,7 +263,7 @@ fn ledger(config: &Config, clock: &Clock) -> Ledger {
 /// completes all tasks before it gives up the runtime, and keeps the runtime for good if a task
 /// cannot be completed (`runtime::shutdown`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Home(NonNull<Shared>);
+pub(crate) struct Home(*const Shared);
 
 // SAFETY: `Shared` is `Send + Sync`; the pointer gives access to it and to nothing else.
 unsafe impl Send for Home {}
@@ -271,8 +271,9 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 impl Home {
-    pub(crate) fn new(shared: &Shared) -> Self {
-        Self(NonNull::from(shared))
+    /// From the `Arc` and not from what it holds: the pointer has to reach the counts as well.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Arc::as_ptr(shared))
     }
 }
 
@@ -280,17 +281,15 @@ impl Schedule for Home {
     #[inline]
     fn schedule(&self, task: Runnable) {
         context::with_worker(|worker| match worker {
-            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0.as_ptr()) => {
-                worker.wake_here(task)
-            }
+            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0) => worker.wake_here(task),
             _ => {
                 // Once pushed, the task may complete and the runtime go away under our feet, so
                 // this thread holds on to the runtime.
                 // SAFETY: `task` has not completed, so by the invariant its runtime lives; it
                 // was made by `Arc::new` in `runtime::builder`.
                 let shared = unsafe {
-                    Arc::increment_strong_count(self.0.as_ptr());
-                    Arc::from_raw(self.0.as_ptr())
+                    Arc::increment_strong_count(self.0);
+                    Arc::from_raw(self.0)
                 };
                 shared.push_outside(task);
             }

@@ -84,7 +84,7 @@ impl fmt::Display for BusyWait {
 }
 
 /// The text names no busy-wait level.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseBusyWaitError(String);
 
 impl fmt::Display for ParseBusyWaitError {
@@ -94,6 +94,13 @@ impl fmt::Display for ParseBusyWaitError {
             write!(f, " {level}")?;
         }
         Ok(())
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for ParseBusyWaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ParseBusyWaitError({self})")
     }
 }
 

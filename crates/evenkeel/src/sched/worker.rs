@@ -200,7 +200,8 @@ impl Worker {
     /// Charges the time since the last mark and begins the next stretch of it.
     #[inline]
     fn mark(&self, done: State, next: State) -> u64 {
-        let now = self.clock().cycles();
+        // Processors' counters may differ a little; differences must not wrap where they meet.
+        let now = self.clock().cycles().max(self.now.get());
         self.accounts().charge(now, done, next);
         self.now.set(now);
         now
@@ -361,11 +362,11 @@ impl Worker {
 
         let registry = &self.shared.registry;
         let ran = task.run(
-            |header| {
+            |task| {
                 if self.desk.tenure.is_contested() {
-                    hog::mark(header);
+                    hog::mark(task.header());
                 }
-                registry.insert(header, self.index)
+                registry.insert(task, self.index)
             },
             |header| {
                 if hog::acquit(header) && !self.desk.tenure.is_contested() {
@@ -436,15 +437,19 @@ impl Worker {
     /// Tells the other workers what was spent here, hears what they spent, and gets work of a class
     /// that is owed more than any that has work here.
     fn exchange(&self) {
-        let mut shares = self.shares.borrow_mut();
-        let mut published = self.published.get();
-        self.shared.ledger.exchange(&mut shares, &mut published);
-        self.published.set(published);
-        let owed = shares.owed_elsewhere();
-        drop(shares);
+        self.settle();
+        let owed = self.shares.borrow().owed_elsewhere();
         if let Some(class) = owed {
             self.steal_of(class);
         }
+    }
+
+    /// As `exchange`, and takes nothing from anybody: for a worker about to sleep.
+    fn settle(&self) {
+        let mut published = self.published.get();
+        let mut shares = self.shares.borrow_mut();
+        self.shared.ledger.exchange(&mut shares, &mut published);
+        self.published.set(published);
     }
 
     /// Takes tasks of one class from whoever has some.
@@ -615,8 +620,7 @@ impl Worker {
             return false;
         }
         let mut wakers = self.wakers.take();
-        timers.fire(tick, &mut wakers);
-        let found = !wakers.is_empty();
+        let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
         self.dispatch(wakers);
         found
     }
@@ -694,7 +698,7 @@ impl Worker {
     /// Busy-waits as long as the level says. Returns whether there may be work.
     fn spin(&self) -> bool {
         let limit = self.spinner.borrow().limit();
-        if limit == 0 {
+        if limit == 0 || self.seat().timers.is_behind() {
             return false;
         }
         let began = self.mark(State::Steal, State::Spin);
@@ -702,7 +706,7 @@ impl Worker {
         let mut found = false;
         let mut check_at = began;
         let mut now = began;
-        while !found && now - began < limit {
+        while !found && now.saturating_sub(began) < limit {
             for _ in 0..16 {
                 std::hint::spin_loop();
             }
@@ -734,7 +738,7 @@ impl Worker {
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
         if self.published.get() != Published::default() {
-            self.exchange();
+            self.settle();
         }
         self.sleep(State::Park, None);
     }

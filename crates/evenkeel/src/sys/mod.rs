@@ -2,5 +2,6 @@
 
 pub(crate) mod cpus;
 pub(crate) mod cycles;
+pub(crate) mod peer;
 pub(crate) mod signal;
 pub(crate) mod thread;

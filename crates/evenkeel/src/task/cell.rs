@@ -336,7 +336,7 @@ impl Runnable {
     #[inline]
     pub(crate) fn run(
         self,
-        before_wait: impl FnOnce(&Header) -> bool,
+        before_wait: impl FnOnce(&Runnable) -> bool,
         before_complete: impl FnOnce(&Header),
     ) -> Ran {
         let header = self.header();
@@ -352,7 +352,7 @@ impl Runnable {
             self.complete();
             return Ran::Complete;
         }
-        if !before_wait(header) {
+        if !before_wait(&self) {
             self.end_started(JoinError::cancelled(), before_complete);
             return Ran::Complete;
         }
@@ -469,11 +469,11 @@ impl Reference {
     }
 
     /// A new reference to the task that the caller runs.
-    pub(crate) fn of_running(header: &Header) -> Self {
-        // Whoever holds `&Header` got it from a `Runnable` or a `Reference`, under which the task
-        // is not freed, so there is a reference to make another from.
-        header.state.add_reference();
-        Self(NonNull::from(header))
+    pub(crate) fn of_running(task: &Runnable) -> Self {
+        // A task with a `Runnable` has its body's reference. The pointer is that one's and not made
+        // from `&Header`, since whoever drops the last reference reaches the whole cell by it.
+        task.header().state.add_reference();
+        Self(task.0)
     }
 
     pub(crate) fn is_complete(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::sync::atomic::Ordering;
 
 use slab::Slab;
 
-use super::cell::{Header, Reference};
+use super::cell::{Header, Reference, Runnable};
 
 /// A list of tasks, split so that workers do not contend.
 #[derive(Debug)]
@@ -36,7 +36,8 @@ impl Registry {
     /// Enters a task that is about to wait, for its runner, which still has it to itself. Returns
     /// false if the runtime is shutting down, and the task has to be cancelled.
     #[inline]
-    pub(crate) fn insert(&self, header: &Header, shard: usize) -> bool {
+    pub(crate) fn insert(&self, task: &Runnable, shard: usize) -> bool {
+        let header = task.header();
         // Relaxed, all: the runner alone touches the key.
         if header.registered.load(Ordering::Relaxed) != 0 {
             return true;
@@ -45,7 +46,7 @@ impl Registry {
         if guard.closed {
             return false;
         }
-        let entry = guard.tasks.insert(Reference::of_running(header));
+        let entry = guard.tasks.insert(Reference::of_running(task));
         let key = ((shard as u64) << SHARD_SHIFT) + entry as u64 + 1;
         header.registered.store(key, Ordering::Relaxed);
         true

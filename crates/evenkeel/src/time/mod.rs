@@ -39,3 +39,9 @@ pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 pub use std::time::Duration;
+
+/// The errors of this module, under the names that code written for Tokio has for them.
+#[cfg(not(evenkeel_loom))]
+pub mod error {
+    pub use super::timeout::Elapsed;
+}

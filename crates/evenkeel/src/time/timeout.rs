@@ -133,12 +133,19 @@ impl<F: Future> Future for Timeout<F> {
 /// The error of a [`timeout()`]: the time was up before the future completed.
 ///
 /// Converts to an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed(());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the time limit passed before the future completed")
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Elapsed({self})")
     }
 }
 

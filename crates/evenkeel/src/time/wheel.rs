@@ -1,8 +1,8 @@
 //! A hierarchical timer wheel as a plain data structure: no clock, no thread, no `unsafe`.
 //!
 //! Time is a `u64` count of ticks; what a tick lasts and when it started is the caller's business.
-//! Insertion and cancellation take constant time, and advancing takes time in proportion to the
-//! entries it moves, never to the ticks it skips.
+//! Insertion and cancellation take constant time. Advancing takes time in proportion to the entries
+//! it moves, never to the ticks it skips, and moves no more of them than it is told to.
 //!
 //! # How it works
 //!
@@ -31,11 +31,23 @@
 //! level. Moving the present within the gap before the earliest slot changes no entry's highest
 //! differing digit, so no entry has to be looked at.
 //!
+//! # Advancing by parts
+//!
+//! Any number of entries may be due at once, and the worker that fires them has more to do than
+//! that. So `advance` takes a limit, and stops within a tick, or in the midst of a slot, when it is
+//! reached. The present then stays where the work stopped, and the next call goes on from there.
+//!
+//! A slot whose entries are being placed anew is *open*: the present has reached it, and its list
+//! is emptied front to back. What is inserted meanwhile and belongs to a lower level joins the end
+//! of that list instead, behind entries of its own tick. So the order is the same as if the slot
+//! had been emptied at once.
+//!
 //! # Order
 //!
 //! Entries fire in the order of their ticks, and within a tick in the order of their insertion,
 //! since entries of one deadline are always in one list and lists are moved whole, front to back.
-//! An entry inserted at or after its deadline counts as due at the tick of its insertion.
+//! An entry inserted at or after its deadline counts as due at the tick of its insertion, which is
+//! the present of the wheel: behind the time passed to `advance` while its work is unfinished.
 //!
 //! # Known failures of other wheels
 //!
@@ -76,8 +88,11 @@ use slab::Slab;
 /// Models pay for each slot they initialize, many thousand times over, so they use 4 slots.
 const SLOT_BITS: u32 = if cfg!(evenkeel_loom) { 2 } else { 6 };
 
-/// The index that stands for "no entry".
+/// The index that stands for "no entry", and "no list".
 const NIL: u32 = u32::MAX;
+
+/// How many steps it takes to fire an entry, where placing it anew takes one.
+const FIRING: usize = 4;
 
 /// How many vacant entries an empty wheel may keep. A burst beyond it gives its memory back.
 const VACANT_ENTRIES_MAX: usize = 1024;
@@ -101,15 +116,19 @@ impl Key {
 /// A set of values, each with the tick at which it is due. See the [module](self).
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Wheel<T, const BITS: u32 = SLOT_BITS> {
-    /// The present: the latest tick ever passed to `advance`. Invariant: an entry is in the list
-    /// that `place` names for its deadline, at every time that no method is running.
+    /// The present: the latest tick ever passed to `advance`, or the one at which that stopped.
+    /// Invariant: at every time that no method is running, an entry is in the list that
+    /// `place_when_closed` names for its deadline, or in the open slot's.
     elapsed: u64,
+    /// The list of the slot that is being emptied, or `NIL`. It is not empty, and has no bit in
+    /// `occupied_slots`.
+    open: u32,
     entries: Slab<Entry<T>>,
     /// The serial number of the next entry. It would take centuries to use them up.
     next_serial: NonZeroU64,
     /// One bit for each level with a bit set in `occupied_slots`.
     occupied_levels: u64,
-    /// For each level, one bit for each slot whose list is not empty.
+    /// For each level, one bit for each slot that is yet to come and whose list is not empty.
     occupied_slots: Box<[u64]>,
     /// The lists of all slots, level by level, and the list of due entries last.
     lists: Box<[List]>,
@@ -167,6 +186,7 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         };
         Self {
             elapsed,
+            open: NIL,
             entries: Slab::new(),
             next_serial: NonZeroU64::MIN,
             occupied_levels: 0,
@@ -219,15 +239,22 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         (entry.serial == key.serial).then_some(&mut entry.value)
     }
 
+    /// Whether there is work for an [`advance`](Self::advance) to the present: entries that are due
+    /// or that the last one had yet to place when it stopped.
+    pub(crate) fn has_due(&self) -> bool {
+        self.open != NIL || self.lists[Self::DUE].head != NIL
+    }
+
     /// A tick to call [`advance`](Self::advance) with, or `None` without entries.
     ///
     /// It is never later than the earliest deadline, and normally equal to it. It is earlier in two
-    /// cases: it is the present if an entry was due when it was inserted, and it may be the
-    /// deadline of an entry that has been cancelled since. In the second case advancing to it fires
-    /// nothing, but moves the entries of at least one slot to a lower level, so that an entry sees
-    /// this fewer times than there are levels; on the lowest level it is exact.
+    /// cases: it is the present if an entry was due when it was inserted, or if the last `advance`
+    /// stopped at its limit; and it may be the deadline of an entry that has been cancelled since.
+    /// In the second case advancing to it fires nothing, but moves the entries of at least one slot
+    /// to a lower level, so that an entry sees this fewer times than there are levels; on the
+    /// lowest level it is exact.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        if self.lists[Self::DUE].head != NIL {
+        if self.has_due() {
             return Some(self.elapsed);
         }
         let (list, start) = self.first_slot()?;
@@ -239,33 +266,57 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
     /// Makes `now` the present and passes each value whose deadline is not after it to `fire`, in
     /// the [order](self#order) of their ticks.
     ///
+    /// Takes at most `limit` steps, of which one places an entry anew, and [`FIRING`] fire one:
+    /// about what they cost. Returns whether they were enough; if not, the next call goes on, and
+    /// [`next_deadline`](Self::next_deadline) is not later than `now` until it has. Any limit gets
+    /// on.
+    ///
     /// A `now` before the present counts as the present: time does not run backwards. If `fire`
     /// panics, the entries that it has not been given are kept and fire at the next call.
-    pub(crate) fn advance(&mut self, now: u64, fire: &mut impl FnMut(T)) {
-        self.fire_due(fire);
-        while let Some((list, start)) = self.first_slot() {
-            if start > now {
-                break;
+    pub(crate) fn advance(&mut self, now: u64, limit: usize, fire: &mut impl FnMut(T)) -> bool {
+        let mut left = limit.max(1);
+        loop {
+            if !self.empty_open(&mut left) || !self.fire_due(&mut left, fire) {
+                return false;
             }
-            debug_assert!(start > self.elapsed);
-            self.elapsed = start;
-            self.place_anew(list);
-            self.fire_due(fire);
+            match self.first_slot() {
+                Some((list, start)) if start <= now => {
+                    debug_assert!(start > self.elapsed);
+                    self.elapsed = start;
+                    self.mark_vacant(list);
+                    self.open = list as u32;
+                }
+                _ => break,
+            }
         }
         self.elapsed = self.elapsed.max(now);
+        true
     }
 
     /// Removes every entry and returns the values in no stated order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + use<T, BITS> {
         self.lists.fill(List::EMPTY);
+        self.open = NIL;
         self.occupied_slots.fill(0);
         self.occupied_levels = 0;
         let entries = std::mem::take(&mut self.entries);
         entries.into_iter().map(|(_, entry)| entry.value)
     }
 
-    /// The list in which an entry with this deadline belongs at present.
+    /// The list in which an entry with this deadline belongs at present: the open slot's if the
+    /// deadline is within that or past.
     fn place(&self, deadline: u64) -> usize {
+        let list = self.place_when_closed(deadline);
+        let open = self.open as usize;
+        if self.open != NIL && (list == Self::DUE || list / Self::SLOTS < open / Self::SLOTS) {
+            open
+        } else {
+            list
+        }
+    }
+
+    /// The list in which an entry belongs by its highest digit that differs from the present.
+    fn place_when_closed(&self, deadline: u64) -> usize {
         if deadline <= self.elapsed {
             return Self::DUE;
         }
@@ -287,26 +338,34 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         Some((level as usize * Self::SLOTS + digit as usize, start))
     }
 
-    /// Empties a slot's list into the lists where its entries belong at present.
-    fn place_anew(&mut self, list: usize) {
-        let mut index = self.lists[list].head;
-        self.lists[list] = List::EMPTY;
-        self.mark_vacant(list);
-        while index != NIL {
-            let entry = &self.entries[index as usize];
-            let (deadline, next) = (entry.deadline, entry.next);
-            self.push_back(self.place(deadline), index);
-            index = next;
+    /// Empties the open slot's list, if there is one, into the lists where its entries belong at
+    /// present. Returns false if the steps that are left do not suffice.
+    fn empty_open(&mut self, left: &mut usize) -> bool {
+        while self.open != NIL {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            let index = self.lists[self.open as usize].head;
+            let deadline = self.entries[index as usize].deadline;
+            self.unlink(index);
+            self.push_back(self.place_when_closed(deadline), index);
         }
+        true
     }
 
-    /// Fires what is in the due list, one entry at a time, so that a panic loses none.
-    fn fire_due(&mut self, fire: &mut impl FnMut(T)) {
+    /// Fires what is in the due list, one entry at a time, so that a panic loses none. Returns
+    /// false if the steps that are left do not suffice.
+    fn fire_due(&mut self, left: &mut usize, fire: &mut impl FnMut(T)) -> bool {
         loop {
             let index = self.lists[Self::DUE].head;
             if index == NIL {
-                return;
+                return true;
             }
+            if *left == 0 {
+                return false;
+            }
+            *left = left.saturating_sub(FIRING);
             self.unlink(index);
             fire(self.remove(index));
         }
@@ -345,6 +404,9 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
             next => self.entries[next as usize].prev = prev,
         }
         if self.lists[list].head == NIL {
+            if self.open as usize == list {
+                self.open = NIL;
+            }
             self.mark_vacant(list);
         }
     }

@@ -6,6 +6,7 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::task::{Context, Poll, ready};
 
+use bytes::BufMut;
 use socket2::SockAddr;
 use tokio::io::ReadBuf;
 
@@ -279,6 +280,98 @@ impl UnixDatagram {
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io
             .try_io(Direction::Read, |socket| socket.recv_from(buf))
+    }
+
+    /// Like [`recv`](Self::recv), behind what `buf` holds, which may be a `Vec<u8>` or one of the
+    /// `bytes` crate.
+    ///
+    /// The datagram loses what exceeds the room that the buffer has at the time; one that can grow
+    /// makes room for 64 bytes if it has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`recv`](Self::recv).
+    pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.io
+            .io(Direction::Read, |socket| read::recv_buf(socket, buf))
+            .await
+    }
+
+    /// Like [`recv_buf`](Self::recv_buf), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
+    pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.io
+            .try_io(Direction::Read, |socket| read::recv_buf(socket, buf))
+    }
+
+    /// Like [`recv_buf`](Self::recv_buf), and tells who sent the datagram.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`recv_from`](Self::recv_from).
+    pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        let received = self
+            .io
+            .io(Direction::Read, |socket| read::recv_buf_from(socket, buf))
+            .await;
+        received.and_then(|(len, from)| Ok((len, named(&from)?)))
+    }
+
+    /// Like [`recv_buf_from`](Self::recv_buf_from), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is there, else the system's.
+    pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        let received = self
+            .io
+            .try_io(Direction::Read, |socket| read::recv_buf_from(socket, buf));
+        received.and_then(|(len, from)| Ok((len, named(&from)?)))
+    }
+
+    /// Like [`recv`](Self::recv), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut buf = ReadBuf::new(buf);
+        self.io
+            .io(Direction::Read, |socket| read::peek(socket, &mut buf))
+            .await
+    }
+
+    /// Like [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let mut buf = ReadBuf::new(buf);
+        let from = self
+            .io
+            .io(Direction::Read, |socket| read::peek_from(socket, &mut buf))
+            .await?;
+        Ok((buf.filled().len(), named(&from)?))
     }
 
     /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with

@@ -8,11 +8,13 @@ mod datagram;
 mod listener;
 mod split;
 mod stream;
+mod ucred;
 
 pub use self::datagram::UnixDatagram;
 pub use self::listener::UnixListener;
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::stream::UnixStream;
+pub use self::ucred::UCred;
 
 use std::time::Duration;
 

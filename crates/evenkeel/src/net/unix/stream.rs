@@ -1,10 +1,13 @@
 //! A connection between two processes of one machine.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
-use super::{OwnedReadHalf, OwnedWriteHalf, RETRY_MAX, RETRY_MIN, ReadHalf, WriteHalf, split};
+use super::{
+    OwnedReadHalf, OwnedWriteHalf, RETRY_MAX, RETRY_MIN, ReadHalf, UCred, WriteHalf, split,
+};
 use crate::io::source::{Direction, Source};
 use crate::net::{methods, read};
 use crate::time::sleep;
@@ -150,6 +153,15 @@ impl UnixStream {
     /// The system's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
+    }
+
+    /// The process at the other end, for a server that admits some users only.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        UCred::of_peer(self.as_fd())
     }
 }
 

@@ -112,9 +112,9 @@ impl Worker {
         self.desk.begin_poll(task.header(), began);
         self.begin_task(task.header(), began);
         let ran = task.run(
-            |header| {
-                self.judge(header, before, began, false);
-                shared.registry.insert(header, self.index)
+            |task| {
+                self.judge(task.header(), before, began, false);
+                shared.registry.insert(task, self.index)
             },
             |header| {
                 self.judge(header, before, began, true);

@@ -2,7 +2,7 @@
 
 use std::task::{Wake, Waker};
 
-use super::Timers;
+use super::{STEPS_MAX, Timers};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +47,31 @@ fn fires_at_its_tick_and_not_before() {
     assert_eq!(count.wakes(), 1);
     assert_eq!((timers.next_due(), timers.len()), (u64::MAX, 0));
     assert_eq!(Arc::strong_count(&count), 1, "the waker is gone");
+}
+
+#[test]
+fn a_worker_with_more_timers_due_than_it_may_fire_at_once_goes_on_and_does_not_sleep() {
+    const TIMERS: usize = 2_000;
+    let timers = Timers::new();
+    let (count, waker) = Count::new();
+    (0..TIMERS).for_each(|_| _ = timers.insert(100, waker.clone()));
+    timers.insert(200, waker.clone());
+    let mut fired = 0;
+    while fired < TIMERS {
+        assert!(timers.next_due() <= 100, "a busy worker looks again");
+        assert!(timers.before_park() <= Some(100), "an idle one stays awake");
+        timers.after_park();
+        assert!(
+            fired == 0 || timers.is_behind(),
+            "and need not ask the clock"
+        );
+        let now = fire(&timers, 100);
+        assert!(now <= STEPS_MAX / 4, "{now} timers at once");
+        fired += now;
+    }
+    assert_eq!((fired, count.wakes()), (TIMERS, TIMERS));
+    assert!(!timers.is_behind());
+    assert_eq!((timers.next_due(), timers.before_park()), (200, Some(200)));
 }
 
 #[test]

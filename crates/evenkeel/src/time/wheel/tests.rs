@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Key, List, NIL, Wheel};
+use super::{FIRING, Key, List, NIL, Wheel};
 
 /// 12 days in milliseconds, near which the last of six levels gets its first nonzero digit.
 const TWELVE_DAYS_MS: u64 = 12 * 24 * 60 * 60 * 1000;
@@ -25,6 +25,8 @@ enum Op {
     Look(usize),
     /// Let this many ticks pass.
     Advance(u64),
+    /// Let this many ticks pass, but give the wheel only so many steps for it.
+    AdvanceWithin(u64, usize),
     /// Advance to what `next_deadline` says.
     AdvanceToNext,
     /// Advance to a tick before the present, which must change nothing.
@@ -64,6 +66,21 @@ impl Oracle {
         while self.earliest().is_some_and(|tick| tick <= self.present) {
             fired.extend(self.waiting.pop_first().map(|(_, id)| id));
         }
+        fired
+    }
+
+    /// Fires the first `count` entries that are due at `now`; the present stops at `stopped`.
+    fn advance_partly(&mut self, now: u64, stopped: u64, count: usize) -> Vec<usize> {
+        let mut fired = Vec::new();
+        while fired.len() < count && self.earliest().is_some_and(|tick| tick <= now) {
+            fired.extend(self.waiting.pop_first().map(|(_, id)| id));
+        }
+        assert!((self.present..=now).contains(&stopped), "time ran away");
+        assert!(
+            self.earliest().is_none_or(|tick| tick >= stopped),
+            "the present passed an entry by"
+        );
+        self.present = stopped;
         fired
     }
 
@@ -114,6 +131,9 @@ impl<const BITS: u32> Pair<BITS> {
             }
             Op::Cancel(_) | Op::Look(_) => {}
             Op::Advance(delta) => self.advance(self.oracle.present.saturating_add(delta)),
+            Op::AdvanceWithin(delta, limit) => {
+                self.advance_within(self.oracle.present.saturating_add(delta), limit);
+            }
             Op::AdvanceToNext => {
                 if let Some(tick) = self.wheel.next_deadline() {
                     self.advance(tick);
@@ -131,7 +151,10 @@ impl<const BITS: u32> Pair<BITS> {
 
     fn advance(&mut self, now: u64) {
         let mut fired = Vec::new();
-        self.wheel.advance(now, &mut |id| fired.push(id));
+        assert!(
+            self.wheel
+                .advance(now, usize::MAX, &mut |id| fired.push(id))
+        );
         assert_eq!(
             fired,
             self.oracle.advance(now),
@@ -140,6 +163,28 @@ impl<const BITS: u32> Pair<BITS> {
         );
         let present = self.oracle.present - self.start;
         self.trace.extend(fired.iter().map(|&id| (present, id)));
+    }
+
+    /// A call whose steps may not suffice does the first part of what a whole one would.
+    fn advance_within(&mut self, now: u64, limit: usize) {
+        let mut fired = Vec::new();
+        let done = self.wheel.advance(now, limit, &mut |id| fired.push(id));
+        assert!(
+            fired.len() <= limit.max(1).div_ceil(FIRING),
+            "beyond the limit"
+        );
+        let expected = if done {
+            self.oracle.advance(now)
+        } else {
+            let stopped = self.wheel.elapsed;
+            let next = self.wheel.next_deadline();
+            assert!(
+                next.is_some_and(|tick| tick <= now),
+                "the rest is forgotten"
+            );
+            self.oracle.advance_partly(now, stopped, fired.len())
+        };
+        assert_eq!(fired, expected, "at {now}, started at {}", self.start);
     }
 
     fn check(&self) {
@@ -187,12 +232,14 @@ fn check_structure<T, const BITS: u32>(wheel: &Wheel<T, BITS>) {
     ) in wheel.lists.iter().enumerate()
     {
         let slots = Wheel::<T, BITS>::SLOTS;
+        let is_open = list == wheel.open as usize;
+        assert!(!is_open || head != NIL, "an open slot has entries");
         if list != Wheel::<T, BITS>::DUE {
             let bit = wheel.occupied_slots[list / slots] >> (list % slots) & 1;
             assert_eq!(
                 bit == 1,
-                head != NIL,
-                "the bitmap tells which lists are empty"
+                head != NIL && !is_open,
+                "the bitmap tells which slots to come have entries"
             );
         }
         assert_eq!(head == NIL, tail == NIL);
@@ -200,11 +247,12 @@ fn check_structure<T, const BITS: u32>(wheel: &Wheel<T, BITS>) {
         while index != NIL {
             let entry = &wheel.entries[index as usize];
             assert_eq!((entry.prev, entry.list as usize), (prev, list));
-            assert_eq!(
-                wheel.place(entry.deadline),
-                list,
-                "filed by its highest differing digit"
-            );
+            let proper = if is_open {
+                wheel.place(entry.deadline)
+            } else {
+                wheel.place_when_closed(entry.deadline)
+            };
+            assert_eq!(list, proper, "filed by its highest differing digit");
             assert!(earliest <= entry.deadline);
             seen += 1;
             (prev, index) = (index, entry.next);
@@ -246,7 +294,9 @@ fn delta() -> impl Strategy<Value = u64> {
 }
 
 fn op(delta: impl Strategy<Value = u64> + Clone + 'static) -> impl Strategy<Value = Op> {
+    let part = (delta.clone(), 0_usize..20);
     prop_oneof![
+        3 => part.prop_map(|(delta, limit)| Op::AdvanceWithin(delta, limit)),
         8 => delta.clone().prop_map(Op::Insert),
         1 => (0_u64..100).prop_map(Op::InsertLate),
         4 => any::<usize>().prop_map(Op::Cancel),
@@ -337,6 +387,8 @@ proptest! {
                         let earliest = pair.oracle.earliest();
                         earliest.into_iter().for_each(|tick| pair.advance(tick));
                     }
+                    // So does how far a number of steps leads.
+                    Op::AdvanceWithin(delta, _) => pair.apply(&Op::Advance(*delta)),
                     op => pair.apply(op),
                 }
             }
@@ -350,7 +402,7 @@ proptest! {
 /// Every sequence of operations up to a length, in a world of four slots a level.
 #[test]
 fn every_short_sequence_agrees_with_an_ordered_map() {
-    const OPS: [Op; 8] = [
+    const OPS: [Op; 9] = [
         Op::Insert(0),
         Op::Insert(1),
         Op::Insert(5),
@@ -358,6 +410,7 @@ fn every_short_sequence_agrees_with_an_ordered_map() {
         Op::Cancel(0),
         Op::Cancel(usize::MAX),
         Op::Advance(4),
+        Op::AdvanceWithin(16, 1),
         Op::AdvanceToNext,
     ];
 
@@ -375,11 +428,11 @@ fn every_short_sequence_agrees_with_an_ordered_map() {
     }
 
     let mut sequences = 0;
-    for (start, length) in [(0, 6), (3, 4), (14, 4), (63, 4), (u64::MAX - 17, 4)] {
+    for (start, length) in [(0, 5), (3, 4), (14, 4), (63, 4), (u64::MAX - 17, 4)] {
         explore(&Pair::new(start), length, &mut sequences);
     }
-    // The sum of 8^0 to 8^length for each start: a world cut short by mistake would be smaller.
-    assert_eq!(sequences, 299_593 + 4 * 4_681);
+    // The sum of 9^0 to 9^length for each start: a world cut short by mistake would be smaller.
+    assert_eq!(sequences, 66_430 + 4 * 7_381);
 }
 
 #[test]
@@ -403,13 +456,13 @@ fn a_jump_over_all_of_time_visits_slots_and_not_ticks() {
     }
     wheel.insert(u64::MAX, u64::MAX);
     let mut fired = Vec::new();
-    wheel.advance(u64::MAX, &mut |tick| fired.push(tick));
+    assert!(wheel.advance(u64::MAX, usize::MAX, &mut |tick| fired.push(tick)));
     assert_eq!(fired.len(), 12);
     assert!(fired.is_sorted());
     // With the present at the end of time, whatever comes is due.
     wheel.insert(u64::MAX, 1);
     assert_eq!(wheel.next_deadline(), Some(u64::MAX));
-    wheel.advance(0, &mut |tick| fired.push(tick));
+    assert!(wheel.advance(0, usize::MAX, &mut |tick| fired.push(tick)));
     assert_eq!(fired.last(), Some(&1));
 }
 
@@ -422,8 +475,87 @@ fn the_next_deadline_is_exact_until_the_earliest_is_cancelled() {
     wheel.cancel(earlier);
     // Both were in the slot of the ticks 4096 to 8191, whose earliest deadline is not searched for.
     assert_eq!(wheel.next_deadline(), Some(4_500));
-    wheel.advance(4_500, &mut |()| panic!("nothing is due"));
+    assert!(wheel.advance(4_500, usize::MAX, &mut |()| panic!("nothing is due")));
     assert_eq!(wheel.next_deadline(), Some(5_000));
+}
+
+#[test]
+fn any_number_of_entries_of_one_tick_is_fired_by_parts() {
+    const ENTRIES: usize = 1_000;
+    const STEPS: usize = 100;
+    let mut wheel = Wheel::<usize>::new();
+    // All in one slot of the second level, whence they are placed anew before they are due.
+    (0..ENTRIES).for_each(|value| _ = wheel.insert(70, value));
+    let mut fired = Vec::new();
+    let mut calls = 0;
+    loop {
+        let lists = |wheel: &Wheel<usize>| -> Vec<(usize, u32)> {
+            let entries = wheel.entries.iter();
+            entries.map(|(index, entry)| (index, entry.list)).collect()
+        };
+        let (before, fired_before) = (lists(&wheel), fired.len());
+        let done = wheel.advance(70, STEPS, &mut |value| fired.push(value));
+        let after = lists(&wheel);
+        let moved = before
+            .iter()
+            .filter(|entry| after.binary_search(entry).is_err())
+            .count();
+        assert!(moved > 0 && moved <= STEPS, "{moved} entries were touched");
+        assert!(fired.len() - fired_before <= STEPS / FIRING);
+        check_structure(&wheel);
+        calls += 1;
+        if done {
+            break;
+        }
+        assert!(wheel.has_due() && wheel.next_deadline() <= Some(70));
+    }
+    assert!(!wheel.has_due());
+    assert_eq!(fired, (0..ENTRIES).collect::<Vec<_>>(), "in their order");
+    assert_eq!(
+        calls,
+        ENTRIES * (2 + FIRING) / STEPS,
+        "no step is idle: each entry was placed anew twice"
+    );
+}
+
+#[test]
+fn what_comes_while_a_slot_is_emptied_keeps_its_place() {
+    let mut wheel = Wheel::<&str>::new();
+    for (deadline, name) in [(64, "64 a"), (70, "70 a"), (70, "70 b"), (66, "66")] {
+        wheel.insert(deadline, name);
+    }
+    let mut fired = Vec::new();
+    assert!(!wheel.advance(70, 1, &mut |name| fired.push(name)));
+    // The slot from tick 64 on is open: of its entries, one has been placed.
+    for (deadline, name) in [(70, "70 c"), (64, "64 b"), (3, "late"), (200, "200")] {
+        wheel.insert(deadline, name);
+    }
+    let cancelled = wheel.insert(70, "cancelled");
+    assert_eq!(wheel.cancel(cancelled), Some("cancelled"));
+    check_structure(&wheel);
+    while !wheel.advance(70, 1, &mut |name| fired.push(name)) {
+        check_structure(&wheel);
+    }
+    assert_eq!(
+        fired,
+        ["64 a", "64 b", "late", "66", "70 a", "70 b", "70 c"]
+    );
+    assert_eq!(wheel.next_deadline(), Some(200));
+}
+
+#[test]
+fn cancelling_what_is_left_of_an_open_slot_closes_it() {
+    let mut wheel = Wheel::<u32>::new();
+    let keys = [70, 70, 130].map(|deadline| wheel.insert(deadline, deadline as u32));
+    assert!(!wheel.advance(70, 1, &mut |_| ()));
+    assert!(wheel.has_due());
+    assert_eq!(wheel.cancel(keys[1]), Some(70));
+    check_structure(&wheel);
+    assert!(!wheel.has_due());
+    assert_eq!(wheel.next_deadline(), Some(70));
+    let mut fired = Vec::new();
+    assert!(wheel.advance(130, usize::MAX, &mut |value| fired.push(value)));
+    assert_eq!(fired, [70, 130]);
 }
 
 #[test]
@@ -431,21 +563,21 @@ fn a_panic_while_firing_loses_only_what_was_fired() {
     let mut wheel = Wheel::<u32>::new();
     (0..4).for_each(|value| _ = wheel.insert(100, value));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        wheel.advance(100, &mut |value| {
+        wheel.advance(100, usize::MAX, &mut |value| {
             assert!(value != 1, "a waker panics on purpose")
         });
     }));
     assert!(panicked.is_err());
     check_structure(&wheel);
     let mut fired = Vec::new();
-    wheel.advance(100, &mut |value| fired.push(value));
+    assert!(wheel.advance(100, usize::MAX, &mut |value| fired.push(value)));
     assert_eq!(fired, [2, 3]);
 }
 
 #[test]
 fn draining_empties_the_wheel_and_keeps_its_time() {
     let mut wheel = Wheel::<u64>::new();
-    wheel.advance(70, &mut |_| ());
+    assert!(wheel.advance(70, usize::MAX, &mut |_| ()));
     let key = wheel.insert(50, 50);
     for deadline in [71, 5_000, u64::MAX] {
         wheel.insert(deadline, deadline);
