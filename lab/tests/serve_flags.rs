@@ -490,7 +490,10 @@ fn what_cannot_be_served_is_said_clearly() {
             "nor `off`",
         ),
     ] {
-        let output = common::lab().args(args).output().expect("the lab starts");
+        // What is taken after all ends with its standard input, which is empty.
+        let mut lab = common::lab();
+        lab.args(args).arg("--exit-with-parent");
+        let output = lab.output().expect("the lab starts");
         let words = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{args:?}");
         assert!(words.contains(complaint), "{args:?}: {words}");
