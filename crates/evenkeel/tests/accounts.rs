@@ -302,8 +302,8 @@ fn checks_are_counted_by_origin() {
     });
 }
 
-/// With every worker busy in polls of a millisecond, and without hand-off, its queue is checked once
-/// for each poll.
+/// With every worker busy in polls of a millisecond, and without hand-off, its queue is checked
+/// once for each poll.
 #[test]
 fn checks_keep_coming_beside_hogs() {
     watched("hogs", || {

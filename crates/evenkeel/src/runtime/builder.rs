@@ -102,9 +102,8 @@ impl Builder {
         self
     }
 
-    /// How the runtime's threads are called. A worker's number is appended, `-heavy`, `-blocking`, or
-    /// `-monitor`.
-    /// Default: `evenkeel`. Linux shows the first 15 bytes.
+    /// How the runtime's threads are called. A worker's number is appended, `-heavy`, `-blocking`,
+    /// or `-monitor`. Default: `evenkeel`. Linux shows the first 15 bytes.
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
         self.thread_name = name.into();
         self
@@ -123,8 +122,8 @@ impl Builder {
         self
     }
 
-    /// Sets what a class is entitled to: `urgent`, `normal` or `bulk`, or one of another name, which
-    /// is added if there is none. At most 13 can be added. [`ClassConfig`] has the defaults.
+    /// Sets what a class is entitled to: `urgent`, `normal` or `bulk`, or one of another name,
+    /// which is added if there is none. At most 13 can be added. [`ClassConfig`] has the defaults.
     ///
     /// ```
     /// use evenkeel::{ClassConfig, runtime::Builder};
@@ -145,9 +144,10 @@ impl Builder {
         self
     }
 
-    /// How long a poll may last before its worker's seat is given to another thread, so that it holds
-    /// up nothing else; the thread that is stuck goes on in the heavy lane. From 200 microseconds to
-    /// a minute. `None` switches hand-off, and the heavy lane with it, off. Default: 1 millisecond.
+    /// How long a poll may last before its worker's seat is given to another thread, so that it
+    /// holds up nothing else; the thread that is stuck goes on in the heavy lane. From 200
+    /// microseconds to a minute. `None` switches hand-off, and the heavy lane with it, off.
+    /// Default: 1 millisecond.
     ///
     /// The chapter [Hogs](crate::guide::hogs) says what that means for a task.
     pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
@@ -157,15 +157,15 @@ impl Builder {
 
     /// How many threads the heavy lane has at most, from 1 to 1024. When it has as many, no more
     /// seats are handed over: a worker that is stuck in a poll stays so, which
-    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for each
-    /// worker if that is more.
+    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for
+    /// each worker if that is more.
     pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
         self.heavy_threads = Some(threads);
         self
     }
 
-    /// Is called when a task hogs, on a thread for blocking work: at most once in a second for each
-    /// place that spawns hogs. If it panics, nothing follows.
+    /// Is called when a task hogs, on a thread for blocking work: at most once in a second for
+    /// each place that spawns hogs. If it panics, nothing follows.
     pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
         self.on_hog = Some(HogHook::new(hook));
         self
@@ -223,66 +223,11 @@ impl Builder {
         let workers = self
             .workers
             .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
-        let check = |valid, setting, value: String, advice| {
-            if valid {
-                Ok(())
-            } else {
-                Err(BuildError::Setting {
-                    setting,
-                    value,
-                    advice,
-                })
-            }
-        };
-        check(
-            (1..=WORKERS_MAX).contains(&workers),
-            "workers",
-            workers.to_string(),
-            "use 1 to 1024, or leave it out to use the CPUs this process may use",
-        )?;
-        check(
-            !self.thread_name.is_empty() && !self.thread_name.contains('\0'),
-            "thread_name",
-            format!("{:?}", self.thread_name),
-            "use a name of at least one character and without NUL",
-        )?;
-        check(
-            CHECK_BOUNDS.contains(&self.io_check_bound),
-            "io_check_bound",
-            format!("{:?}", self.io_check_bound),
-            "use 10 microseconds to 1 second",
-        )?;
-        if let Some(error) = &self.class_error {
-            return Err(BuildError::Class(error.clone()));
-        }
-        check(
-            self.hand_off_after
-                .is_none_or(|after| HAND_OFFS.contains(&after)),
-            "hand_off_after",
-            format!("{:?}", self.hand_off_after),
-            "use 200 microseconds to 60 seconds, or None to switch hand-off off",
-        )?;
         let heavy_threads = self
             .heavy_threads
             .unwrap_or(workers.saturating_mul(4).clamp(16, HEAVY_THREADS_MAX));
-        check(
-            (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),
-            "heavy_threads",
-            heavy_threads.to_string(),
-            "use 1 to 1024",
-        )?;
-        check(
-            (1..=BLOCKING_THREADS_MAX).contains(&self.max_blocking_threads),
-            "max_blocking_threads",
-            self.max_blocking_threads.to_string(),
-            "use 1 to 32768",
-        )?;
-        check(
-            self.blocking_queue_limit > 0,
-            "blocking_queue_limit",
-            "0".to_owned(),
-            "use at least 1: every piece of blocking work passes through the queue",
-        )?;
+        self.check_scheduling(workers, heavy_threads)?;
+        self.check_threads()?;
         Ok(Config {
             workers,
             thread_name: self.thread_name.clone(),
@@ -300,6 +245,74 @@ impl Builder {
             on_thread_stop: self.on_thread_stop.clone(),
         })
     }
+
+    fn check_scheduling(&self, workers: usize, heavy_threads: usize) -> Result<(), BuildError> {
+        if let Some(error) = &self.class_error {
+            return Err(BuildError::Class(error.clone()));
+        }
+        let hand_off = self.hand_off_after;
+        check(
+            (1..=WORKERS_MAX).contains(&workers),
+            "workers",
+            workers.to_string(),
+            "use 1 to 1024, or leave it out to use the CPUs this process may use",
+        )?;
+        check(
+            CHECK_BOUNDS.contains(&self.io_check_bound),
+            "io_check_bound",
+            format!("{:?}", self.io_check_bound),
+            "use 10 microseconds to 1 second",
+        )?;
+        check(
+            hand_off.is_none_or(|after| HAND_OFFS.contains(&after)),
+            "hand_off_after",
+            format!("{hand_off:?}"),
+            "use 200 microseconds to 60 seconds, or None to switch hand-off off",
+        )?;
+        check(
+            (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),
+            "heavy_threads",
+            heavy_threads.to_string(),
+            "use 1 to 1024",
+        )
+    }
+
+    fn check_threads(&self) -> Result<(), BuildError> {
+        check(
+            !self.thread_name.is_empty() && !self.thread_name.contains('\0'),
+            "thread_name",
+            format!("{:?}", self.thread_name),
+            "use a name of at least one character and without NUL",
+        )?;
+        check(
+            (1..=BLOCKING_THREADS_MAX).contains(&self.max_blocking_threads),
+            "max_blocking_threads",
+            self.max_blocking_threads.to_string(),
+            "use 1 to 32768",
+        )?;
+        check(
+            self.blocking_queue_limit > 0,
+            "blocking_queue_limit",
+            "0".to_owned(),
+            "use at least 1: every piece of blocking work passes through the queue",
+        )
+    }
+}
+
+fn check(
+    valid: bool,
+    setting: &'static str,
+    value: String,
+    advice: &'static str,
+) -> Result<(), BuildError> {
+    if valid {
+        return Ok(());
+    }
+    Err(BuildError::Setting {
+        setting,
+        value,
+        advice,
+    })
 }
 
 /// Why there is no runtime.

@@ -111,7 +111,7 @@ impl Handle {
                 worker.spawn(class, name, spawned_at, future)
             }
             worker => {
-                // The class of a task of another runtime means nothing here, if it is the user's own.
+                // A class of the user's own in another runtime means nothing here.
                 let inherited = || worker.map(|worker| worker.current_class());
                 let known = |class: &Class| self.shared.config.classes.has(*class);
                 let class = class

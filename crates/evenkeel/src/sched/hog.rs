@@ -35,7 +35,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Whether a task's polls run in the heavy lane. For its runner.
 #[inline]
 pub(crate) fn is_heavy(task: &Header) -> bool {
-    // Relaxed, here and below: the runner alone touches it.
+    // Relaxed: the runner alone touches it, here and in all below.
     task.ways.load(Ordering::Relaxed) & HEAVY != 0
 }
 
@@ -47,11 +47,13 @@ pub(crate) fn begin(task: &Header, known: Known) {
         Known::Tracked => TRACKED,
         Known::Heavy => TRACKED | HEAVY,
     };
+    // Relaxed: as in `is_heavy`.
     task.ways.store(ways, Ordering::Relaxed);
 }
 
 /// A poll of the task was too long. For its runner. Returns whether it was the task's first.
 pub(crate) fn mark(task: &Header) -> bool {
+    // Relaxed, all: as in `is_heavy`.
     let ways = task.ways.load(Ordering::Relaxed);
     task.ways
         .store((ways | HEAVY | HOGGED) & !TRACKED, Ordering::Relaxed);
@@ -61,6 +63,7 @@ pub(crate) fn mark(task: &Header) -> bool {
 
 /// A poll of a heavy task was short. For its runner. Returns whether it is to leave the lane.
 pub(crate) fn behaved(task: &Header) -> bool {
+    // Relaxed, all: as in `is_heavy`.
     let ways = task.ways.load(Ordering::Relaxed);
     let returns = ways / RETURNS;
     let short = task.short_polls.load(Ordering::Relaxed).saturating_add(1);
@@ -70,6 +73,7 @@ pub(crate) fn behaved(task: &Header) -> bool {
     }
     let returns = (returns + 1).min(RETURNS_MAX);
     let flags = ways & (RETURNS - 1) & !HEAVY;
+    // Relaxed, both: as in `is_heavy`.
     task.ways
         .store(flags | (returns * RETURNS), Ordering::Relaxed);
     task.short_polls.store(0, Ordering::Relaxed);
@@ -80,6 +84,7 @@ pub(crate) fn behaved(task: &Header) -> bool {
 /// known for. For its runner. Returns whether the place is to be told.
 #[inline]
 pub(crate) fn acquit(task: &Header) -> bool {
+    // Relaxed, both: as in `is_heavy`.
     let ways = task.ways.load(Ordering::Relaxed);
     if ways & TRACKED == 0 {
         return false;

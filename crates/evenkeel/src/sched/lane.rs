@@ -168,8 +168,8 @@ impl Lane {
         waiting
     }
 
-    /// The next task for a thread of the lane; waits for one. `None` if the thread should end: it is
-    /// the lane's no more.
+    /// The next task for a thread of the lane; waits for one. `None` if the thread should end: it
+    /// is the lane's no more.
     pub(crate) fn next(&self, ledger: &Ledger, desk: usize) -> Option<Runnable> {
         let mut state = self.state.lock();
         let mut waited = false;
@@ -196,7 +196,8 @@ impl Lane {
 
     // ---- Threads ----
 
-    /// For the monitor: reserves a place for one more thread, if tasks wait that none will come for.
+    /// For the monitor: reserves a place for one more thread, if tasks wait that none will come
+    /// for.
     pub(crate) fn wants_thread(&self) -> bool {
         let mut state = self.state.lock();
         let serving = state.serving(&self.clock) + state.idle + state.starting;

@@ -201,8 +201,8 @@ impl Lines {
         queues.find_map(Queue::take_any)
     }
 
-    /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the caller
-    /// holds. What its thread pushes at the same time may stay.
+    /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the
+    /// caller holds. What its thread pushes at the same time may stay.
     pub(crate) fn drain_into(&self, heir: &Lines) {
         let pairs = self.woken.iter().zip(&heir.woken);
         pairs.for_each(|(from, to)| from.drain_into(to));

@@ -9,10 +9,10 @@
 //! A worker whose thread is merely not let by the kernel is not stuck: its processor time, which
 //! stood still while it could have run, tells.
 //!
-//! The monitor also starts threads for tasks that wait in the lane, and charges what polls there use
-//! while they go on. It runs nothing of the user's. While no worker is awake and the lane is at rest
-//! it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none
-//! is overlooked.
+//! The monitor also starts threads for tasks that wait in the lane, and charges what polls there
+//! use while they go on. It runs nothing of the user's. While no worker is awake and the lane is at
+//! rest it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say
+//! how none is overlooked.
 
 use std::io;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Who holds a seat: how the monitor takes one from a thread that is stuck in a poll.
+//! Who holds a seat: how one is taken from a thread that is stuck in a poll.
 //!
 //! # The protocol
 //!
 //! ```text
-//!  thread, after a poll              monitor, which saw a poll begin at t
+//!  thread, after a poll              its heir, for a poll that began at t
 //!  1. since = 0                      1. contested = true          (holds the lock)
 //!  2. light fence                    2. heavy fence
 //!  3. contested?                     3. since == t?
@@ -11,8 +11,8 @@
 //!     yes: asks under the lock          yes: the seat is lost     (releases the lock)
 //! ```
 //!
-//! Of the two fences one comes first. If the thread's does, the monitor sees in its step 3 that the
-//! poll has ended, and withdraws. If the monitor's does, the thread sees in its step 3 that its seat
+//! Of the two fences one comes first. If the thread's does, the heir sees in its step 3 that the
+//! poll has ended, and withdraws. If the heir's does, the thread sees in its step 3 that its seat
 //! is contested, and waits for the lock, after which the matter is decided. So a seat never has two
 //! holders, and a thread pays a store, a load and a fence that costs nothing (below) for each poll.
 //!
@@ -153,11 +153,15 @@ impl Tenure {
         self.contested.load(Ordering::Relaxed)
     }
 
-    /// Takes the seat from the thread, if it is still at the poll that began at `since`. For the
-    /// monitor alone.
+    /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody
+    /// else has taken it. For a thread that is to take it over.
     #[must_use]
     pub(crate) fn claim(&self, since: u64) -> bool {
         let mut lost = self.lost.lock();
+        if *lost {
+            // Another heir was faster.
+            return false;
+        }
         // Relaxed, both: ordered by the fence between them.
         self.contested.store(true, Ordering::Relaxed);
         self.fences.heavy();

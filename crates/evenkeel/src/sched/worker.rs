@@ -15,10 +15,11 @@
 //! The clock is read once for each poll: the end of one is the beginning of the next. The bound
 //! on the time between I/O checks is kept by that reading and not by counting polls.
 //!
-//! A thread that is stuck in a poll can lose its seat to another (`heavy`); it then knows of it when
+//! A thread that is stuck in a poll can lose its seat to another (`heavy`); it learns of it when
 //! the poll returns, and goes on in the heavy lane.
 
 mod heavy;
+mod idle;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -46,9 +47,6 @@ use super::spin::Spinner;
 /// How many tasks a worker takes from an inbox at a time: enough to pay for the lock, few enough
 /// to leave some for the others.
 const INBOX_BATCH: usize = 64;
-
-/// How long a worker leaves its processor to the heavy lane before it looks again.
-const LEND: Duration = Duration::from_millis(1);
 
 /// Lengths of time that steer a worker, in cycles.
 #[derive(Clone, Copy, Debug)]
@@ -623,194 +621,5 @@ impl Worker {
         let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
         self.dispatch(wakers);
         found
-    }
-
-    // ---- Idling ----
-
-    /// Out of work: searches, spins, and sleeps until there is some.
-    fn idle(&self) {
-        let began = self.now.get();
-        if !self.searching.get() {
-            self.searching.set(self.shared.idle.start_search());
-        }
-        let found = self.searching.get() && self.search();
-        if found {
-            self.mark(State::Steal, State::Steal);
-            return;
-        }
-        if !self.spin() {
-            self.park();
-        }
-        self.spinner.borrow_mut().learn(self.now.get() - began);
-    }
-
-    /// Work was found: others rely no longer on this worker's search.
-    fn end_search(&self) {
-        self.searching.set(false);
-        // Whoever pushed while this worker searched woke nobody. This worker looks into the
-        // inboxes again soon; if what it runs tends to take long, somebody else should.
-        if self.shared.idle.stop_search()
-            && self.poll_length.get() >= self.bounds.help / 4
-            && self.shared.has_mail()
-        {
-            self.shared.wake_one();
-        }
-    }
-
-    /// Looks for work at other seats, each once, beginning at a random one.
-    fn search(&self) -> bool {
-        let seats = &self.shared.seats;
-        let start = self.next_random() as usize;
-        (0..seats.len())
-            .map(|offset| (start + offset) % seats.len())
-            .filter(|&victim| victim != self.index)
-            .any(|victim| self.steal_from(&seats[victim]))
-    }
-
-    fn steal_from(&self, victim: &Seat) -> bool {
-        let desk = self.shared.desk_of(victim);
-        for class in (0..self.shared.inboxes.len()).map(Class::at) {
-            let count = desk.lines.steal_into(class, &self.desk.lines);
-            if count > 0 {
-                self.accounts().steals.add(count as u64);
-                self.shares.borrow_mut().wake(class);
-                return true;
-            }
-        }
-        let since = desk.tenure.polling_since();
-        if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
-            return false;
-        }
-        // The victim is busy with a long poll: what it would do next is better done here.
-        if let Some(task) = desk.take_next() {
-            self.accounts().steals.add(1);
-            self.line_up(Line::Woken, task);
-            return true;
-        }
-        if self.fire_timers(victim) {
-            return true;
-        }
-        victim.driver.has_descriptors()
-            && self.now.get().saturating_sub(victim.checked_at.load()) > 2 * self.bounds.check
-            && self.check(victim, CheckOrigin::Monitor)
-    }
-
-    /// Busy-waits as long as the level says. Returns whether there may be work.
-    fn spin(&self) -> bool {
-        let limit = self.spinner.borrow().limit();
-        if limit == 0 || self.seat().timers.is_behind() {
-            return false;
-        }
-        let began = self.mark(State::Steal, State::Spin);
-        let seat = self.seat();
-        let mut found = false;
-        let mut check_at = began;
-        let mut now = began;
-        while !found && now.saturating_sub(began) < limit {
-            for _ in 0..16 {
-                std::hint::spin_loop();
-            }
-            found = seat.parker.is_notified() || self.shared.has_mail();
-            if !found && now >= check_at && seat.driver.has_descriptors() {
-                found = self.check(seat, CheckOrigin::Spin);
-                // A visit to the kernel costs about 300 ns; one in a microsecond is plenty.
-                check_at = now + self.bounds.check / 100;
-            }
-            now = self.clock().cycles();
-            // Timers are not looked at: spinning ends within a tick.
-        }
-        let count = if found {
-            &self.accounts().hits
-        } else {
-            &self.accounts().misses
-        };
-        count.add(1);
-        self.mark(State::Spin, State::Steal);
-        found
-    }
-
-    /// Leaves the processor to the heavy lane for a while, as its turn it is. Events end it early.
-    fn lend(&self) {
-        self.sleep(State::Lend, Some(LEND));
-        self.exchange();
-    }
-
-    /// Sleeps until an event, a timer, or a wake-up by another thread.
-    fn park(&self) {
-        if self.published.get() != Published::default() {
-            self.settle();
-        }
-        self.sleep(State::Park, None);
-    }
-
-    fn sleep(&self, state: State, limit: Option<Duration>) {
-        let (seat, idle) = (self.seat(), &self.shared.idle);
-        let searching = self.searching.take();
-        idle.park(self.index, searching);
-        let work = self.shared.has_mail()
-            || self.shared.is_stopping()
-            || (searching && self.others_have_work());
-        if work {
-            self.searching.set(idle.unpark(self.index));
-            self.check_due.set(self.now.get());
-            self.mark(State::Steal, State::Steal);
-            return;
-        }
-        let timeout = seat
-            .timers
-            .before_park()
-            .map(|tick| self.clock().until_tick(tick));
-        let timeout = match (timeout, limit) {
-            (Some(timeout), Some(limit)) => Some(timeout.min(limit)),
-            (timeout, limit) => timeout.or(limit),
-        };
-        let mut wakers = self.wakers.take();
-        self.mark(State::Steal, state);
-        let sleeps = seat.parker.prepare();
-        let timeout = if sleeps {
-            timeout
-        } else {
-            Some(Duration::ZERO)
-        };
-        let checked = seat.driver.check(timeout, &mut wakers);
-        if sleeps {
-            seat.parker.finish();
-        }
-        let now = self.mark(state, State::Check);
-        seat.checked_at.put(now);
-        seat.timers.after_park();
-        self.accounts().parks.add(1);
-        self.accounts()
-            .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
-        self.searching.set(idle.unpark(self.index));
-        if idle.rouses_monitor() {
-            self.shared.monitor.rouse();
-        }
-        self.dispatch(wakers);
-        self.fire_timers(seat);
-        let now = self.mark(State::Check, State::Steal);
-        let due = if self.shared.is_stopping() {
-            now
-        } else {
-            now + self.bounds.check
-        };
-        self.check_due.set(due);
-    }
-
-    fn others_have_work(&self) -> bool {
-        let seats = self.shared.seats.iter().enumerate();
-        seats
-            .into_iter()
-            .any(|(index, seat)| index != self.index && !self.shared.desk_of(seat).lines.is_empty())
-    }
-
-    /// Marsaglia's xorshift with 32 bits.
-    fn next_random(&self) -> u32 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        self.random.set(x);
-        x
     }
 }

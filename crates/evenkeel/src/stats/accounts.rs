@@ -171,8 +171,8 @@ impl Accounts {
         });
     }
 
-    /// Another thread goes on for the worker, which was at a poll. It is the one writer from now on.
-    /// Returns since when what was done last has not been charged, and its class.
+    /// Another thread goes on for the worker, which was at a poll. It is the one writer from now
+    /// on. Returns since when what was done last has not been charged, and its class.
     pub(crate) fn take_over(&self, now: u64) -> Option<(u64, Class)> {
         let since = self.charged_until.load();
         let class = self.doing_class();

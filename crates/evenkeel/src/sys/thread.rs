@@ -102,8 +102,8 @@ mod imp {
         Some(state == 'R')
     }
 
-    /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it is
-    /// picked early when it wakes (`sched_setattr(2)`; kernels before 6.12 ignore or refuse it).
+    /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it
+    /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it).
     pub(crate) fn prefer_short_slices() {
         #[repr(C)]
         #[derive(Default)]

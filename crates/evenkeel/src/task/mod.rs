@@ -1,7 +1,8 @@
 //! Tasks: what is spawned, the handles to it, and how it gives way to others.
 //!
 //! [`spawn`] starts a task and gives a [`JoinHandle`] for its output; an [`AbortHandle`] ends it
-//! from afar; a [`JoinSet`] holds many; a [`Builder`] gives a task a name. [`yield_now`] and [`checkpoint`] let others have a turn.
+//! from afar; a [`JoinSet`] holds many; a [`Builder`] gives a task a name. [`yield_now`] and
+//! [`checkpoint`] let others have a turn.
 // The files: `state` and `cell` are a task's life and memory, with the contract of who may touch
 // what; `join`, `join_set` (on `ready_list`) and `error` what the spawner holds; `registry` the
 // tasks that wait, for shutdown; `coop` how a task gives way.

@@ -1,71 +1,107 @@
-//! Models of taking a seat from a thread in a poll.
+//! Models of taking a seat from a thread in a poll: each runs once for every interleaving.
 
 use super::*;
 use crate::sync::Arc;
-use crate::sync::models::check;
-use crate::sync::thread;
-use loom::cell::Cell;
+use crate::sync::cell::UnsafeCell;
+use crate::sync::models::{model, model_with_twins, role, roles};
 
-/// What belongs to the seat's holder: loom reports it if two threads touch it at once.
-struct Seat(Cell<u32>);
+/// A seat with something that belongs to its holder: loom reports it if two threads touch it with
+/// nothing between them.
+struct Seat {
+    tenure: Tenure,
+    belongings: UnsafeCell<u32>,
+}
 
-// SAFETY: the model is there to show that only the seat's holder touches the cell.
+// SAFETY: the models are there to show that only the seat's holder touches the cell.
 unsafe impl Sync for Seat {}
-// SAFETY: as above.
+// SAFETY: a number may change threads.
 unsafe impl Send for Seat {}
 
-/// A thread polls twice and works in its seat in between; the monitor claims the seat in the first
-/// poll, and whoever takes it over works there as well. Never do both.
+impl Seat {
+    /// A seat whose thread is at a poll that began at 1.
+    fn new() -> Arc<Self> {
+        let seat = Self {
+            tenure: Tenure::new(Fences::of_system()),
+            belongings: UnsafeCell::new(0),
+        };
+        seat.tenure.begin_poll(1);
+        Arc::new(seat)
+    }
+
+    fn use_belongings(&self) {
+        // SAFETY: as above.
+        self.belongings.with_mut(|number| unsafe { *number += 1 });
+    }
+
+    /// The thread comes back from its poll, works in its seat, and polls again. Returns whether it
+    /// still has the seat.
+    fn poll_on(&self, polls: u64) -> bool {
+        for since in 2..2 + polls {
+            if !self.tenure.end_poll() {
+                return false;
+            }
+            self.use_belongings();
+            self.tenure.begin_poll(since);
+        }
+        self.tenure.end_poll()
+    }
+
+    /// An heir wants the seat because of the poll that began at `since`, and works there if it
+    /// gets it.
+    fn inherit(&self, since: u64) -> bool {
+        let claimed = self.tenure.claim(since);
+        if claimed {
+            self.use_belongings();
+        }
+        claimed
+    }
+}
+
+/// A thread polls on while an heir claims its seat: one of them has it, and never do both use what
+/// belongs to it.
 #[test]
 fn a_seat_has_one_holder() {
-    check(|| {
-        let tenure = Arc::new(Tenure::new(Fences::of_system()));
-        let seat = Arc::new(Seat(Cell::new(0)));
-        tenure.begin_poll(1);
-        let thread = {
-            let (tenure, seat) = (Arc::clone(&tenure), Arc::clone(&seat));
-            thread::spawn(move || {
-                for since in [2, 3] {
-                    if !tenure.end_poll() {
-                        return false;
-                    }
-                    seat.0.set(seat.0.get() + 1);
-                    tenure.begin_poll(since);
-                }
-                tenure.end_poll()
-            })
-        };
-        let since = tenure.polling_since();
-        let claimed = tenure.claim(since);
-        if claimed {
-            seat.0.set(seat.0.get() + 1);
-        }
-        let kept = thread.join().unwrap();
-        assert_ne!(claimed, kept, "exactly one of them has the seat");
+    model(|| {
+        let seat = Seat::new();
+        let heir = Arc::clone(&seat);
+        roles(
+            [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
+            |[kept, claimed]| assert_ne!(kept, claimed),
+        )
     });
 }
 
-/// Two claims for the same poll, one after the other, as the monitor makes them, do not confuse
-/// the thread.
+/// Two heirs want the same seat, as happens when the first is slow to start.
 #[test]
-fn a_claim_that_was_withdrawn_leaves_the_seat() {
-    check(|| {
-        let tenure = Arc::new(Tenure::new(Fences::of_system()));
-        tenure.begin_poll(1);
-        let thread = {
-            let tenure = Arc::clone(&tenure);
-            thread::spawn(move || {
-                let first = tenure.end_poll();
-                if first {
-                    tenure.begin_poll(2);
-                }
-                first && tenure.end_poll()
-            })
-        };
-        let stale = tenure.claim(7);
-        assert!(!stale, "no poll began at 7");
-        let claimed = tenure.claim(1);
-        let kept = thread.join().unwrap();
-        assert_ne!(claimed, kept);
+fn a_seat_has_one_heir() {
+    model_with_twins(|| {
+        let seat = Seat::new();
+        let (first, second) = (Arc::clone(&seat), Arc::clone(&seat));
+        roles(
+            [
+                role(move || first.inherit(1)),
+                role(move || second.inherit(1)),
+                role(move || seat.poll_on(0)),
+            ],
+            |held| {
+                let holders = held.iter().filter(|&&held| held).count();
+                assert_eq!(holders, 1, "{held:?}");
+            },
+        )
+    });
+}
+
+/// A claim for a poll that is over takes nothing, whatever the thread does meanwhile.
+#[test]
+fn a_claim_that_comes_late_takes_nothing() {
+    model(|| {
+        let seat = Seat::new();
+        assert!(seat.tenure.end_poll());
+        seat.tenure.begin_poll(2);
+        let heir = Arc::clone(&seat);
+        roles(
+            [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
+            |[kept, claimed]| assert!(kept && !claimed),
+        )
     });
 }
