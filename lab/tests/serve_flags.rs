@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::process::Stdio;
 
 use common::{Server, connect, echoes, eventually, get, get_json};
 
@@ -490,9 +491,17 @@ fn what_cannot_be_served_is_said_clearly() {
             "nor `off`",
         ),
     ] {
-        let output = common::lab().args(args).output().expect("the lab starts");
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{args:?}");
+        // What is taken after all fails when patience is over, and ends with its standard input.
+        let mut lab = common::lab();
+        lab.args(args).arg("--exit-with-parent");
+        lab.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = lab.stderr(Stdio::piped()).spawn().expect("the lab starts");
+        let _open = child.stdin.take();
+        let status = common::wait(&mut child);
+        let mut words = String::new();
+        let mut stderr = child.stderr.take().expect("piped");
+        stderr.read_to_string(&mut words).expect("text");
+        assert!(!status.success(), "{args:?}");
         assert!(words.contains(complaint), "{args:?}: {words}");
     }
 }

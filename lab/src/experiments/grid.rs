@@ -190,6 +190,13 @@ impl Grid {
         p999.ok_or_else(|| self.absence(row, peer))
     }
 
+    /// What the hogs of a cell computed beside the probe, in cores.
+    pub(crate) fn cores(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        let row = self.row_of(row, peer);
+        let works = self.of(row, peer).filter_map(Measurement::hog_work);
+        median(works.map(|work| work.beside)).ok_or_else(|| self.absence(row, peer))
+    }
+
     /// What the hogs of a cell still computed beside the probe, in percent of what they did alone.
     pub(crate) fn kept_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
         let kept = self.of(row, peer).filter_map(Measurement::hog_work);

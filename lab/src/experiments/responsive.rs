@@ -130,6 +130,10 @@ fn verdicts(grid: &Grid) -> Table {
             let kept = grid.kept_percent(row, own);
             let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
             verdict("hogs' work kept", kept, reach, "%", 0);
+            // What is kept says nothing of what was lost before the probe came.
+            let threads = grid.cores(row, Peer::OsThread);
+            let over = ratio(grid.cores(row, own), threads).map(|over| 100.0 * over);
+            verdict("hogs' work over threads'", over, reach, "%", 0);
         }
     }
     verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts)

@@ -88,6 +88,26 @@ fn the_terminal_report_stays_within_a_hundred_columns() {
 }
 
 #[test]
+fn rough_figures_are_said_to_be_rough_before_any_of_them() {
+    let mut report = report();
+    for (rough, said) in [(None, 0), (Some("In brief: `x`".to_owned()), 1)] {
+        report.rough = rough;
+        let text = print::text(&report, print::Style::Plain);
+        assert_eq!(text.matches("In brief").count(), said);
+        assert!(
+            text.find("In brief")
+                .is_none_or(|at| at < text.find("machine").unwrap())
+        );
+        let page = super::html::page(&report);
+        assert_eq!(page.matches("In brief: <code>x</code>").count(), said);
+        assert!(
+            page.find("In brief")
+                .is_none_or(|at| at < page.find("<nav").unwrap())
+        );
+    }
+}
+
+#[test]
 fn names_from_outside_cannot_drive_a_terminal() {
     let mut report = report();
     report.title = "\x1b[2Jgone".to_owned();

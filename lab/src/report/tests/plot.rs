@@ -55,6 +55,21 @@ fn colours_differ_until_there_are_no_more_and_then_say_so() {
 }
 
 #[test]
+fn a_bar_without_an_end_says_why_in_the_drawing_and_in_the_table() {
+    let mut plot = bars(true, &[50.0, f64::INFINITY]);
+    assert!(draw(&plot, "p").contains(">∞</text>"));
+    if let Plot::Bars { endless, .. } = &mut plot {
+        *endless = "no answer".to_owned();
+    }
+    let svg = draw(&plot, "p");
+    assert!(
+        svg.contains(">no answer</text>") && !svg.contains(">∞</text>"),
+        "{svg}"
+    );
+    assert!(matches!(&table(&plot).rows[0][2], Cell::Missing(why) if why == "no answer"));
+}
+
+#[test]
 fn values_without_a_place_are_said_and_not_drawn() {
     let svg = draw(
         &bars(true, &[f64::NAN, f64::INFINITY, 0.0, -2.0, 50.0]),

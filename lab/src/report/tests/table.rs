@@ -160,6 +160,14 @@ fn units_are_found_in_names() {
 }
 
 #[test]
+fn wrapping_breaks_no_number() {
+    assert_eq!(
+        wrap("999\u{202f}572 / 1\u{202f}663", 10),
+        ["999\u{202f}572 /", "1\u{202f}663"]
+    );
+}
+
+#[test]
 fn wrapping_breaks_between_words_and_within_the_longest() {
     assert_eq!(wrap("one two three", 7), ["one two", "three"]);
     assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
