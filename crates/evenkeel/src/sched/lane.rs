@@ -62,6 +62,8 @@ struct State {
     /// Threads that were asked for and have not come yet.
     starting: usize,
     idle: usize,
+    /// A thread without work is to end.
+    make_room: bool,
     closed: bool,
     published: Published,
     /// Processor time by class, in cycles.
@@ -126,6 +128,7 @@ impl Lane {
                 threads: Vec::new(),
                 starting: 0,
                 idle: 0,
+                make_room: false,
                 closed: false,
                 published: Published::default(),
                 spent: [0; CLASSES_MAX],
@@ -183,7 +186,8 @@ impl Lane {
                 return Some(task);
             }
             // As many wait for work as could serve it at once; the others end, and make room.
-            if waited || state.idle >= self.servers {
+            let make_room = std::mem::take(&mut state.make_room);
+            if waited || make_room || state.idle >= self.servers {
                 break;
             }
             state.idle += 1;
@@ -228,12 +232,16 @@ impl Lane {
         });
     }
 
-    /// For the monitor: reserves a place for a thread that is about to lose its seat. Returns false
-    /// if the lane is full.
+    /// Reserves a place for a thread that is about to lose its seat. Returns false if the lane is
+    /// full; one of its threads that has nothing to do then ends, so that there is room next time.
     pub(crate) fn reserve(&self) -> bool {
         let mut state = self.state.lock();
         let room = !state.closed && state.threads.len() + state.starting < self.limit;
         state.starting += usize::from(room);
+        state.make_room = !room && state.idle > 0;
+        if state.make_room {
+            self.work.notify_one();
+        }
         room
     }
 

@@ -26,8 +26,8 @@
 //! fence is that, and the light one only keeps the compiler from moving the load before the store.
 //! Elsewhere both are ordinary fences. Models use the latter.
 
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{Mutex, MutexGuard};
 
 #[cfg(not(evenkeel_loom))]
 use crate::sync::atomic::compiler_fence;
@@ -154,13 +154,14 @@ impl Tenure {
     }
 
     /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody
-    /// else has taken it. For a thread that is to take it over.
+    /// else has taken it. For a thread that is to take it over. As long as it holds the claim, the
+    /// one that lost its seat does not come back from that poll.
     #[must_use]
-    pub(crate) fn claim(&self, since: u64) -> bool {
+    pub(crate) fn claim(&self, since: u64) -> Option<Claim<'_>> {
         let mut lost = self.lost.lock();
         if *lost {
             // Another heir was faster.
-            return false;
+            return None;
         }
         // Relaxed, both: ordered by the fence between them.
         self.contested.store(true, Ordering::Relaxed);
@@ -169,8 +170,18 @@ impl Tenure {
         if !*lost {
             self.contested.store(false, Ordering::Relaxed);
         }
-        *lost
+        if *lost {
+            Some(Claim { _lost: lost })
+        } else {
+            None
+        }
     }
+}
+
+/// A seat was taken from its thread, which learns of it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    _lost: MutexGuard<'a, bool>,
 }
 
 #[cfg(all(test, evenkeel_loom))]
@@ -185,11 +196,11 @@ mod tests {
         for fences in [Fences::of_system(), Fences { by_kernel: false }] {
             let tenure = Tenure::new(fences);
             tenure.begin_poll(10);
-            assert!(!tenure.claim(9));
+            assert!(tenure.claim(9).is_none());
             assert!(tenure.end_poll());
-            assert!(!tenure.claim(10));
+            assert!(tenure.claim(10).is_none());
             tenure.begin_poll(20);
-            assert!(tenure.claim(20));
+            assert!(tenure.claim(20).is_some());
             assert!(tenure.is_contested());
             assert!(!tenure.end_poll());
             tenure.begin();

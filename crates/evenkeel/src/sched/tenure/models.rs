@@ -49,7 +49,7 @@ impl Seat {
     /// An heir wants the seat because of the poll that began at `since`, and works there if it
     /// gets it.
     fn inherit(&self, since: u64) -> bool {
-        let claimed = self.tenure.claim(since);
+        let claimed = self.tenure.claim(since).is_some();
         if claimed {
             self.use_belongings();
         }

@@ -20,36 +20,48 @@ impl Worker {
     ) -> Option<(Worker, usize)> {
         let seat = &shared.seats[index];
         let left = seat.desk();
-        let own = shared.desks.take()?;
         if !shared.lane.reserve() {
             shared.lane.refuse();
-            shared.desks.give_back(own);
             return None;
         }
+        let Some(own) = shared.desks.take() else {
+            // A thread that has left the lane has not given its desk back yet.
+            shared.lane.give_up_thread();
+            shared.lane.refuse();
+            return None;
+        };
         let behind = shared.desks.get(left);
-        if !behind.tenure().claim(since) {
+        // What these say is about the poll that is claimed, or it is not claimed.
+        let (place, name) = (behind.last_running(), behind.running_name());
+        let Some(claim) = behind.tenure().claim(since) else {
             shared.lane.give_up_thread();
             shared.desks.give_back(own);
             return None;
-        }
+        };
         shared.desks.get(own).sit();
-        seat.set_desk(own);
         let worker = Worker::new(Arc::clone(shared), index, own);
+        seat.set_desk(own);
         let now = worker.now.get();
-        if let Some((since, class)) = seat.accounts.take_over(now) {
-            shared
-                .lane
-                .adopt(&shared.ledger, &shared.desks, left, class, since);
-            shared
-                .lane
-                .prioritise(&shared.ledger, &shared.desks, left, class);
-            worker.charge_class(class, now.saturating_sub(since));
-            if let Some(place) = behind.running() {
+        match seat.accounts.take_over(now) {
+            Some((since, class)) => {
+                shared
+                    .lane
+                    .adopt(&shared.ledger, &shared.desks, left, class, since);
+                shared
+                    .lane
+                    .prioritise(&shared.ledger, &shared.desks, left, class);
                 let length = now.saturating_sub(since);
-                hog::note(shared, place, behind.running_name(), class, length, true);
-                shared.places.judge(place, true);
+                worker.charge_class(class, length);
+                if let Some(place) = place {
+                    hog::note(shared, place, name, class, length, true);
+                    shared.places.judge(place, true);
+                }
             }
+            // A poll under way is charged to a class, so this does not happen.
+            None => shared.lane.give_up_thread(),
         }
+        // From now on the thread may come back, and finds itself in the lane and its hog known.
+        drop(claim);
         worker.inherit(behind);
         Some((worker, own))
     }

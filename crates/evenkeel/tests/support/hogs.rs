@@ -1,0 +1,126 @@
+//! Polls that take too long.
+#![allow(dead_code, reason = "each test crate uses a part")]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel::runtime::Handle;
+use nix::time::{ClockId, clock_gettime};
+
+/// What a poll does that does not return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It computes.
+    Spins,
+    /// It is blocked in `std::thread::sleep`.
+    Sleeps,
+    /// It waits for a lock.
+    Locks,
+}
+
+/// Holds polls up until it is opened, or dropped.
+pub(crate) struct Gate {
+    entrance: Entrance,
+    held: Option<MutexGuard<'static, ()>>,
+}
+
+/// How to a gate.
+#[derive(Clone)]
+pub(crate) struct Entrance {
+    open: Arc<AtomicBool>,
+    inside: Arc<AtomicUsize>,
+    lock: &'static Mutex<()>,
+}
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        let lock: &'static Mutex<()> = Box::leak(Box::default());
+        Self {
+            entrance: Entrance {
+                open: Arc::default(),
+                inside: Arc::default(),
+                lock,
+            },
+            held: Some(lock.lock().unwrap()),
+        }
+    }
+
+    pub(crate) fn entrance(&self) -> Entrance {
+        self.entrance.clone()
+    }
+
+    /// How many have come to the gate so far.
+    pub(crate) fn arrived(&self) -> usize {
+        self.entrance.inside.load(SeqCst)
+    }
+
+    pub(crate) fn open(&mut self) {
+        self.entrance.open.store(true, SeqCst);
+        drop(self.held.take());
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+impl Entrance {
+    /// Does not return until the gate is open.
+    pub(crate) fn wait(&self, kind: Kind) {
+        self.inside.fetch_add(1, SeqCst);
+        if kind == Kind::Locks {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        while !self.open.load(SeqCst) {
+            match kind {
+                Kind::Spins | Kind::Locks => std::hint::spin_loop(),
+                Kind::Sleeps => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+/// Processor time that the calling thread has used.
+pub(crate) fn cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .unwrap()
+        .into()
+}
+
+/// Computes until the calling thread has used so much more processor time. Wall time would not do:
+/// a thread that is not let, on a machine that is busy with other things, does not hog.
+pub(crate) fn compute(length: Duration) {
+    let end = cpu() + length;
+    while cpu() < end {
+        (0..1_000).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+/// Longer than any poll may take, by far.
+pub(crate) const LONG: Duration = Duration::from_millis(5);
+
+/// Computes, in a task, until a seat of its runtime has been handed over. In a runtime with one
+/// worker and no other hog, it is the one that this poll has held.
+pub(crate) fn compute_until_handed_off() {
+    let handle = Handle::current();
+    let before = handle.stats().heavy.hand_offs;
+    while handle.stats().heavy.hand_offs == before {
+        compute(Duration::from_micros(100));
+    }
+}
+
+/// How many threads of this process have names that begin so. 0 where that is not known.
+pub(crate) fn threads_named(prefix: &str) -> usize {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return 0;
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok())
+        .filter(|name| name.starts_with(prefix))
+        .count()
+}
