@@ -6,6 +6,9 @@
 //! Where hand-off is switched off, or the lane is full, a worker that sleeps is woken instead: it
 //! takes the lines, visits the readiness queue and fires the timers of the one that is kept.
 //!
+//! Workers that come by look at each other as well, and rouse the monitor for one that is stuck:
+//! so it need not look often itself.
+//!
 //! A worker whose thread is merely not let by the kernel is not stuck: its processor time, which
 //! stood still while it could have run, tells.
 //!
@@ -27,6 +30,8 @@ const KEPT: Duration = Duration::from_millis(1);
 /// How often the monitor looks when there is little to see. One look reads a few words for each
 /// worker.
 const LOOK: Duration = Duration::from_millis(5);
+/// How often polls in the lane are charged while they go on.
+const SAMPLE: Duration = Duration::from_millis(4);
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
 /// How long it watches a poll that it has just found to be long before it judges it.
@@ -94,10 +99,11 @@ impl Monitor {
         thread::prefer_short_slices();
         let mut watches = vec![Watch::default(); shared.seats.len()];
         let mut parks_before = 0;
+        let mut sampled_at = 0;
         while !shared.is_stopping() {
             self.begin_look();
             let pause = look(shared, &mut watches, start);
-            let lane_rests = tend_lane(shared, start);
+            let lane_rests = tend_lane(shared, &mut sampled_at, start);
             // Workers that were awake in between are likely to be so again soon, and would have to
             // rouse the monitor each time.
             let parks = parks(shared);
@@ -122,7 +128,9 @@ fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration
     let Some(after) = shared.config.hand_off_after else {
         return help_kept(shared);
     };
-    let mut pause = after + after / 10;
+    // Waking costs about 10 us of processor time, so twice in this time is what half a per cent of
+    // a processor allows. Between two looks, workers that are not stuck look at each other.
+    let mut pause = 2 * after + after / 5;
     for (worker, watch) in watches.iter_mut().enumerate() {
         if let Some(again) = look_at(shared, worker, watch, after, start) {
             pause = pause.min(again);
@@ -197,12 +205,16 @@ fn is_stuck(shared: &Shared, worker: usize, watch: &Watch, now: u64) -> bool {
 
 /// Starts threads that the lane wants, and charges what its polls use. Returns whether it is at
 /// rest.
-fn tend_lane(shared: &Shared, start: &Starter<'_>) -> bool {
+fn tend_lane(shared: &Shared, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
     let lane = &shared.lane;
     if lane.is_at_rest() {
         return true;
     }
-    lane.sample(&shared.ledger, &shared.desks);
+    let now = shared.clock.cycles();
+    if shared.clock.to_duration(now.saturating_sub(*sampled_at)) >= SAMPLE {
+        *sampled_at = now;
+        lane.sample(&shared.ledger, &shared.desks);
+    }
     while lane.wants_thread() {
         if start(Start::Lane).is_err() {
             lane.give_up_thread();

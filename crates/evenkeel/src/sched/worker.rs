@@ -90,6 +90,9 @@ pub(crate) struct Worker {
     lending: Cell<bool>,
     /// Another thread has the seat.
     lost: Cell<bool>,
+    /// The worker that was last looked at, and the poll in which one was found stuck.
+    neighbour: Cell<usize>,
+    reported: Cell<u64>,
     /// For each class, how long woken tasks have run since a yielded one did.
     woken_for: [Cell<u64>; CLASSES_MAX],
     /// Which line the running task came from; the next-task slot counts as the woken one.
@@ -153,6 +156,8 @@ impl Worker {
             published: Cell::default(),
             lending: Cell::new(false),
             lost: Cell::new(false),
+            neighbour: Cell::new(index),
+            reported: Cell::new(0),
             woken_for: Default::default(),
             taken_from: Cell::new(Line::Woken),
             // Unknown work is taken for long, so that it gets help at first.
@@ -594,6 +599,20 @@ impl Worker {
         });
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
+        self.look_at_neighbour(now);
+    }
+
+    /// Rouses the monitor if another worker is stuck in a poll; a different one is looked at each
+    /// time.
+    fn look_at_neighbour(&self, now: u64) {
+        let seats = &self.shared.seats;
+        let next = (self.neighbour.get() + 1) % seats.len();
+        self.neighbour.set(next);
+        let since = self.shared.desk_of(&seats[next]).tenure().polling_since();
+        let stuck = since != 0 && now.saturating_sub(since) >= self.bounds.hog;
+        if stuck && next != self.index && self.reported.replace(since) != since {
+            self.shared.monitor.rouse();
+        }
     }
 
     /// An I/O check without sleep, of this seat's queue or another's. Returns whether it brought
