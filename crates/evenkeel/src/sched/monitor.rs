@@ -32,10 +32,12 @@ const KEPT: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(5);
 /// How often polls in the lane are charged while they go on.
 const SAMPLE: Duration = Duration::from_millis(4);
+/// How long a hog makes the monitor look twice as often.
+const LATELY: Duration = Duration::from_secs(10);
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
-/// How long it watches a poll that it has just found to be long before it judges it.
-const WATCH: Duration = Duration::from_micros(200);
+/// When it looks again at a poll that is long because its thread is not let.
+const WATCH: Duration = Duration::from_micros(500);
 
 /// Where the monitor waits.
 #[derive(Debug, Default)]
@@ -56,13 +58,16 @@ pub(crate) enum Start {
 /// How the monitor starts threads.
 pub(crate) type Starter<'a> = dyn Fn(Start) -> io::Result<()> + 'a;
 
-/// What the monitor knows of the poll that a worker is at.
+/// What the monitor knows of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watch {
+    /// The poll that it was at when it was last looked at.
     since: u64,
-    /// When the poll was first looked at, in cycles, and its thread's processor time then.
+    /// When that was, in cycles, and its thread's processor time then.
     seen_at: u64,
     cpu: Duration,
+    /// What the poll has used since at least.
+    used: Duration,
     /// When a thread was last started that takes the seat if the poll still goes on, or could not
     /// be; in cycles, 0 if none was.
     dealt_with: u64,
@@ -128,9 +133,13 @@ fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration
     let Some(after) = shared.config.hand_off_after else {
         return help_kept(shared);
     };
-    // Waking costs about 10 us of processor time, so twice in this time is what half a per cent of
-    // a processor allows. Between two looks, workers that are not stuck look at each other.
-    let mut pause = 2 * after + after / 5;
+    // Waking costs 10 to 20 us of processor time, and workers that are not stuck look at each other;
+    // what is left is that all are stuck at once, which is likelier where one was lately.
+    let lately = shared.places.last_hog().is_some_and(|at| {
+        let ago = shared.clock.cycles().saturating_sub(at);
+        shared.clock.to_duration(ago) < LATELY
+    });
+    let mut pause = if lately { 2 * after } else { 4 * after };
     for (worker, watch) in watches.iter_mut().enumerate() {
         if let Some(again) = look_at(shared, worker, watch, after, start) {
             pause = pause.min(again);
@@ -150,22 +159,12 @@ fn look_at(
     let clock = &shared.clock;
     let desk = shared.desk_of(&shared.seats[worker]);
     let since = desk.tenure().polling_since();
+    let cpu = desk.ask_thread(thread::cpu_time).flatten();
     let now = clock.cycles();
     let age = clock.to_duration(now.saturating_sub(since));
-    if since == 0 || age < after / 4 {
+    watch.take_in(shared, since, now, cpu.unwrap_or_default());
+    if since == 0 || age < after / 2 {
         return None;
-    }
-    if watch.since != since {
-        *watch = Watch {
-            since,
-            seen_at: now,
-            cpu: desk
-                .ask_thread(thread::cpu_time)
-                .flatten()
-                .unwrap_or_default(),
-            dealt_with: 0,
-        };
-        return Some(after.saturating_sub(age).max(WATCH));
     }
     if age < after {
         return Some(after - age);
@@ -174,13 +173,9 @@ fn look_at(
         help(shared);
         return Some(KEPT);
     }
-    if !is_stuck(shared, worker, watch, now) {
-        (watch.seen_at, watch.cpu) = (
-            now,
-            desk.ask_thread(thread::cpu_time)
-                .flatten()
-                .unwrap_or_default(),
-        );
+    let computes = cpu.is_none() || watch.used >= after / 2;
+    if !computes && desk.ask_thread(thread::is_runnable).flatten() != Some(false) {
+        // The kernel does not let it, which is no fault of the task's.
         return Some(WATCH);
     }
     watch.dealt_with = now.max(1);
@@ -191,16 +186,20 @@ fn look_at(
     Some(KEPT)
 }
 
-/// Whether a worker computes or is blocked, rather than not let by the kernel.
-fn is_stuck(shared: &Shared, worker: usize, watch: &Watch, now: u64) -> bool {
-    let desk = shared.desk_of(&shared.seats[worker]);
-    let Some(cpu) = desk.ask_thread(thread::cpu_time).flatten() else {
-        // The system does not tell.
-        return true;
-    };
-    let watched = shared.clock.to_duration(now.saturating_sub(watch.seen_at));
-    let computed = cpu.saturating_sub(watch.cpu);
-    computed >= watched / 4 || desk.ask_thread(thread::is_runnable).flatten() == Some(false)
+impl Watch {
+    /// Takes in a look at the worker. Of the processor time that its thread used since the last
+    /// one, the poll has used at least what there was no time for before it began.
+    fn take_in(&mut self, shared: &Shared, since: u64, now: u64, cpu: Duration) {
+        let used = cpu.saturating_sub(self.cpu);
+        if since == self.since {
+            self.used += used;
+        } else {
+            let before = shared.clock.to_duration(since.saturating_sub(self.seen_at));
+            self.used = used.saturating_sub(before);
+            self.dealt_with = 0;
+        }
+        (self.since, self.seen_at, self.cpu) = (since, now, cpu);
+    }
 }
 
 /// Starts threads that the lane wants, and charges what its polls use. Returns whether it is at

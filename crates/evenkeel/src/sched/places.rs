@@ -17,7 +17,7 @@ use std::ptr;
 
 use crate::class::Class;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// How many places are remembered.
 pub(crate) const PLACES_MAX: usize = 256;
@@ -33,6 +33,8 @@ const HEAVY: u32 = ALL / 2;
 pub(crate) struct Places {
     table: Box<[Place]>,
     len: AtomicUsize,
+    /// When a task last hogged, in cycles; 0 if none did.
+    last_hog: AtomicU64,
     /// What is reported, by the place's index in the table.
     rows: Mutex<Vec<Option<HogRow>>>,
 }
@@ -80,6 +82,7 @@ impl Places {
         Self {
             table: (0..PLACES_MAX).map(place).collect(),
             len: AtomicUsize::new(0),
+            last_hog: AtomicU64::new(0),
             rows: Mutex::new(vec![None; PLACES_MAX]),
         }
     }
@@ -141,6 +144,8 @@ impl Places {
         now: u64,
         quiet: u64,
     ) -> Option<HogRow> {
+        // Relaxed: read for a guess.
+        self.last_hog.store(now.max(1), Ordering::Relaxed);
         let index = self.enter(place)?;
         let mut rows = self.rows.lock();
         let row = rows[index].get_or_insert(HogRow {
@@ -167,6 +172,15 @@ impl Places {
         row.reported_at = Some(now);
         row.suppressed = 0;
         Some(report)
+    }
+
+    /// When a task last hogged, in cycles.
+    pub(crate) fn last_hog(&self) -> Option<u64> {
+        // Relaxed: as in `hogged`.
+        match self.last_hog.load(Ordering::Relaxed) {
+            0 => None,
+            at => Some(at),
+        }
     }
 
     /// A long poll of a task from here is over, after `length` cycles.
