@@ -36,8 +36,6 @@ const SAMPLE: Duration = Duration::from_millis(4);
 const LATELY: Duration = Duration::from_secs(10);
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
-/// When it looks again at a poll that is long because its thread is not let.
-const WATCH: Duration = Duration::from_micros(500);
 
 /// Where the monitor waits.
 #[derive(Debug, Default)]
@@ -68,6 +66,10 @@ struct Watch {
     cpu: Duration,
     /// What the poll has used since at least.
     used: Duration,
+    /// Nothing was used between the last two looks.
+    stood_still: bool,
+    /// The poll was found too long and not to compute.
+    doubted: bool,
     /// When a thread was last started that takes the seat if the poll still goes on, or could not
     /// be; in cycles, 0 if none was.
     dealt_with: u64,
@@ -174,9 +176,14 @@ fn look_at(
         return Some(KEPT);
     }
     let computes = cpu.is_none() || watch.used >= after / 2;
-    if !computes && desk.ask_thread(thread::is_runnable).flatten() != Some(false) {
-        // The kernel does not let it, which is no fault of the task's.
-        return Some(WATCH);
+    if !computes {
+        let first = !std::mem::replace(&mut watch.doubted, true);
+        if !(first || watch.stood_still)
+            || desk.ask_thread(thread::is_runnable).flatten() != Some(false)
+        {
+            // The kernel does not let it, which is no fault of the task's.
+            return first.then_some(after);
+        }
     }
     watch.dealt_with = now.max(1);
     if start(Start::Seat { worker, since }).is_err() {
@@ -191,12 +198,14 @@ impl Watch {
     /// one, the poll has used at least what there was no time for before it began.
     fn take_in(&mut self, shared: &Shared, since: u64, now: u64, cpu: Duration) {
         let used = cpu.saturating_sub(self.cpu);
+        self.stood_still = used.is_zero();
         if since == self.since {
             self.used += used;
         } else {
             let before = shared.clock.to_duration(since.saturating_sub(self.seen_at));
             self.used = used.saturating_sub(before);
             self.dealt_with = 0;
+            self.doubted = false;
         }
         (self.since, self.seen_at, self.cpu) = (since, now, cpu);
     }
