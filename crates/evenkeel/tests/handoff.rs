@@ -9,6 +9,7 @@ mod support;
 
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::future::{Future, pending};
 use std::io::Write;
 use std::os::unix::net::UnixStream as StdStream;
@@ -554,18 +555,18 @@ fn without_hand_off_nothing_is_handed_off_and_nothing_hogs() {
         let reports = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&reports);
         let runtime = Builder::new()
-            .workers(1)
+            .workers(2)
             .hand_off_after(None)
             .on_hog(move |_| {
                 count.fetch_add(1, SeqCst);
             })
             .build()
             .unwrap();
-        let worker = worker_of(&runtime);
-        for _ in 0..5 {
-            assert_eq!(one_shot(&runtime, 2 * LONG), worker);
+        let mut threads = HashSet::new();
+        for _ in 0..10 {
+            threads.insert(one_shot(&runtime, 4 * LONG));
         }
-        assert_eq!(worker_of(&runtime), worker);
+        assert!(threads.len() <= 2, "the two workers' and no other");
         let stats = runtime.stats();
         assert_eq!((stats.heavy.hand_offs, stats.heavy.threads), (0, 0));
         assert_eq!(stats.heavy.refused, 0);
@@ -728,10 +729,8 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         assert_eq!((other.name, other.class), (None, Class::NORMAL));
         assert_eq!(other.count, 2);
         assert!(other.longest >= 4 * LONG && other.total > other.longest);
-        assert_eq!(
-            stats.hogs[0].spawned_at, other.spawned_at,
-            "the worst first"
-        );
+        let mut in_order = stats.hogs.windows(2);
+        assert!(in_order.all(|pair| pair[0].total >= pair[1].total));
         until("it is reported", || reports.lock().unwrap().len() == 2);
         let report = reports.lock().unwrap()[1].1.clone();
         assert_eq!((report.name, report.class), (None, Class::NORMAL));

@@ -1,0 +1,527 @@
+//! Classes as their users meet them: made by the builder, changed live, inherited, and given CPU
+//! time by their shares.
+
+#[path = "support/hang.rs"]
+mod hang;
+#[path = "support/hogs.rs"]
+mod hogs;
+mod support;
+
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel::runtime::{BuildError, Builder, Handle, Runtime};
+use evenkeel::stats::Load;
+use evenkeel::task::{self, JoinHandle, JoinSet, yield_now};
+use evenkeel::{Class, ClassConfig, ClassError};
+use hang::{until, watched};
+use hogs::{Gate, Kind, compute, compute_until_handed_off, cpu};
+use support::within;
+
+/// Longer than anything takes on a machine that is busy with other things.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+// ---- Making and changing them ----
+
+#[test]
+fn a_class_that_makes_no_sense_is_an_error_that_says_what_would() {
+    let config = ClassConfig::new();
+    let too_long = "x".repeat(33);
+    let refused: [(&str, ClassConfig, &[&str]); 9] = [
+        ("", config, &["\"\" is no name", "1 to 32 letters"]),
+        ("two words", config, &["\"two words\" is no name", "`_`"]),
+        ("nul\0", config, &["\"nul\\0\" is no name"]),
+        (&too_long, config, &["1 to 32 letters, digits, `-`, `_`"]),
+        ("bulk", config.share(0), &["share of 0", "1 to 10000"]),
+        ("own", config.share(10_001), &["share of 10001", "10000"]),
+        (
+            "own",
+            config.latency_target(Duration::ZERO),
+            &["target of 0ns", "10 microseconds"],
+        ),
+        (
+            "urgent",
+            config.latency_target(micros(9)),
+            &["target of 9µs", "10 microseconds"],
+        ),
+        (
+            "own",
+            config.latency_target(Duration::from_secs(11)),
+            &["target of 11s", "10 seconds"],
+        ),
+    ];
+    for (name, config, says) in refused {
+        let error = Builder::new().class(name, config).build().expect_err(name);
+        assert!(matches!(error, BuildError::Class(_)), "{error:?}");
+        assert!(
+            error
+                .source()
+                .is_some_and(|source| source.is::<ClassError>())
+        );
+        let text = error.to_string();
+        for part in says.iter().chain(&["`Builder::class` was refused"]) {
+            assert!(text.contains(part), "`{part}` is not in: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_first_mistake_is_reported_and_not_mended_by_what_follows() {
+    let mut builder = Builder::new();
+    builder.class("bulk", ClassConfig::new().share(0));
+    builder.class("", ClassConfig::new());
+    builder.class("bulk", ClassConfig::new().share(1));
+    let error = builder.build().unwrap_err();
+    assert!(matches!(error, BuildError::Class(ClassError::Share(0))));
+}
+
+#[test]
+fn thirteen_classes_can_be_added_and_each_is_used() {
+    watched("thirteen", || {
+        let mut builder = Builder::new();
+        builder.workers(1);
+        for number in 0..13 {
+            builder.class(&format!("own_{number}"), ClassConfig::new());
+        }
+        let runtime = builder.build().unwrap();
+        let handle = runtime.handle();
+        assert_eq!(handle.classes().len(), 16);
+        assert_eq!(runtime.stats().classes.len(), 16);
+        assert_eq!(runtime.stats().workers[0].run_by_class.len(), 16);
+        for info in handle.classes() {
+            assert_eq!(handle.class(&info.name), Some(info.class));
+            let task = runtime.spawn_in(info.class, async { 1 });
+            assert_eq!(runtime.block_on(within(task)).unwrap(), 1);
+            let stats = &runtime.stats().classes[info.class.index()];
+            assert_eq!((stats.class, &stats.name), (info.class, &info.name));
+            assert_eq!(stats.polls, 1, "{}", info.name);
+        }
+
+        let error = builder.class("own_13", ClassConfig::new()).build();
+        let text = error.unwrap_err().to_string();
+        let says = "class `own_13` is one too many: a runtime has at most 16 classes";
+        assert!(text.contains(says), "{text}");
+    });
+}
+
+#[test]
+fn classes_have_the_stated_defaults_and_keep_what_is_not_set() {
+    watched("defaults", || {
+        let runtime = Builder::new()
+            .workers(1)
+            .class("bulk", ClassConfig::new().share(7))
+            .class("video", ClassConfig::new().latency_target(micros(700)))
+            .class("video", ClassConfig::new().share(9))
+            .class("audio", ClassConfig::new())
+            .build()
+            .unwrap();
+        let handle = runtime.handle();
+        let said: Vec<_> = handle
+            .classes()
+            .into_iter()
+            .map(|info| {
+                (
+                    info.name,
+                    info.class.index(),
+                    info.share,
+                    info.latency_target,
+                )
+            })
+            .collect();
+        let expected = [
+            ("urgent", 0, 30, micros(200)),
+            ("normal", 1, 50, micros(2_000)),
+            ("bulk", 2, 7, micros(20_000)),
+            ("video", 3, 9, micros(700)),
+            ("audio", 4, 50, micros(2_000)),
+        ]
+        .map(|(name, index, share, target)| (name.to_owned(), index, share, target));
+        assert_eq!(said, expected);
+        for (name, class) in [
+            ("urgent", Class::URGENT),
+            ("normal", Class::NORMAL),
+            ("bulk", Class::BULK),
+        ] {
+            assert_eq!(handle.class(name), Some(class));
+            assert_eq!(
+                (class.to_string(), format!("{class:?}")),
+                (name.into(), name.into())
+            );
+        }
+        for unknown in ["", "Urgent", "vide", "class 3"] {
+            assert_eq!(handle.class(unknown), None);
+        }
+        assert_eq!(handle.class("video").unwrap().to_string(), "class 3");
+        assert_eq!(Class::default(), Class::NORMAL);
+    });
+}
+
+/// Two runtimes, the first of which has one class more, and that class.
+fn two_runtimes() -> (Runtime, Runtime, Class) {
+    let first = Builder::new()
+        .workers(1)
+        .class("video", ClassConfig::new())
+        .build()
+        .unwrap();
+    let second = Builder::new().workers(1).build().unwrap();
+    let video = first.handle().class("video").unwrap();
+    (first, second, video)
+}
+
+#[test]
+fn a_class_is_changed_while_the_runtime_runs_and_nonsense_changes_nothing() {
+    watched("live", || {
+        let (runtime, other, video) = two_runtimes();
+        let handle = runtime.handle();
+        let terms = |class: Class| {
+            let info = handle.classes().swap_remove(class.index());
+            (info.share, info.latency_target)
+        };
+        let config = ClassConfig::new();
+        handle.set_class(video, config.share(10_000)).unwrap();
+        assert_eq!(terms(video), (10_000, micros(2_000)));
+        handle
+            .set_class(video, config.latency_target(micros(10)))
+            .unwrap();
+        assert_eq!(terms(video), (10_000, micros(10)));
+        let longest = Duration::from_secs(10);
+        let both = config.share(1).latency_target(longest);
+        handle.set_class(Class::URGENT, both).unwrap();
+        assert_eq!(terms(Class::URGENT), (1, longest));
+        handle.set_class(Class::URGENT, config).unwrap();
+        assert_eq!(terms(Class::URGENT), (1, longest), "nothing was set");
+        assert_eq!(runtime.stats().classes[video.index()].share, 10_000);
+
+        let before = handle.classes();
+        let refused = handle.set_class(video, config.share(0));
+        assert_eq!(refused, Err(ClassError::Share(0)));
+        let refused = handle.set_class(video, config.share(5).latency_target(micros(1)));
+        assert_eq!(refused, Err(ClassError::LatencyTarget(micros(1))));
+        assert_eq!(handle.classes(), before);
+        let before = other.handle().classes();
+        let refused = other.handle().set_class(video, config.share(5));
+        assert_eq!(refused, Err(ClassError::Unknown(video)));
+        assert_eq!(other.handle().classes(), before);
+    });
+}
+
+// ---- Belonging to one ----
+
+/// How often tasks of each class have been polled.
+fn polls(runtime: &Runtime) -> Vec<u64> {
+    let classes = runtime.stats().classes;
+    classes.into_iter().map(|class| class.polls).collect()
+}
+
+fn told(tell: mpsc::Sender<()>) -> impl Future<Output = ()> + Send + 'static {
+    async move { tell.send(()).unwrap() }
+}
+
+/// A way to spawn a task whose only poll tells the sender.
+type Spawn = fn(mpsc::Sender<()>);
+
+/// Every way to spawn one without a class, from a task.
+const INHERITING: [Spawn; 6] = [
+    |tell| drop(evenkeel::spawn(told(tell))),
+    |tell| drop(task::spawn(told(tell))),
+    |tell| drop(Handle::current().spawn(told(tell))),
+    |tell| drop(task::Builder::new().name("named").spawn(told(tell))),
+    |tell| drop(task::Builder::new().spawn_on(told(tell), &Handle::current())),
+    |tell| {
+        let mut set = JoinSet::new();
+        set.spawn(told(tell));
+        set.detach_all();
+    },
+];
+
+/// Every way to spawn one in a class.
+const CHOOSING: [Spawn; 4] = [
+    |tell| drop(evenkeel::spawn_in(Class::BULK, told(tell))),
+    |tell| drop(Handle::current().spawn_in(Class::BULK, told(tell))),
+    |tell| drop(task::Builder::new().class(Class::BULK).spawn(told(tell))),
+    |tell| {
+        let mut set = JoinSet::new();
+        set.spawn_in(Class::BULK, told(tell));
+        set.detach_all();
+    },
+];
+
+/// Spawns from a task of `parent`; in the task's second poll, which is in the lane, if it is to hog
+/// first. Returns how often tasks of each class were polled.
+fn polled(runtime: &Runtime, parent: Class, hogs: bool, spawn: Spawn) -> Vec<u64> {
+    let before = polls(runtime);
+    let (tell, told) = mpsc::channel();
+    let task = runtime.spawn_in(parent, async move {
+        if hogs {
+            compute_until_handed_off();
+            yield_now().await;
+        }
+        spawn(tell);
+    });
+    runtime.block_on(within(task)).unwrap();
+    told.recv_timeout(LIMIT).unwrap();
+    let after = polls(runtime);
+    after
+        .iter()
+        .zip(before)
+        .map(|(now, was)| now - was)
+        .collect()
+}
+
+#[test]
+fn a_task_is_of_its_spawners_class_or_of_the_one_it_is_given() {
+    watched("inherited", || {
+        let (runtime, _, video) = two_runtimes();
+        for spawn in INHERITING {
+            assert_eq!(polled(&runtime, video, false, spawn), [0, 0, 0, 2]);
+            assert_eq!(polled(&runtime, Class::URGENT, false, spawn), [2, 0, 0, 0]);
+        }
+        for spawn in CHOOSING {
+            assert_eq!(polled(&runtime, video, false, spawn), [0, 0, 1, 1]);
+        }
+    });
+}
+
+#[test]
+fn a_hog_in_the_lane_spawns_into_its_own_class_all_the_same() {
+    watched("inherited in the lane", || {
+        for (spawn, expected) in [
+            (INHERITING.as_slice(), [0, 0, 0, 3]),
+            (CHOOSING.as_slice(), [0, 0, 1, 2]),
+        ] {
+            for spawn in spawn {
+                // A runtime each, so that no place is known for its hogs.
+                let (runtime, _, video) = two_runtimes();
+                assert_eq!(polled(&runtime, video, true, *spawn), expected);
+                assert!(!runtime.stats().classes[video.index()].heavy.is_zero());
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_spawned_from_outside_every_task_is_normal() {
+    watched("outside", || {
+        let (runtime, other, video) = two_runtimes();
+        runtime.block_on(async {
+            evenkeel::spawn(async {}).await.unwrap();
+            Handle::current().spawn(async {}).await.unwrap();
+        });
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        assert_eq!(polls(&runtime), [0, 3, 0, 0]);
+
+        // A class of another runtime's task means nothing if this one does not have it.
+        let handle = other.handle().clone();
+        let task = runtime.spawn_in(video, async move { handle.spawn(async {}).await });
+        runtime.block_on(task).unwrap().unwrap();
+        assert_eq!(polls(&other), [0, 1, 0]);
+    });
+}
+
+/// What a panic in `body` says.
+fn panic_of(body: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    panic.downcast_ref::<String>().expect("a message").clone()
+}
+
+#[test]
+fn a_class_of_another_runtime_panics_with_what_to_do() {
+    watched("another's", || {
+        let (first, other, video) = two_runtimes();
+        let says = "`class 3` is no class of this runtime; ask its handle for the class by name";
+        let handle = other.handle();
+        let from_outside = [
+            panic_of(|| drop(other.spawn_in(video, async {}))),
+            panic_of(|| drop(handle.spawn_in(video, async {}))),
+            panic_of(|| drop(task::Builder::new().class(video).spawn_on(async {}, handle))),
+            panic_of(|| drop(other.block_on(async { evenkeel::spawn_in(video, async {}) }))),
+            panic_of(|| {
+                handle.load(video);
+            }),
+        ];
+        assert_eq!(from_outside, [says; 5]);
+
+        let from_a_task: [fn(Class); 4] = [
+            |video| drop(evenkeel::spawn_in(video, async {})),
+            |video| drop(Handle::current().spawn_in(video, async {})),
+            |video| drop(task::Builder::new().class(video).spawn(async {})),
+            |video| drop(JoinSet::new().spawn_in(video, async {})),
+        ];
+        for spawn in from_a_task {
+            let task = other.spawn(async move { panic_of(|| spawn(video)) });
+            assert_eq!(other.block_on(within(task)).unwrap(), says);
+        }
+        assert_eq!(other.block_on(other.spawn(async { 5 })).unwrap(), 5);
+        drop(first);
+    });
+}
+
+// ---- Sharing CPU time ----
+
+/// Tasks of one class that always have work, and the processor time they have used.
+struct Backlog {
+    used: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Backlog {
+    fn new(runtime: &Runtime, class: Class, poll: Duration, stop: &Arc<AtomicBool>) -> Self {
+        let used = Arc::new(AtomicU64::new(0));
+        let tasks = (0..4)
+            .map(|_| {
+                let (used, stop) = (Arc::clone(&used), Arc::clone(stop));
+                runtime.spawn_in(class, async move {
+                    while !stop.load(SeqCst) {
+                        let before = cpu();
+                        compute(poll);
+                        used.fetch_add((cpu() - before).as_nanos() as u64, SeqCst);
+                        yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        Self { used, tasks }
+    }
+
+    fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(SeqCst))
+    }
+}
+
+/// How much more one class got than another.
+#[derive(Debug)]
+struct Ratio {
+    /// By the runtime's accounts, which charge a poll's length to its class.
+    charged: f64,
+    /// By the tasks' own reckoning, in processor time.
+    used: f64,
+    /// The part of the workers' time in which the tasks had a processor.
+    let_run: f64,
+}
+
+impl Ratio {
+    /// What the machine took from the workers in the middle of polls, for other programs, is charged
+    /// like what the polls used, so the two agree where that was little.
+    fn assert_within(&self, least: f64, most: f64) {
+        let bounds = least..=most;
+        assert!(bounds.contains(&self.charged), "{self:?}");
+        assert!(
+            self.let_run < 0.85 || bounds.contains(&self.used),
+            "{self:?}"
+        );
+    }
+}
+
+/// Lets both use a second of processor time. Returns how much more the first got than the second.
+fn ratio(runtime: &Runtime, backlogs: [&Backlog; 2], classes: [Class; 2]) -> Ratio {
+    let used = || backlogs.map(Backlog::used);
+    let spend = |length: Duration| {
+        let end = used().iter().sum::<Duration>() + length;
+        until("they used the time", || {
+            used().iter().sum::<Duration>() >= end
+        });
+    };
+    // What was owed from before is settled by then.
+    spend(Duration::from_millis(300));
+    let before = (used(), runtime.stats());
+    spend(Duration::from_secs(1));
+    let (after, stats) = (used(), runtime.stats().since(&before.1));
+    let used = [0, 1].map(|at| (after[at] - before.0[at]).as_secs_f64());
+    let run = classes.map(|class| stats.classes[class.index()].run.as_secs_f64());
+    let wall: Duration = stats.workers.iter().map(|worker| worker.wall).sum();
+    Ratio {
+        charged: run[0] / run[1],
+        used: used[0] / used[1],
+        let_run: (used[0] + used[1]) / wall.as_secs_f64(),
+    }
+}
+
+fn follows_the_shares(workers: usize) {
+    let config = ClassConfig::new();
+    let runtime = Builder::new()
+        .workers(workers)
+        .class("gold", config.share(75))
+        .class("iron", config.share(25))
+        .build()
+        .unwrap();
+    let handle = runtime.handle();
+    let classes = ["gold", "iron"].map(|name| handle.class(name).unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    // One has polls twice as long, which is to make no difference.
+    let gold = Backlog::new(&runtime, classes[0], micros(200), &stop);
+    let iron = Backlog::new(&runtime, classes[1], micros(400), &stop);
+    let measure = || ratio(&runtime, [&gold, &iron], classes);
+    measure().assert_within(2.0, 4.5);
+    handle.set_class(classes[0], config.share(25)).unwrap();
+    handle.set_class(classes[1], config.share(75)).unwrap();
+    measure().assert_within(1.0 / 4.5, 0.5);
+    stop.store(true, SeqCst);
+    for task in gold.tasks.into_iter().chain(iron.tasks) {
+        runtime.block_on(within(task)).unwrap();
+    }
+    runtime.shutdown(LIMIT).unwrap();
+}
+
+#[test]
+fn classes_with_work_at_all_times_get_cpu_time_by_their_shares_on_one_worker() {
+    watched("shares, 1", || follows_the_shares(1));
+}
+
+#[test]
+fn classes_with_work_at_all_times_get_cpu_time_by_their_shares_on_two_workers() {
+    watched("shares, 2", || follows_the_shares(2));
+}
+
+// ---- Load ----
+
+#[test]
+fn load_grows_with_what_waits_and_is_nothing_when_idle() {
+    watched("load", || {
+        let runtime = Builder::new()
+            .workers(1)
+            .hand_off_after(None)
+            .build()
+            .unwrap();
+        let handle = runtime.handle();
+        let idle = Load::default();
+        assert_eq!((idle.wait, idle.queued), (Duration::ZERO, 0));
+        for info in handle.classes() {
+            assert_eq!(handle.load(info.class), idle);
+        }
+        let mut before = idle;
+        for count in [10, 100, 1_000] {
+            let mut gate = Gate::closed();
+            let entrance = gate.entrance();
+            let keeper = runtime.spawn_in(Class::BULK, async move {
+                for _ in 0..count {
+                    drop(evenkeel::spawn(async {}));
+                }
+                entrance.wait(Kind::Sleeps);
+            });
+            until("they wait", || gate.arrived() == 1);
+            let first = handle.load(Class::BULK);
+            // One is in the next-task slot.
+            assert!((count - 1..=count).contains(&first.queued), "{first:?}");
+            assert!(first.queued > before.queued);
+            thread::sleep(Duration::from_millis(30));
+            let second = handle.load(Class::BULK);
+            assert_eq!(second.queued, first.queued);
+            let grown = second.wait.saturating_sub(first.wait);
+            assert!(grown >= Duration::from_millis(20), "{first:?} {second:?}");
+            assert_eq!(handle.load(Class::NORMAL), idle, "another class");
+            gate.open();
+            runtime.block_on(within(keeper)).unwrap();
+            until("none waits", || handle.load(Class::BULK) == idle);
+            before = first;
+        }
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}

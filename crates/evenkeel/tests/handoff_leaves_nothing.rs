@@ -1,0 +1,85 @@
+//! A runtime whose seats were handed over has closed every descriptor and ended every thread when it
+//! has ended.
+//!
+//! One test in a process of its own, as it counts the descriptors and threads of the process.
+#![cfg(target_os = "linux")]
+
+#[path = "support/hang.rs"]
+mod hang;
+#[path = "support/hogs.rs"]
+mod hogs;
+mod support;
+
+use std::future::pending;
+use std::time::Duration;
+
+use evenkeel::net::UdpSocket;
+use evenkeel::runtime::{Builder, Runtime};
+use evenkeel::task::yield_now;
+use hang::{until, watched};
+use hogs::{Gate, Kind, LONG, compute, compute_until_handed_off};
+use support::descriptors;
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// A hog whose first poll costs its worker the seat, with a socket and a timer there, and whose
+/// later ones are in the lane.
+async fn hog(then: impl Future<Output = ()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let waits = evenkeel::spawn(async move { socket.recv(&mut [0]).await });
+    let timer = evenkeel::spawn(evenkeel::time::sleep(Duration::from_secs(1_000)));
+    compute_until_handed_off();
+    yield_now().await;
+    compute(LONG);
+    then.await;
+    drop((waits, timer));
+}
+
+fn runtime(workers: usize) -> Runtime {
+    Builder::new().workers(workers).build().unwrap()
+}
+
+#[test]
+fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
+    watched("nothing is left", || {
+        let threads_before = threads();
+        // What the process opens once and keeps.
+        runtime(1)
+            .block_on(async { UdpSocket::bind("127.0.0.1:0").await })
+            .unwrap();
+        let before = (descriptors(), threads_before);
+        for round in 0..12 {
+            let runtime = runtime(1 + round % 2);
+            // Each hog is known by itself: there is one of them at a time.
+            let task = runtime.spawn(hog(async {}));
+            runtime.block_on(task).unwrap();
+            drop(runtime.spawn(hog(pending())));
+            until("it was handed off", || runtime.stats().heavy.hand_offs >= 2);
+            let mut gate = Gate::closed();
+            let entrance = gate.entrance();
+            drop(runtime.spawn(async move { entrance.wait(Kind::Sleeps) }));
+            until("it is stuck", || gate.arrived() == 1);
+            if round % 3 == 0 {
+                until("it was handed off", || runtime.stats().heavy.hand_offs >= 3);
+            }
+            if round % 4 < 2 {
+                gate.open();
+                runtime.shutdown(Duration::from_secs(60)).unwrap();
+                assert_eq!(descriptors(), before.0, "once `shutdown` has returned");
+            } else {
+                let ending = std::thread::spawn(move || drop(runtime));
+                std::thread::sleep(Duration::from_millis(5));
+                assert!(!ending.is_finished(), "the drop waits for the hog");
+                gate.open();
+                ending.join().unwrap();
+                assert_eq!(descriptors(), before.0, "once the drop has returned");
+            }
+            // A thread that has been waited for may still be on its way out of the kernel.
+            until("descriptors and threads as before", || {
+                (descriptors(), threads()) == before
+            });
+        }
+    });
+}
