@@ -5,3 +5,6 @@ pub mod classes {}
 
 #[doc = include_str!("guide/hogs.md")]
 pub mod hogs {}
+
+#[doc = include_str!("guide/peers.md")]
+pub mod peers {}

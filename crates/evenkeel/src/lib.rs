@@ -26,7 +26,9 @@
 //!
 //! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
 //!   them, and how a task gives way.
-//! - [`Class`]: what CPU time is shared among.
+//! - [`Class`]: what CPU time is shared among; [`ClassConfig`]: a class's share and latency target.
+//! - [`guide`]: chapters on [classes](guide::classes), on [hogs](guide::hogs), and on what the
+//!   [peers](guide::peers) do.
 //! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
 //! - [`net`], [`signal`], [`time`]: what tasks wait for.
 //! - [`stats`]: where the time went. Always on.
@@ -42,8 +44,12 @@
 //! - A timer never fires early, and is due within a tick of a millisecond, at any uptime.
 //! - A panic stays in its task and reaches its handle. Shutdown drops every future.
 //!
-//! A poll that does not return keeps its worker; what else waits there is looked after by another
-//! one within milliseconds, as long as there is one. When all workers are kept so, nothing goes on.
+//! - A poll that lasts longer than a millisecond loses its worker to another thread
+//!   ([`hand_off_after`](runtime::Builder::hand_off_after)), so it holds up nothing else, and neither
+//!   do as many of them as the heavy lane has threads
+//!   ([`heavy_threads`](runtime::Builder::heavy_threads)). With more, a worker is kept for each; what
+//!   else waits there is looked after by another one, as long as there is one.
+//! - Classes with work at all times get processor time in the ratio of their shares.
 //!
 //! # Living with Tokio's ecosystem
 //!

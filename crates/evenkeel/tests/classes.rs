@@ -342,7 +342,9 @@ fn a_class_of_another_runtime_panics_with_what_to_do() {
             panic_of(|| drop(other.spawn_in(video, async {}))),
             panic_of(|| drop(handle.spawn_in(video, async {}))),
             panic_of(|| drop(task::Builder::new().class(video).spawn_on(async {}, handle))),
-            panic_of(|| drop(other.block_on(async { evenkeel::spawn_in(video, async {}) }))),
+            panic_of(|| {
+                other.block_on(async { drop(evenkeel::spawn_in(video, async {})) });
+            }),
             panic_of(|| {
                 handle.load(video);
             }),
