@@ -22,7 +22,6 @@ pub(crate) mod inbox;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod lane;
 pub(crate) mod ledger;
-#[cfg(not(evenkeel_loom))]
 pub(crate) mod lines;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;

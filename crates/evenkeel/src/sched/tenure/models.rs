@@ -1,9 +1,20 @@
 //! Models of taking a seat from a thread in a poll: each runs once for every interleaving.
 
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize as Untracked, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
 use super::*;
-use crate::sync::Arc;
+use crate::class::Class;
+use crate::sched::lines::{Line, Lines};
 use crate::sync::cell::UnsafeCell;
-use crate::sync::models::{model, model_with_twins, role, roles};
+use crate::sync::models::{Role, model, model_with_twins, role, roles};
+use crate::sync::{Arc, Mutex};
+use crate::task::cell::{Origin, Ran, Runnable, Schedule, new_task};
+use crate::task::error::JoinError;
+use crate::task::join::JoinHandle;
+use crate::task::registry::Registry;
 
 /// A seat with something that belongs to its holder: loom reports it if two threads touch it with
 /// nothing between them.
@@ -102,6 +113,333 @@ fn a_claim_that_comes_late_takes_nothing() {
         roles(
             [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
             |[kept, claimed]| assert!(kept && !claimed),
+        )
+    });
+}
+
+// ---- Tasks on the way of a seat ----
+
+/// What comes of a task in a model; the counts are not loom's, as they are no part of it.
+#[derive(Clone, Default)]
+struct Fate {
+    polls: std::sync::Arc<Untracked>,
+    drops: std::sync::Arc<Untracked>,
+}
+
+/// Where a future leaves its waker.
+type WakerCell = Arc<Mutex<Option<Waker>>>;
+
+/// Waits in its first poll, for which it may wake itself, and is ready in the second.
+struct Twice {
+    wakes_itself: bool,
+    fate: Fate,
+    waker: WakerCell,
+    touched: UnsafeCell<u32>,
+}
+
+// SAFETY: that no two threads poll or drop it at a time is what the models check.
+unsafe impl Send for Twice {}
+
+impl Future for Twice {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: as above.
+        self.touched.with_mut(|touched| unsafe { *touched += 1 });
+        if self.fate.polls.fetch_add(1, SeqCst) == 1 {
+            return Poll::Ready(());
+        }
+        if self.wakes_itself {
+            context.waker().wake_by_ref();
+        }
+        *self.waker.lock() = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Twice {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        self.touched.with_mut(|touched| unsafe { *touched += 1 });
+        self.fate.drops.fetch_add(1, SeqCst);
+    }
+}
+
+/// A worker with one class, as far as tasks go: the desk that its thread may leave behind, its
+/// heir's, and the queues of the runtime.
+#[derive(Clone)]
+struct Worker(Arc<Place>);
+
+struct Place {
+    seat: Arc<Seat>,
+    left: Lines,
+    heirs: Lines,
+    thiefs: Lines,
+    /// The inbox.
+    outside: Mutex<Vec<Runnable>>,
+    /// The heavy lane's queue; none when it has closed.
+    lane: Mutex<Option<Vec<Runnable>>>,
+    registry: Registry,
+}
+
+/// What is woken is woken by the thread that is at a poll in the seat, or was when it began.
+struct ByThread(Worker);
+
+impl Schedule for ByThread {
+    /// As `Worker::wake_here`.
+    fn schedule(&self, task: Runnable) {
+        if self.0.0.seat.tenure.is_contested() {
+            self.0.0.outside.lock().push(task);
+        } else {
+            self.0.0.left.push(Line::Woken, task);
+        }
+    }
+}
+
+impl Worker {
+    fn new() -> Self {
+        Self(Arc::new(Place {
+            seat: Seat::new(),
+            left: Lines::new(1),
+            heirs: Lines::new(1),
+            thiefs: Lines::new(1),
+            outside: Mutex::new(Vec::new()),
+            lane: Mutex::new(Some(Vec::new())),
+            registry: Registry::new(1),
+        }))
+    }
+
+    /// A task, and where its waker is after its first poll.
+    fn task(&self, wakes_itself: bool) -> (Runnable, Fate, JoinHandle<()>, WakerCell) {
+        let (fate, waker) = (Fate::default(), Arc::new(Mutex::new(None)));
+        let future = Twice {
+            wakes_itself,
+            fate: fate.clone(),
+            waker: Arc::clone(&waker),
+            touched: UnsafeCell::new(0),
+        };
+        let origin = Origin {
+            class: Class::at(0),
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, join) = new_task(future, ByThread(self.clone()), origin);
+        (task, fate, JoinHandle::new(join), waker)
+    }
+
+    /// A task that was polled once, and its waker.
+    fn with_waiting_task(&self) -> (Fate, JoinHandle<()>, Waker) {
+        let (task, fate, join, waker) = self.task(false);
+        let _ = self.run(task);
+        let waker = waker.lock().take().expect("the first poll leaves a waker");
+        (fate, join, waker)
+    }
+
+    fn run(&self, task: Runnable) -> Ran {
+        let registry = &self.0.registry;
+        task.run(
+            |header| registry.insert(header, 0),
+            |header| registry.remove(header),
+        )
+    }
+
+    fn cancel(&self, task: Runnable) {
+        task.cancel(|header| self.0.registry.remove(header));
+    }
+
+    fn run_all(&self, lines: &Lines) {
+        while let Some(task) = lines.take_any() {
+            assert!(!matches!(self.run(task), Ran::Again(_)), "it wakes nobody");
+        }
+    }
+
+    /// As `Worker::lose_seat`.
+    fn lose_seat(&self, ran: Ran) {
+        if let Ran::Again(task) = ran {
+            self.push_heavy(task);
+        }
+        while let Some(task) = self.0.left.take_any() {
+            self.0.outside.lock().push(task);
+        }
+    }
+
+    /// As `Shared::push_heavy`.
+    fn push_heavy(&self, task: Runnable) {
+        let mut lane = self.0.lane.lock();
+        match &mut *lane {
+            Some(queue) => queue.push(task),
+            None => {
+                drop(lane);
+                self.cancel(task);
+            }
+        }
+    }
+
+    /// As `Worker::take_over`, with the tasks that it inherits.
+    fn take_over(&self) -> bool {
+        let claimed = self.0.seat.inherit(1);
+        if claimed {
+            self.0.left.drain_into(&self.0.heirs);
+        }
+        claimed
+    }
+
+    /// As `Shared::stop` and `runtime::shutdown`, step 3.
+    fn shut_down(&self) {
+        self.0.registry.close();
+        let waiting = self.0.lane.lock().take();
+        waiting
+            .into_iter()
+            .flatten()
+            .for_each(|task| self.cancel(task));
+        self.drop_waiting();
+    }
+
+    fn drop_waiting(&self) {
+        for task in self.0.registry.all() {
+            task.cancel_waiting(|header| self.0.registry.remove(header));
+        }
+    }
+
+    /// Takes what is left anywhere.
+    fn rest(&self) -> Vec<Runnable> {
+        let mut rest: Vec<_> = self.0.outside.lock().drain(..).collect();
+        rest.extend(self.0.lane.lock().iter_mut().flat_map(std::mem::take));
+        for lines in [&self.0.left, &self.0.heirs, &self.0.thiefs] {
+            rest.extend(std::iter::from_fn(|| lines.take_any()));
+        }
+        rest
+    }
+}
+
+fn outcome(mut join: JoinHandle<()>) -> Result<(), JoinError> {
+    match Pin::new(&mut join).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the task has not completed"),
+    }
+}
+
+/// A thread wakes a task in a poll that costs it its seat, perhaps, while its heir clears its desk
+/// and a thief helps itself there: the task is polled once, by whoever it may be, or waits where
+/// somebody looks.
+#[test]
+fn what_a_thread_wakes_while_it_loses_its_seat_is_polled_once() {
+    model(|| {
+        let worker = Worker::new();
+        let (fate, join, waker) = worker.with_waiting_task();
+        let (thread, heir, thief) = (worker.clone(), worker.clone(), worker.clone());
+        roles(
+            [
+                role(move || {
+                    waker.wake();
+                    let kept = thread.0.seat.tenure.end_poll();
+                    if kept {
+                        thread.run_all(&thread.0.left);
+                    } else {
+                        thread.lose_seat(Ran::Waiting);
+                    }
+                    kept
+                }),
+                role(move || {
+                    let claimed = heir.take_over();
+                    heir.run_all(&heir.0.heirs);
+                    claimed
+                }),
+                role(move || {
+                    thief.0.left.steal_into(Class::at(0), &thief.0.thiefs);
+                    thief.run_all(&thief.0.thiefs);
+                    false
+                }),
+            ],
+            move |[kept, claimed, _]| {
+                assert_ne!(kept, claimed);
+                assert!(worker.0.left.is_empty(), "nobody looks there");
+                for task in worker.rest() {
+                    let _ = worker.run(task);
+                }
+                outcome(join).expect("it was woken");
+                assert_eq!(fate.polls.load(SeqCst), 2);
+                assert_eq!(fate.drops.load(SeqCst), 1);
+            },
+        )
+    });
+}
+
+/// Polls a task that was taken from the line, and then does what a worker does.
+fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
+    role(move || {
+        let ran = worker.run(task);
+        let kept = worker.0.seat.tenure.end_poll();
+        match ran {
+            ran if !kept => worker.lose_seat(ran),
+            Ran::Again(task) => worker.0.left.push(Line::Yielded, task),
+            Ran::Waiting | Ran::Complete => {}
+        }
+        kept
+    })
+}
+
+/// A task is aborted in a poll that costs its thread the seat, perhaps: its future is dropped once,
+/// and its spawner hears of it.
+#[test]
+fn an_abort_meets_a_hand_off() {
+    model(|| {
+        let worker = Worker::new();
+        let (task, fate, join, waker) = worker.task(false);
+        let (heir, abort) = (worker.clone(), join.abort_handle());
+        roles(
+            [
+                poll_in_seat(worker.clone(), task),
+                role(move || heir.take_over()),
+                role(move || {
+                    abort.abort();
+                    false
+                }),
+            ],
+            move |[kept, claimed, _]| {
+                assert_ne!(kept, claimed);
+                for task in worker.rest() {
+                    let _ = worker.run(task);
+                }
+                drop(waker.lock().take());
+                assert!(outcome(join).is_err_and(|error| error.is_cancelled()));
+                assert!(fate.polls.load(SeqCst) <= 1);
+                assert_eq!(fate.drops.load(SeqCst), 1);
+            },
+        )
+    });
+}
+
+/// The runtime shuts down while a task is in a poll that costs its thread the seat, perhaps, and in
+/// which it wakes itself: its future is dropped once, and its spawner hears of it.
+#[test]
+fn a_shutdown_meets_a_hand_off() {
+    model(|| {
+        let worker = Worker::new();
+        let (task, fate, join, waker) = worker.task(true);
+        let (heir, ending) = (worker.clone(), worker.clone());
+        roles(
+            [
+                poll_in_seat(worker.clone(), task),
+                role(move || heir.take_over()),
+                role(move || {
+                    ending.shut_down();
+                    false
+                }),
+            ],
+            move |[kept, claimed, _]| {
+                assert_ne!(kept, claimed);
+                assert!(worker.0.lane.lock().is_none(), "it has closed");
+                worker
+                    .rest()
+                    .into_iter()
+                    .for_each(|task| worker.cancel(task));
+                worker.drop_waiting();
+                assert_eq!(worker.0.registry.len(), 0);
+                drop(waker.lock().take());
+                assert!(outcome(join).is_err_and(|error| error.is_cancelled()));
+                assert_eq!(fate.drops.load(SeqCst), 1);
+            },
         )
     });
 }

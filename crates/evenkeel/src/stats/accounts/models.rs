@@ -18,13 +18,13 @@ use crate::sync::models::{model, role, roles};
 /// Whatever a reader meets, the states add up to wall time.
 /// What the states of one reading come to.
 fn sum(times: &Times) -> u64 {
-    times.run.iter().sum::<u64>() + times.check + times.spin + times.park + times.steal
+    times.run.iter().sum::<u64>() + times.check + times.spin + times.park + times.steal + times.lend
 }
 
 #[test]
 fn times_add_up_while_they_are_written() {
     model(|| {
-        let accounts = Arc::new(Accounts::new());
+        let accounts = Arc::new(Accounts::new(1));
         accounts.begin(100);
         let (worker, reader) = (Arc::clone(&accounts), Arc::clone(&accounts));
         let worker = role(move || {
