@@ -17,7 +17,7 @@ use hang::{until, watched};
 #[test]
 fn a_setting_that_makes_no_sense_is_an_error_that_says_what_would() {
     type Set = fn(&mut Builder) -> &mut Builder;
-    let refused: [(&str, &str, &str, Set); 10] = [
+    let refused: [(&str, &str, &str, Set); 11] = [
         ("workers", "0", "1 to 1024", |builder| builder.workers(0)),
         ("workers", "1025", "1 to 1024", |builder| {
             builder.workers(1025)
@@ -33,6 +33,9 @@ fn a_setting_that_makes_no_sense_is_an_error_that_says_what_would() {
         }),
         ("io_check_bound", "2s", "1 second", |builder| {
             builder.io_check_bound(Duration::from_secs(2))
+        }),
+        ("io_check_events", "0", "1 to 65536", |builder| {
+            builder.io_check_events(0)
         }),
         ("max_blocking_threads", "0", "1 to 32768", |builder| {
             builder.max_blocking_threads(0)

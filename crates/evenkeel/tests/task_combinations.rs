@@ -433,7 +433,12 @@ fn outcome(result: Result<Output, JoinError>) -> Outcome {
 }
 
 fn new_runtime() -> Runtime {
-    Builder::new().workers(1).build().unwrap()
+    // What keeps the worker here is to keep it, so that what is queued stays queued.
+    Builder::new()
+        .workers(1)
+        .hand_off_after(None)
+        .build()
+        .unwrap()
 }
 
 fn shut_down(runtime: Runtime) {

@@ -21,9 +21,17 @@ enum Who {
     Lab {
         peer: Peer,
         shares: Option<&'static str>,
-        io_check_us: Option<u64>,
+        check: Check,
     },
     Haproxy(Vec<Tuning>),
+}
+
+/// How evenkeel checks I/O, where it is not left to the runtime: the time between two checks, which
+/// bounds how much is run in between, and the events that one takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Check {
+    bound_us: Option<u64>,
+    events: Option<usize>,
 }
 
 /// What passes through.
@@ -90,6 +98,8 @@ const SHARES: &str = "urgent=16,normal=33,bulk=50";
 /// Two others: what HAProxy had next, and one that gives bulk nearly all.
 const OTHER_SHARES: [&str; 2] = ["urgent=33,normal=50,bulk=17", "urgent=4,normal=16,bulk=80"];
 const CHECK_BOUNDS_US: [u64; 3] = [50, 500, 5_000];
+/// Events in one check.
+const CHECK_EVENTS: [usize; 2] = [8, 2_048];
 const HAPROXY_TUNINGS: [Tuning; 2] = [("tune.runqueue-depth", 20), ("tune.maxpollevents", 20)];
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
@@ -167,15 +177,34 @@ impl Choice {
     fn mixed(&self) -> Vec<(String, Who)> {
         let mut relays = Vec::new();
         if self.evenkeel {
-            relays.push(own(Some(SHARES), None));
-            relays.push(own(None, None));
+            relays.push(own(Some(SHARES), Check::default()));
+            relays.push(own(None, Check::default()));
         }
         if self.haproxy {
             relays.push(haproxy_with(&[]));
         }
         if self.evenkeel && !self.brief {
-            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), None)));
-            relays.extend(CHECK_BOUNDS_US.map(|us| own(Some(SHARES), Some(us))));
+            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), Check::default())));
+            relays.extend(CHECK_BOUNDS_US.map(|us| {
+                let bound_us = Some(us);
+                own(
+                    Some(SHARES),
+                    Check {
+                        bound_us,
+                        ..Check::default()
+                    },
+                )
+            }));
+            relays.extend(CHECK_EVENTS.map(|events| {
+                let events = Some(events);
+                own(
+                    Some(SHARES),
+                    Check {
+                        events,
+                        ..Check::default()
+                    },
+                )
+            }));
         }
         if self.haproxy && !self.brief {
             relays.extend(HAPROXY_TUNINGS.map(|tuning| haproxy_with(&[tuning])));
@@ -187,7 +216,7 @@ impl Choice {
     /// The relays that are also measured with a part of it.
     fn apart(&self) -> Vec<(String, Who)> {
         let mut relays = Vec::new();
-        relays.extend(self.evenkeel.then(|| own(Some(SHARES), None)));
+        relays.extend(self.evenkeel.then(|| own(Some(SHARES), Check::default())));
         relays.extend(self.haproxy.then(|| haproxy_with(&[])));
         relays.extend((self.tokio && !self.brief).then(tokio));
         relays
@@ -208,22 +237,28 @@ impl Choice {
     }
 }
 
-fn own(shares: Option<&'static str>, io_check_us: Option<u64>) -> (String, Who) {
+fn own(shares: Option<&'static str>, check: Check) -> (String, Who) {
     let classes = shares.map_or_else(|| "one class".to_owned(), ratio_of);
-    let bound = io_check_us.map_or_else(String::new, |us| format!(", I/O check bound {us} us"));
+    let bound = check
+        .bound_us
+        .map(|us| format!(", I/O check bound {us} us"));
+    let events = check
+        .events
+        .map(|events| format!(", {events} events a check"));
+    let set = [bound, events].into_iter().flatten().collect::<String>();
     let who = Who::Lab {
         peer: Peer::Evenkeel,
         shares,
-        io_check_us,
+        check,
     };
-    (format!("evenkeel, {classes}{bound}"), who)
+    (format!("evenkeel, {classes}{set}"), who)
 }
 
 fn tokio() -> (String, Who) {
     let who = Who::Lab {
         peer: Peer::Tokio,
         shares: None,
-        io_check_us: None,
+        check: Check::default(),
     };
     ("tokio".to_owned(), who)
 }
@@ -252,23 +287,28 @@ enum Relay {
 
 impl Relay {
     fn start(lab: &Lab, who: &Who, target: SocketAddr) -> Result<Self> {
-        let (peer, shares, io_check_us) = match who {
+        let (peer, shares, check) = match who {
             Who::Haproxy(tuning) => return Haproxy::start(lab, target, tuning).map(Relay::Haproxy),
             Who::Lab {
                 peer,
                 shares,
-                io_check_us,
-            } => (*peer, shares, *io_check_us),
+                check,
+            } => (*peer, shares, *check),
         };
         let classes = "--relay-class normal --bulk-class bulk --admin-class urgent --shares";
         let own_flags = shares
             .iter()
-            .flat_map(|shares| classes.split(' ').chain([*shares]));
+            .flat_map(|shares| classes.split(' ').chain([*shares]))
+            .map(str::to_owned);
+        let events = check
+            .events
+            .map(|events| format!("--io-check-events={events}"));
+        let own_flags = own_flags.chain(events).collect();
         let spec = ServerSpec {
             services: vec!["admin"],
             relay_target: Some(target),
-            io_check_us,
-            own_flags: own_flags.map(str::to_owned).collect(),
+            io_check_us: check.bound_us,
+            own_flags,
             ..ServerSpec::default()
         };
         lab.serve(peer, &spec).map(Relay::Lab)
@@ -606,13 +646,6 @@ impl Samples {
 fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
     let mut notes = lab.lineup.missing.clone();
     notes.extend(missing);
-    if lab.lineup.present.contains(&Peer::Evenkeel) {
-        notes.push(
-            "Evenkeel has no setting for how many events one I/O check takes in, as HAProxy has \
-             with `tune.maxpollevents`: there is nothing to vary."
-                .to_owned(),
-        );
-    }
     notes.push(
         "Admin calls alone show what the machine itself does to a p99: where that is far from \
          nothing, so is every other."

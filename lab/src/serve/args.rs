@@ -127,6 +127,9 @@ pub(crate) struct ServeArgs {
     /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
     #[arg(long, value_name = "U")]
     pub(crate) io_check_us: Option<u64>,
+    /// How many events evenkeel takes in one I/O check at most [default: the runtime's own].
+    #[arg(long, value_name = "N")]
+    pub(crate) io_check_events: Option<usize>,
     /// Print what the runtime says of itself every S seconds, as a line `stats JSON`.
     #[arg(long, value_name = "S")]
     pub(crate) stats_every: Option<NonZeroUsize>,

@@ -51,6 +51,7 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         workers: args.workers.map_or(cores, NonZeroUsize::get),
         busy_wait: args.busy_wait,
         io_check: args.io_check_us.map(Duration::from_micros),
+        io_check_events: args.io_check_events,
         hand_off: args.handoff_us,
         shares: args.shares.as_ref(),
     })?;

@@ -68,6 +68,7 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
         workers,
         busy_wait: None,
         io_check: None,
+        io_check_events: None,
         hand_off: None,
         shares: Some(&shares).filter(|_| P::HAS_CLASSES),
     })?;

@@ -15,10 +15,6 @@ use crate::io::slots::{Slots, Token};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// Events taken in one check. More wait in the kernel for the next: a bound on how long a check
-/// takes, and half of what a worker's ring holds would be too little only if each were urgent.
-const EVENTS_MAX: usize = 256;
-
 /// The token by which a worker is woken; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);
 
@@ -52,17 +48,20 @@ struct Queue {
 }
 
 impl Driver {
+    /// A queue that takes at most `events_max` events in one check. More wait in the kernel for the
+    /// next: it is a bound on how long a check takes.
+    ///
     /// # Errors
     ///
     /// If the system gives no more readiness queues or descriptors.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(events_max: usize) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = mio::Waker::new(&registry, WAKE)?;
         Ok(Self {
             queue: Mutex::new(Queue {
                 poll,
-                events: mio::Events::with_capacity(EVENTS_MAX),
+                events: mio::Events::with_capacity(events_max),
             }),
             registry,
             waker,

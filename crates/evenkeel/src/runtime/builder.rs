@@ -24,6 +24,8 @@ const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
 /// Below, starting a thread would cost more than the poll that it gets out of the way.
 const HAND_OFFS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(200)..=Duration::from_secs(60);
+/// Beyond, a check could take longer than any bound on the time between two.
+const EVENTS: std::ops::RangeInclusive<usize> = 1..=65_536;
 /// As for workers.
 const HEAVY_THREADS_MAX: usize = 1024;
 
@@ -52,6 +54,7 @@ pub struct Builder {
     thread_name: String,
     busy_wait: BusyWait,
     io_check_bound: Duration,
+    io_check_events: usize,
     classes: ClassTable,
     /// The first setting of a class that made no sense, for `build` to refuse.
     class_error: Option<ClassError>,
@@ -79,6 +82,7 @@ impl Builder {
             thread_name: "evenkeel".to_owned(),
             busy_wait: BusyWait::default(),
             io_check_bound: Duration::from_micros(100),
+            io_check_events: 256,
             classes: ClassTable::default(),
             class_error: None,
             hand_off_after: Some(Duration::from_millis(1)),
@@ -119,6 +123,13 @@ impl Builder {
     /// under way when it has passed. From 10 microseconds to 1 second. Default: 100 microseconds.
     pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
         self.io_check_bound = bound;
+        self
+    }
+
+    /// How many events one I/O check takes from the system at most, from 1 to 65536; more wait for
+    /// the next check. Few make checks short, many make them worth their system call. Default: 256.
+    pub fn io_check_events(&mut self, events: usize) -> &mut Self {
+        self.io_check_events = events;
         self
     }
 
@@ -234,6 +245,7 @@ impl Builder {
             busy_wait: self.busy_wait,
             quota: cpus::quota().is_some(),
             io_check_bound: self.io_check_bound,
+            io_check_events: self.io_check_events,
             classes: self.classes.clone(),
             hand_off_after: self.hand_off_after,
             heavy_threads,
@@ -262,6 +274,12 @@ impl Builder {
             "io_check_bound",
             format!("{:?}", self.io_check_bound),
             "use 10 microseconds to 1 second",
+        )?;
+        check(
+            EVENTS.contains(&self.io_check_events),
+            "io_check_events",
+            self.io_check_events.to_string(),
+            "use 1 to 65536",
         )?;
         check(
             hand_off.is_none_or(|after| HAND_OFFS.contains(&after)),

@@ -63,6 +63,7 @@ pub(crate) struct Config {
     /// Whether the process is under a CPU quota.
     pub(crate) quota: bool,
     pub(crate) io_check_bound: Duration,
+    pub(crate) io_check_events: usize,
     pub(crate) classes: ClassTable,
     /// How long a poll may last before its worker's seat is handed over; never if `None`.
     pub(crate) hand_off_after: Option<Duration>,

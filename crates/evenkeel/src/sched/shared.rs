@@ -44,10 +44,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    fn new(desk: usize, classes: usize) -> std::io::Result<Self> {
+    fn new(desk: usize, classes: usize, events_max: usize) -> std::io::Result<Self> {
         Ok(Self {
             desk: AtomicUsize::new(desk),
-            driver: Driver::new()?,
+            driver: Driver::new(events_max)?,
             timers: Timers::new(),
             parker: Parker::new(),
             accounts: Accounts::new(classes),
@@ -103,7 +103,7 @@ impl Shared {
         let desks = Desks::new(config.workers + config.heavy_threads, classes);
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
-            .map(|desk| Seat::new(desk, classes).map(Arc::new))
+            .map(|desk| Seat::new(desk, classes, config.io_check_events).map(Arc::new))
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),

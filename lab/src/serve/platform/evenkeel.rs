@@ -37,6 +37,9 @@ impl Platform for Evenkeel {
         if let Some(level) = settings.busy_wait {
             builder.busy_wait(busy_wait(level));
         }
+        if let Some(events) = settings.io_check_events {
+            builder.io_check_events(events);
+        }
         if let Some(bound) = settings.io_check {
             builder.io_check_bound(bound);
         }

@@ -35,6 +35,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) busy_wait: Option<BusyWait>,
     /// The bound between two I/O checks of a busy worker; `None` is the runtime's own default.
     pub(crate) io_check: Option<Duration>,
+    pub(crate) io_check_events: Option<usize>,
     /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
     pub(crate) hand_off: Option<HandOff>,
     /// Shares of classes, and which classes there are; `None` is the runtime's own default.

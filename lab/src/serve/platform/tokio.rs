@@ -39,6 +39,9 @@ impl Platform for Tokio {
                 "warning: tokio has no busy wait; --busy-wait is ignored (its workers always park)"
             );
         }
+        if settings.io_check_events.is_some() {
+            eprintln!("warning: --io-check-events is ignored: the lab does not set it on tokio");
+        }
         if settings.io_check.is_some() {
             eprintln!(
                 "warning: tokio checks I/O by a count of polls, not by time; --io-check-us is \
