@@ -66,10 +66,11 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         how: "Four tasks in every class compute and yield for ever, so that every class always \
               wants more. Polls are equal, 100 us each, or mixed: every task has a length of its \
               own, from 10 us to 1 ms. Hogs stand in the last class beside its other tasks, as \
-              many as there are workers. The accounts are read every 100 ms; every stretch of a \
-              second between two readings is looked at, and the worst error of any class in any of \
-              them is quoted, in percent of all processor time of the stretch. A peer without \
-              classes is shown as it splits, by what its tasks counted."
+              many as there are workers; and there are as many processors as workers. The accounts \
+              are read every 100 ms; every stretch of a second between two readings is looked at, \
+              and the worst error of any class in any of them is quoted, in percent of all \
+              processor time of the stretch. A peer without classes is shown as it splits, by what \
+              its tasks counted."
             .to_owned(),
         tables: vec![table(&contests, &samples)],
         plots: plots(&contests, &samples),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::args::SplitArgs;
 use crate::error::{Error, Result};
 use crate::serve::{Done, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs};
+use crate::sys;
 
 /// The result of a contest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +64,14 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
 fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let workers = args.workers.map_or(cores, NonZeroUsize::get);
+    // As many processors as workers: the heavy lane would have any further one to itself, which is
+    // time that no other class could use.
+    if workers < cores {
+        sys::pin(&(0..workers).collect::<Vec<_>>()).map_err(|error| Error::Unreadable {
+            program: "split".to_owned(),
+            reason: format!("cannot keep to {workers} processors: {error}"),
+        })?;
+    }
     let shares = args.weights.shares();
     let platform = P::start(Settings {
         workers,
