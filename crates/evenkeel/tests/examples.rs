@@ -148,13 +148,14 @@ fn all() -> &'static [&'static str] {
         "udp",
         "chat",
         "graceful_shutdown",
+        "shedding",
         "hyper_hello",
         "axum_app",
     ];
     if cfg!(feature = "hyper") {
         all
     } else {
-        &all[..4]
+        &all[..5]
     }
 }
 
@@ -200,6 +201,9 @@ fn what_an_example_cannot_do_is_one_line_and_a_failure() {
         ];
         if *name == "graceful_shutdown" {
             mistakes.push((seconds.to_vec(), "`soon` is no number of seconds"));
+        }
+        if *name == "shedding" {
+            mistakes.push((seconds.to_vec(), "`soon` is no number of milliseconds"));
         }
         for (arguments, says) in mistakes {
             let (code, said, errors) = run(name, &arguments);
@@ -371,26 +375,76 @@ fn a_second_interrupt_cuts_at_once() {
     assert!(server.ended().success());
 }
 
+/// Sends one HTTP request over a connection, and returns the status line and the body of the answer.
+fn exchange(mut stream: TcpStream, head: &str, body: &str) -> (String, String) {
+    let length = body.len();
+    write!(
+        stream,
+        "{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.lines().next().expect("a status line");
+    (status.to_owned(), body.to_owned())
+}
+
+/// As `exchange`, over a connection of its own.
+fn request(server: &Program, head: &str, body: &str) -> (String, String) {
+    exchange(server.connect(), head, body)
+}
+
+const DONE: &str = "HTTP/1.1 200 OK";
+const REFUSED: &str = "HTTP/1.1 503 Service Unavailable";
+
+#[test]
+fn shedding_serves_what_it_has_time_for() {
+    let server = Program::start("shedding", &["60000"]);
+    for work_ms in [0, 3] {
+        let expected = (DONE.to_owned(), format!("{work_ms} ms of work done\n"));
+        assert_eq!(request(&server, &format!("GET /{work_ms}"), ""), expected);
+    }
+    for nonsense in ["GET /", "GET /soon", "GET /10001", "POST /1"] {
+        let (status, _) = request(&server, nonsense, "");
+        assert_eq!(status, "HTTP/1.1 400 Bad Request", "{nonsense}");
+    }
+}
+
+#[test]
+fn shedding_refuses_while_there_is_too_much_and_serves_again_afterwards() {
+    let server = Program::start("shedding", &["1"]);
+    // Each connection adds to the queue, until one is refused; that one is answered at once.
+    let began = Instant::now();
+    let mut served = Vec::new();
+    let refused = loop {
+        assert!(began.elapsed() < LIMIT, "nothing is refused");
+        served.extend((0..20).map(|_| {
+            let stream = server.connect();
+            thread::spawn(move || exchange(stream, "GET /50", ""))
+        }));
+        let (status, body) = request(&server, "GET /0", "");
+        if status != DONE {
+            break (status, body);
+        }
+    };
+    let says = "too busy, try again later\n".to_owned();
+    assert_eq!(refused, (REFUSED.to_owned(), says));
+    for answer in served {
+        let (status, _) = answer.join().unwrap();
+        assert!(status == DONE || status == REFUSED, "{status}");
+    }
+    // Nothing waits any more, but the last of them may be on its way out.
+    while request(&server, "GET /0", "").0 != DONE {
+        assert!(began.elapsed() < 2 * LIMIT, "it still refuses");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[cfg(feature = "hyper")]
 mod http {
     use super::*;
-
-    /// Sends one request and returns the status line and the body of the answer.
-    fn request(server: &Program, head: &str, body: &str) -> (String, String) {
-        let mut stream = server.connect();
-        let length = body.len();
-        write!(
-            stream,
-            "{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             content-length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        let status = head.lines().next().expect("a status line");
-        (status.to_owned(), body.to_owned())
-    }
 
     #[test]
     fn hyper_hello_answers() {

@@ -82,6 +82,23 @@ fn a_seat_has_one_holder() {
     });
 }
 
+/// The monitor sees the thread at whichever of its polls, and an heir claims the seat because of
+/// that one: it comes after what the thread did in its seat before the poll.
+#[test]
+fn an_heir_comes_after_what_was_done_before_the_poll() {
+    model(|| {
+        let seat = Seat::new();
+        let heir = Arc::clone(&seat);
+        roles(
+            [
+                role(move || seat.poll_on(2)),
+                role(move || heir.inherit(heir.tenure.polling_since())),
+            ],
+            |[kept, claimed]| assert_ne!(kept, claimed),
+        )
+    });
+}
+
 /// Two heirs want the same seat, as happens when the first is slow to start.
 #[test]
 fn a_seat_has_one_heir() {
