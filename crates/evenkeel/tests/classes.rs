@@ -221,8 +221,8 @@ fn polls(runtime: &Runtime) -> Vec<u64> {
     classes.into_iter().map(|class| class.polls).collect()
 }
 
-fn told(tell: mpsc::Sender<()>) -> impl Future<Output = ()> + Send + 'static {
-    async move { tell.send(()).unwrap() }
+async fn told(tell: mpsc::Sender<()>) {
+    tell.send(()).unwrap();
 }
 
 /// A way to spawn a task whose only poll tells the sender.
@@ -410,8 +410,8 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// What the machine took from the workers in the middle of polls, for other programs, is charged
-    /// like what the polls used, so the two agree where that was little.
+    /// What the machine took from the workers in the middle of polls, for other programs, is
+    /// charged like what the polls used, so the two agree where that was little.
     fn assert_within(&self, least: f64, most: f64) {
         let bounds = least..=most;
         assert!(bounds.contains(&self.charged), "{self:?}");
