@@ -410,8 +410,8 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// What the machine took from the workers in the middle of polls, for other programs, is charged
-    /// like what the polls used, so the two agree where that was little.
+    /// What the machine took from the workers in the middle of polls, for other programs, is
+    /// charged like what the polls used, so the two agree where that was little.
     fn assert_within(&self, least: f64, most: f64) {
         let bounds = least..=most;
         assert!(bounds.contains(&self.charged), "{self:?}");

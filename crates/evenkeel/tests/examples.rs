@@ -375,7 +375,7 @@ fn a_second_interrupt_cuts_at_once() {
     assert!(server.ended().success());
 }
 
-/// Sends one HTTP request over a connection, and returns the status line and the body of the answer.
+/// Sends one HTTP request over a connection. Returns the status line and the body of the answer.
 fn exchange(mut stream: TcpStream, head: &str, body: &str) -> (String, String) {
     let length = body.len();
     write!(

@@ -1,5 +1,5 @@
-//! A runtime whose seats were handed over has closed every descriptor and ended every thread when it
-//! has ended.
+//! A runtime whose seats were handed over has closed every descriptor and ended every thread when
+//! it has ended.
 //!
 //! One test in a process of its own, as it counts the descriptors and threads of the process.
 #![cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
 //! Hogs of all kinds at random, for as long as one likes: whatever they do, every task is accounted
 //! for, the workers' times add up, and nothing is left.
 //!
-//! It takes 8 seconds, or as many as `EVENKEEL_SOAK_SECONDS` says. One test in a process of its own,
-//! as it counts the descriptors of the process.
+//! It takes 8 seconds, or as many as `EVENKEEL_SOAK_SECONDS` says. One test in a process of its
+//! own, as it counts the descriptors of the process.
 
 #[path = "support/hang.rs"]
 mod hang;

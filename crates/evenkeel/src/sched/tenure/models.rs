@@ -1,4 +1,35 @@
 //! Models of taking a seat from a thread in a poll: each runs once for every interleaving.
+//!
+//! The later ones have real tasks and lines. What `sched::worker` and `runtime::shutdown` do with
+//! them is repeated here in a few lines each, as those modules stand on more than loom has.
+//!
+//! # Seen to fail
+//!
+//! Each of these changes was made on purpose, one at a time, and made these models fail:
+//!
+//! - no fence in `end_poll`, or none in `claim`: `a_seat_has_one_holder` and 4 others
+//! - `claim` does not set `contested`: `a_seat_has_one_holder` and 5 others
+//! - `claim` does not look at `since`: `a_claim_that_comes_late_takes_nothing` and 5 others
+//! - `claim` takes a seat that is lost: `a_seat_has_one_heir`
+//! - `begin_poll` is Relaxed: `an_heir_comes_after_what_was_done_before_the_poll`
+//! - `end_poll` looks at `contested` before it stores `since`: `a_seat_has_one_holder` and 4 others
+//! - `resolve` says that the seat is kept: `a_seat_has_one_holder` and 4 others
+//! - `resolve` says that it is lost: `a_claim_that_comes_late_takes_nothing` and 5 others
+//! - `resolve` takes a lock that is held for a seat that is kept: `a_seat_has_one_holder` and 4
+//!   others
+//! - a thread that lost its seat does not clear its desk, or an heir clears the desk of one that
+//!   keeps it: `what_a_thread_wakes_while_it_loses_its_seat_is_polled_once`
+//! - an heir loses what it takes from the desk:
+//!   `what_a_thread_wakes_while_it_loses_its_seat_is_polled_once` and
+//!   `an_abort_meets_a_hand_off`
+//! - a thread that lost its seat forgets the task it polled: `an_abort_meets_a_hand_off` and
+//!   `a_shutdown_meets_a_hand_off`
+//! - a lane that has closed takes a task: `a_shutdown_meets_a_hand_off`
+//!
+//! Without effect: `claim` and `polling_since` load `since` Relaxed, as fences and the lock order
+//! what follows; and a claim that was withdrawn leaves `contested` set, for which the thread asks
+//! under the lock after each poll. A registry that is not closed costs a second look, which
+//! shutdown makes anyway.
 
 use std::panic::Location;
 use std::pin::Pin;
