@@ -136,6 +136,10 @@ impl Worker {
             || (searching && self.others_have_work());
         if work {
             self.searching.set(idle.unpark(self.index));
+            // The monitor may have gone to sleep at the sight of this worker parked.
+            if idle.rouses_monitor() {
+                self.shared.monitor.rouse();
+            }
             self.check_due.set(self.now.get());
             self.mark(State::Steal, State::Steal);
             return;
