@@ -85,7 +85,6 @@ pub(crate) struct Worker {
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
     shares: RefCell<Shares>,
-    published: Cell<Published>,
     /// It is the turn of a class whose work is in the heavy lane.
     lending: Cell<bool>,
     /// Another thread has the seat.
@@ -153,7 +152,6 @@ impl Worker {
             slice_end: Cell::new(0),
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
-            published: Cell::default(),
             lending: Cell::new(false),
             lost: Cell::new(false),
             neighbour: Cell::new(index),
@@ -451,11 +449,11 @@ impl Worker {
 
     /// What is spent here is told, and that there is no more work here: for a worker about to sleep.
     fn retire(&self) {
-        if self.published.get() != Published::default() {
+        if self.published() != Published::default() {
             self.settle();
-            let mut published = self.published.get();
+            let mut published = self.published();
             self.shared.ledger.publish(&mut published, 0);
-            self.published.set(published);
+            self.seat.published.put(published.bits());
         }
     }
 
@@ -464,10 +462,15 @@ impl Worker {
         for class in self.shares.borrow().spent_on() {
             self.accounts().last_poll[class.index()].put(now);
         }
-        let mut published = self.published.get();
+        let mut published = self.published();
         let mut shares = self.shares.borrow_mut();
         self.shared.ledger.exchange(&mut shares, &mut published);
-        self.published.set(published);
+        self.seat.published.put(published.bits());
+    }
+
+    /// What was said of this seat's work, by this thread or the one that had the seat before.
+    fn published(&self) -> Published {
+        Published::of_bits(self.seat.published.load())
     }
 
     /// Takes tasks of one class from whoever has some.
