@@ -171,6 +171,11 @@ impl Shares {
             .sum();
     }
 
+    /// Nothing is lent to the heavy lane until the next exchange.
+    pub(crate) fn overlook_lane(&mut self) {
+        self.process.lane = 0;
+    }
+
     /// Whose turn it is among the classes with work here and in the lane.
     #[inline]
     pub(crate) fn first(&self) -> Option<Turn> {

@@ -87,6 +87,8 @@ pub(crate) struct Worker {
     shares: RefCell<Shares>,
     /// It is the turn of a class whose work is in the heavy lane.
     lending: Cell<bool>,
+    /// How often it was in a row.
+    lent: Cell<u32>,
     /// Another thread has the seat.
     lost: Cell<bool>,
     /// The worker that was last looked at, and the poll in which one was found stuck.
@@ -153,6 +155,7 @@ impl Worker {
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
             lending: Cell::new(false),
+            lent: Cell::new(0),
             lost: Cell::new(false),
             neighbour: Cell::new(index),
             reported: Cell::new(0),
@@ -433,6 +436,7 @@ impl Worker {
     fn charge_class(&self, class: Class, length: u64) {
         let unsettled = self.shares.borrow_mut().charge(class, length);
         if unsettled >= self.bounds.exchange {
+            self.lent.set(0);
             self.exchange();
         }
     }

@@ -11,6 +11,9 @@ use super::Worker;
 
 /// How long a worker leaves its processor to the heavy lane before it looks again.
 const LEND: Duration = Duration::from_millis(1);
+/// How often it does so in a row. The lane's threads may not be let either, by another process, and
+/// then get nothing of what is lent; so some work is done here in between.
+const LENDS_MAX: u32 = 10;
 
 impl Worker {
     /// Out of work: searches, spins, and sleeps until there is some.
@@ -119,6 +122,11 @@ impl Worker {
     pub(super) fn lend(&self) {
         self.sleep(State::Lend, Some(LEND));
         self.exchange();
+        self.lent.set(self.lent.get() + 1);
+        if self.lent.get() >= LENDS_MAX {
+            self.lent.set(0);
+            self.shares.borrow_mut().overlook_lane();
+        }
     }
 
     /// Sleeps until an event, a timer, or a wake-up by another thread.
