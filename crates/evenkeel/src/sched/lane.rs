@@ -191,10 +191,13 @@ impl Lane {
                 break;
             }
             state.idle += 1;
-            let (guard, timed_out) = self.work.wait_timeout(state, KEEP_ALIVE);
+            // What waits behind polls that have gone on for too long gets this thread when those
+            // no longer count, of which nobody tells it.
+            let wait = if state.queued > 0 { GONE } else { KEEP_ALIVE };
+            let (guard, timed_out) = self.work.wait_timeout(state, wait);
             state = guard;
             state.idle -= 1;
-            waited = timed_out;
+            waited = timed_out && wait == KEEP_ALIVE;
         }
         state.threads.retain(|thread| thread.desk != desk);
         state.publish(ledger, &self.clock);
