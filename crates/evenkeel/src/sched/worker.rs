@@ -463,13 +463,18 @@ impl Worker {
 
     fn settle(&self) {
         let now = self.now.get();
-        for class in self.shares.borrow().spent_on() {
-            self.accounts().last_poll[class.index()].put(now);
-        }
+        self.note_served(self.shares.borrow().served(), now);
         let mut published = self.published();
         let mut shares = self.shares.borrow_mut();
         self.shared.ledger.exchange(&mut shares, &mut published);
         self.seat.published.put(published.bits());
+    }
+
+    /// Notes that these classes keep nobody waiting here since before `now`.
+    fn note_served(&self, classes: impl Iterator<Item = Class>, now: u64) {
+        for class in classes {
+            self.accounts().last_served[class.index()].put(now);
+        }
     }
 
     /// What was said of this seat's work, by this thread or the one that had the seat before.

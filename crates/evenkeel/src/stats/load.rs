@@ -36,7 +36,7 @@ impl Load {
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
     let accounts = &seat.accounts;
-    let since = now.saturating_sub(accounts.last_poll[class.index()].load());
+    let since = now.saturating_sub(accounts.last_served[class.index()].load());
     // A class that never ran here has not kept anybody waiting that we know of.
     if accounts.polls[class.index()].load() == 0 {
         return 0;

@@ -133,6 +133,8 @@ impl Worker {
     fn park(&self) {
         self.retire();
         self.sleep(State::Park, None);
+        // Nothing waits in the lines of a worker that sleeps.
+        self.note_served(self.classes(), self.now.get());
     }
 
     fn sleep(&self, state: State, limit: Option<Duration>) {
