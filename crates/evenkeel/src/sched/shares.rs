@@ -151,9 +151,7 @@ impl Shares {
     /// work here.
     pub(crate) fn served(&self) -> impl Iterator<Item = Class> + '_ {
         let classes = (0..CLASSES_MAX).map(Class::at);
-        classes.filter(|class| {
-            self.spent[class.index()] > 0 || self.waiting & class.bit() == 0
-        })
+        classes.filter(|class| self.spent[class.index()] > 0 || self.waiting & class.bit() == 0)
     }
 
     /// What is to be told to the ledger: time spent by class, and the classes that had work here.

@@ -167,7 +167,6 @@ impl Accounts {
     pub(crate) fn begin(&self, now: u64) {
         self.write(|| {
             self.began.put(now);
-            self.last_served.iter().for_each(|at| at.put(now));
             self.charged_until.put(now);
             self.doing.put(State::Steal.index() as u64);
         });
