@@ -230,9 +230,13 @@ struct Puppet {
 
 impl Puppet {
     fn new(runtime: &Runtime) -> Self {
+        Self::new_in(runtime, Class::NORMAL)
+    }
+
+    fn new_in(runtime: &Runtime, class: Class) -> Self {
         let (orders, mut ordered) = tokio::sync::mpsc::unbounded_channel();
         let (tell, polled_on) = mpsc::channel();
-        drop(runtime.spawn(async move {
+        drop(runtime.spawn_in(class, async move {
             while let Some(length) = ordered.recv().await {
                 compute(length);
                 tell.send(thread::current().id()).unwrap();
@@ -655,6 +659,37 @@ fn tasks_that_wait_in_a_full_lane_are_run_when_there_is_room() {
             puppet.polled_on.recv_timeout(LIMIT).unwrap();
         }
         until("none waits", || runtime.stats().heavy.queued == 0);
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_no_thread_of_the_lane_can_take_does_not_stop_other_classes() {
+    watched("vain", || {
+        let runtime = Builder::new().workers(1).heavy_threads(1).build().unwrap();
+        let puppet = Puppet::new_in(&runtime, Class::BULK);
+        let before = hand_offs(&runtime);
+        puppet.poll(Duration::from_millis(50));
+        until("it is known", || hand_offs(&runtime) > before);
+        let mut gate = Gate::closed();
+        let before = hand_offs(&runtime);
+        let first = stuck(&runtime, &gate);
+        until("the lane is full", || hand_offs(&runtime) > before);
+        puppet.orders.send(LONG).unwrap();
+        until("it waits", || runtime.stats().heavy.queued == 1);
+
+        // The class of the task that waits is owed more and more, and can be given nothing.
+        let busy = runtime.spawn(async {
+            for _ in 0..5_000 {
+                compute(Duration::from_micros(100));
+                yield_now().await;
+            }
+        });
+        runtime.block_on(within(busy)).unwrap();
+        assert_eq!(runtime.stats().heavy.queued, 1);
+        gate.open();
+        runtime.block_on(within(first)).unwrap();
+        puppet.polled_on.recv_timeout(LIMIT).unwrap();
         runtime.shutdown(LIMIT).unwrap();
     });
 }

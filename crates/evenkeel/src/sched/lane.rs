@@ -156,7 +156,7 @@ impl Lane {
         let at_rest = state.queued == 0 && state.running().count() == 0;
         state.queues[class.index()].push_back(task);
         state.queued += 1;
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
         let enough = state.idle >= state.queued;
         drop(state);
         self.work.notify_one();
@@ -191,13 +191,16 @@ impl Lane {
                 break;
             }
             state.idle += 1;
-            let (guard, timed_out) = self.work.wait_timeout(state, KEEP_ALIVE);
+            // What waits behind polls that have gone on for too long gets this thread when those
+            // no longer count, of which nobody tells it.
+            let wait = if state.queued > 0 { GONE } else { KEEP_ALIVE };
+            let (guard, timed_out) = self.work.wait_timeout(state, wait);
             state = guard;
             state.idle -= 1;
-            waited = timed_out;
+            waited = timed_out && wait == KEEP_ALIVE;
         }
         state.threads.retain(|thread| thread.desk != desk);
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
         None
     }
 
@@ -273,7 +276,7 @@ impl Lane {
                 runnable: true,
             }),
         });
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
     }
 
     /// A thread of the lane begins a poll.
@@ -295,7 +298,7 @@ impl Lane {
                 runnable: true,
             });
         }
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
     }
 
     /// A thread of the lane has ended a poll, its processor time being `cpu`.
@@ -306,7 +309,7 @@ impl Lane {
             let used = cpu.saturating_sub(running.charged);
             state.charge(ledger, running.class, self.clock.cycles_of(used));
         }
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
     }
 
     /// Gives a thread the kernel priority that its class asks for, as far as the system lets it.
@@ -342,7 +345,12 @@ impl Lane {
         for thread in &mut state.threads {
             let desk = desks.get(thread.desk);
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
-            let (Some(running), Some(cpu)) = (&mut thread.running, cpu) else {
+            let Some(running) = &mut thread.running else {
+                continue;
+            };
+            let Some(cpu) = cpu else {
+                // The system does not say what it uses, so nobody could tell when to stop lending.
+                running.runnable = false;
                 continue;
             };
             let used = cpu.saturating_sub(running.charged);
@@ -355,7 +363,7 @@ impl Lane {
         for (class, &time) in spent.iter().enumerate().filter(|&(_, &time)| time > 0) {
             state.charge(ledger, Class::at(class), time);
         }
-        state.publish(ledger);
+        state.publish(ledger, &self.clock);
     }
 
     /// The desks of the lane's threads, and where what they poll was spawned.
@@ -431,14 +439,29 @@ impl State {
         ledger.charge(&spent);
     }
 
-    /// Tells the ledger which classes have work here, and which of it could run.
-    fn publish(&mut self, ledger: &Ledger) {
+    /// Whether a thread is there, or about to come, for what waits.
+    fn is_served(&self, clock: &Clock) -> bool {
+        let (now, gone) = (clock.cycles(), clock.cycles_of(GONE));
+        let comes_back = |running: &Running| now.saturating_sub(running.since) < gone;
+        self.idle > 0
+            || self.starting > 0
+            || self
+                .running()
+                .any(|running| running.runnable && comes_back(running))
+    }
+
+    /// Tells the ledger which classes have work here, and which of it could run. What waits and
+    /// has no thread to come for it (the lane is full, or the system gives none) could not: workers
+    /// that lent their processors to it would do so for ever, as it never uses them.
+    fn publish(&mut self, ledger: &Ledger, clock: &Clock) {
         let queued = self.queued_classes();
-        let bits = |of: fn(&Running) -> bool| {
+        let bits = |of: fn(&Running) -> bool, waiting: u32| {
             let running = self.running().filter(|running| of(running));
-            running.fold(queued, |bits, running| bits | running.class.bit())
+            running.fold(waiting, |bits, running| bits | running.class.bit())
         };
-        let (active, runnable) = (bits(|_| true), bits(|running| running.runnable));
+        let served = if self.is_served(clock) { queued } else { 0 };
+        let active = bits(|_| true, queued);
+        let runnable = bits(|running| running.runnable, served);
         ledger.publish(&mut self.published, active);
         ledger.set_lane(runnable);
     }

@@ -36,6 +36,17 @@ struct Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Published(u32);
 
+impl Published {
+    /// As a number, by which it passes from one thread to the next.
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    pub(crate) fn of_bits(bits: u64) -> Self {
+        Self(bits as u32)
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(limits: Limits, terms: &[Term]) -> Self {
         let row = |index: usize| {

@@ -41,6 +41,9 @@ pub(crate) struct Seat {
     pub(crate) accounts: Accounts,
     /// When the readiness queue was last checked, in cycles.
     pub(crate) checked_at: Count,
+    /// The classes that the ledger was told to have work here (`Published`): the holder's to
+    /// change, and its heir's to take back.
+    pub(crate) published: Count,
 }
 
 impl Seat {
@@ -52,6 +55,7 @@ impl Seat {
             parker: Parker::new(),
             accounts: Accounts::new(classes),
             checked_at: Count::new(),
+            published: Count::new(),
         })
     }
 

@@ -147,9 +147,11 @@ impl Shares {
         self.total
     }
 
-    /// The classes on which something was spent here since the last exchange.
-    pub(crate) fn spent_on(&self) -> impl Iterator<Item = Class> + '_ {
-        Class::of_bits(self.seen).filter(|class| self.spent[class.index()] > 0)
+    /// The classes on which something was spent here since the last exchange, and those without
+    /// work here.
+    pub(crate) fn served(&self) -> impl Iterator<Item = Class> + '_ {
+        let classes = (0..CLASSES_MAX).map(Class::at);
+        classes.filter(|class| self.spent[class.index()] > 0 || self.waiting & class.bit() == 0)
     }
 
     /// What is to be told to the ledger: time spent by class, and the classes that had work here.
@@ -169,6 +171,11 @@ impl Shares {
         self.sum = Class::of_bits(self.process.active)
             .map(|class| u64::from(terms[class.index()].share))
             .sum();
+    }
+
+    /// Nothing is lent to the heavy lane until the next exchange.
+    pub(crate) fn overlook_lane(&mut self) {
+        self.process.lane = 0;
     }
 
     /// Whose turn it is among the classes with work here and in the lane.

@@ -66,13 +66,18 @@ impl Fences {
         fence(Ordering::SeqCst);
     }
 
-    fn heavy(self) {
+    /// Returns false if it could not be had: the kernel offered its barrier at the start and
+    /// refuses it now, as it does once the process has locked itself into a sandbox.
+    #[must_use]
+    fn heavy(self) -> bool {
         #[cfg(not(evenkeel_loom))]
-        if self.by_kernel && barrier_everywhere() {
-            return;
+        if self.by_kernel {
+            // No fence of this thread's would do: `light` is none for the processor.
+            return barrier_everywhere();
         }
         // SeqCst pairs with the fence in `light`.
         fence(Ordering::SeqCst);
+        true
     }
 }
 
@@ -154,7 +159,7 @@ impl Tenure {
     }
 
     /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody
-    /// else has taken it. For a thread that is to take it over. As long as it holds the claim, the
+    /// else has taken it, and the fence can be had. For a thread that is to take it over. As long as it holds the claim, the
     /// one that lost its seat does not come back from that poll.
     #[must_use]
     pub(crate) fn claim(&self, since: u64) -> Option<Claim<'_>> {
@@ -165,8 +170,8 @@ impl Tenure {
         }
         // Relaxed, both: ordered by the fence between them.
         self.contested.store(true, Ordering::Relaxed);
-        self.fences.heavy();
-        *lost = since != 0 && self.since.load(Ordering::Acquire) == since;
+        let ordered = self.fences.heavy();
+        *lost = ordered && since != 0 && self.since.load(Ordering::Acquire) == since;
         if !*lost {
             self.contested.store(false, Ordering::Relaxed);
         }

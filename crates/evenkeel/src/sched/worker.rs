@@ -85,9 +85,10 @@ pub(crate) struct Worker {
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
     shares: RefCell<Shares>,
-    published: Cell<Published>,
     /// It is the turn of a class whose work is in the heavy lane.
     lending: Cell<bool>,
+    /// How often it was in a row.
+    lent: Cell<u32>,
     /// Another thread has the seat.
     lost: Cell<bool>,
     /// The worker that was last looked at, and the poll in which one was found stuck.
@@ -153,8 +154,8 @@ impl Worker {
             slice_end: Cell::new(0),
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
-            published: Cell::default(),
             lending: Cell::new(false),
+            lent: Cell::new(0),
             lost: Cell::new(false),
             neighbour: Cell::new(index),
             reported: Cell::new(0),
@@ -435,6 +436,7 @@ impl Worker {
     fn charge_class(&self, class: Class, length: u64) {
         let unsettled = self.shares.borrow_mut().charge(class, length);
         if unsettled >= self.bounds.exchange {
+            self.lent.set(0);
             self.exchange();
         }
     }
@@ -451,23 +453,33 @@ impl Worker {
 
     /// What is spent here is told, and that there is no more work here: for a worker about to sleep.
     fn retire(&self) {
-        if self.published.get() != Published::default() {
+        if self.published() != Published::default() {
             self.settle();
-            let mut published = self.published.get();
+            let mut published = self.published();
             self.shared.ledger.publish(&mut published, 0);
-            self.published.set(published);
+            self.seat.published.put(published.bits());
         }
     }
 
     fn settle(&self) {
         let now = self.now.get();
-        for class in self.shares.borrow().spent_on() {
-            self.accounts().last_poll[class.index()].put(now);
-        }
-        let mut published = self.published.get();
+        self.note_served(self.shares.borrow().served(), now);
+        let mut published = self.published();
         let mut shares = self.shares.borrow_mut();
         self.shared.ledger.exchange(&mut shares, &mut published);
-        self.published.set(published);
+        self.seat.published.put(published.bits());
+    }
+
+    /// Notes that these classes keep nobody waiting here since before `now`.
+    fn note_served(&self, classes: impl Iterator<Item = Class>, now: u64) {
+        for class in classes {
+            self.accounts().last_served[class.index()].put(now);
+        }
+    }
+
+    /// What was said of this seat's work, by this thread or the one that had the seat before.
+    fn published(&self) -> Published {
+        Published::of_bits(self.seat.published.load())
     }
 
     /// Takes tasks of one class from whoever has some.

@@ -108,9 +108,10 @@ pub(crate) struct Accounts {
     spent: [Count; STATES],
     began: Count,
     pub(crate) polls: [Count; CLASSES_MAX],
-    /// How long the task that was polled last had waited, and about when that was.
+    /// How long the task that was polled last had waited; and about when last one was polled or
+    /// none waited.
     pub(crate) last_wait: [Count; CLASSES_MAX],
-    pub(crate) last_poll: [Count; CLASSES_MAX],
+    pub(crate) last_served: [Count; CLASSES_MAX],
     pub(crate) waits: Box<[Box<[Count; BUCKETS]>]>,
     /// By origin, and by whether anything was found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
@@ -149,7 +150,7 @@ impl Accounts {
             began: Count::new(),
             polls: counts(),
             last_wait: counts(),
-            last_poll: counts(),
+            last_served: counts(),
             waits: (0..classes).map(|_| Box::new(counts())).collect(),
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),

@@ -36,10 +36,14 @@ impl Load {
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
     let accounts = &seat.accounts;
-    let since = now.saturating_sub(accounts.last_poll[class.index()].load());
     // A class that never ran here has not kept anybody waiting that we know of.
     if accounts.polls[class.index()].load() == 0 {
         return 0;
     }
+    let since = match accounts.last_served[class.index()].load() {
+        // The worker has not noted it yet: it has only just begun.
+        0 => 0,
+        at => now.saturating_sub(at),
+    };
     accounts.last_wait[class.index()].load().max(since)
 }

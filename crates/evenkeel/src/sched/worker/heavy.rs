@@ -169,7 +169,7 @@ impl Worker {
         self.clock().cycles_of(computed) >= limit || (blocked && length >= limit)
     }
 
-    fn classes(&self) -> impl Iterator<Item = Class> + use<> {
+    pub(super) fn classes(&self) -> impl Iterator<Item = Class> + use<> {
         (0..self.shared.config.classes.len()).map(Class::at)
     }
 }

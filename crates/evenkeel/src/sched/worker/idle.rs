@@ -11,6 +11,9 @@ use super::Worker;
 
 /// How long a worker leaves its processor to the heavy lane before it looks again.
 const LEND: Duration = Duration::from_millis(1);
+/// How often it does so in a row. The lane's threads may not be let either, by another process, and
+/// then get nothing of what is lent; so some work is done here in between.
+const LENDS_MAX: u32 = 10;
 
 impl Worker {
     /// Out of work: searches, spins, and sleeps until there is some.
@@ -119,12 +122,19 @@ impl Worker {
     pub(super) fn lend(&self) {
         self.sleep(State::Lend, Some(LEND));
         self.exchange();
+        self.lent.set(self.lent.get() + 1);
+        if self.lent.get() >= LENDS_MAX {
+            self.lent.set(0);
+            self.shares.borrow_mut().overlook_lane();
+        }
     }
 
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
         self.retire();
         self.sleep(State::Park, None);
+        // Nothing waits in the lines of a worker that sleeps.
+        self.note_served(self.classes(), self.now.get());
     }
 
     fn sleep(&self, state: State, limit: Option<Duration>) {
@@ -136,6 +146,10 @@ impl Worker {
             || (searching && self.others_have_work());
         if work {
             self.searching.set(idle.unpark(self.index));
+            // The monitor may have gone to sleep at the sight of this worker parked.
+            if idle.rouses_monitor() {
+                self.shared.monitor.rouse();
+            }
             self.check_due.set(self.now.get());
             self.mark(State::Steal, State::Steal);
             return;
