@@ -56,7 +56,10 @@ pub(super) fn links_resolve(tree: &Tree, findings: &mut Vec<Finding>) {
                 continue;
             };
             let target = dest_url.split('#').next().unwrap_or_default();
-            let elsewhere = dest_url.contains("://") || dest_url.starts_with("mailto:");
+            // Pages that are part of the documentation link to items, which rustdoc checks.
+            let elsewhere = dest_url.contains("://")
+                || dest_url.starts_with("mailto:")
+                || dest_url.starts_with("crate::");
             if elsewhere || target.is_empty() {
                 continue;
             }

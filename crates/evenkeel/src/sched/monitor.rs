@@ -135,8 +135,8 @@ fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration
     let Some(after) = shared.config.hand_off_after else {
         return help_kept(shared);
     };
-    // Waking costs 10 to 20 us of processor time, and workers that are not stuck look at each other;
-    // what is left is that all are stuck at once, which is likelier where one was lately.
+    // Waking costs 10 to 20 us of processor time, and workers that are not stuck look at each
+    // other; what is left is that all are stuck at once, which is likelier where one was lately.
     let lately = shared.places.last_hog().is_some_and(|at| {
         let ago = shared.clock.cycles().saturating_sub(at);
         shared.clock.to_duration(ago) < LATELY

@@ -451,7 +451,7 @@ impl Worker {
         }
     }
 
-    /// What is spent here is told, and that there is no more work here: for a worker about to sleep.
+    /// What is spent here is told, and that there is no more work: for a worker about to sleep.
     fn retire(&self) {
         if self.published() != Published::default() {
             self.settle();
