@@ -15,7 +15,7 @@ pub(crate) mod handle;
 )]
 mod runtime;
 mod shutdown;
-pub(crate) mod spawn;
+mod spawn;
 mod threads;
 
 pub use builder::{BuildError, Builder};
@@ -23,4 +23,5 @@ pub use context::NoRuntime;
 pub use handle::Handle;
 pub use runtime::Runtime;
 pub use shutdown::{ShutdownError, StuckThread};
+pub(crate) use spawn::spawn_here;
 pub use spawn::{spawn, spawn_blocking, spawn_in};

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use crate::class::Class;
 use crate::runtime::Handle;
-use crate::runtime::spawn::spawn_here;
+use crate::runtime::spawn_here;
 
 use super::join::JoinHandle;
 
