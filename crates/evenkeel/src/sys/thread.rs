@@ -105,7 +105,7 @@ mod imp {
     /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it
     /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it). The
     /// threads it starts are not to inherit that, which the kernel offers together with resetting
-    /// a raised priority. So a thread that has one, or a policy of the user's choice, is left alone.
+    /// a raised priority. So a thread that has one, or another policy, is left alone.
     pub(crate) fn prefer_short_slices() {
         let mut attributes = Attributes::default();
         let size = std::mem::size_of::<Attributes>() as u32;
