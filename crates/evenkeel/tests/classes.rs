@@ -527,3 +527,27 @@ fn load_grows_with_what_waits_and_is_nothing_when_idle() {
         runtime.shutdown(LIMIT).unwrap();
     });
 }
+
+#[test]
+fn the_time_in_which_a_class_had_nothing_to_do_is_no_wait() {
+    watched("rest", || {
+        let mut builder = Builder::new();
+        let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
+        // Enough to be told to the other workers, and noted.
+        let busy = async { compute(Duration::from_millis(2)) };
+        runtime
+            .block_on(within(runtime.spawn_in(Class::BULK, busy)))
+            .unwrap();
+        let rest = Duration::from_secs(5);
+        thread::sleep(rest);
+        let burst = runtime.spawn_in(Class::BULK, async {
+            for _ in 0..10 {
+                drop(evenkeel::spawn(async {}));
+            }
+            Handle::current().load(Class::BULK)
+        });
+        let load = runtime.block_on(within(burst)).unwrap();
+        assert!(load.queued > 0 && load.wait < rest / 2, "{load:?}");
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}

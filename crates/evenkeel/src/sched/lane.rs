@@ -248,6 +248,16 @@ impl Lane {
         room
     }
 
+    /// Whether a thread that lost its seat now would find a place; makes room like
+    /// [`reserve`](Lane::reserve) if not. For the monitor, which starts no heir in vain.
+    pub(crate) fn has_room(&self) -> bool {
+        let room = self.reserve();
+        if room {
+            self.give_up_thread();
+        }
+        room
+    }
+
     /// A seat was not handed over, as the lane is full.
     pub(crate) fn refuse(&self) {
         self.state.lock().refused += 1;

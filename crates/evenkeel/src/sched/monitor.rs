@@ -186,7 +186,8 @@ fn look_at(
         }
     }
     watch.dealt_with = now.max(1);
-    if start(Start::Seat { worker, since }).is_err() {
+    let seat = Start::Seat { worker, since };
+    if !shared.lane.has_room() || start(seat).is_err() {
         shared.lane.refuse();
         help(shared);
     }

@@ -158,7 +158,7 @@ impl Tenure {
         self.contested.load(Ordering::Relaxed)
     }
 
-    /// Takes the seat from the thread, if it is still at the poll that began at `since` and nobody
+    /// Takes the seat from the thread, if it is still at the poll that began at `since`, nobody
     /// else has taken it, and the fence can be had. For a thread that is to take it over. As long
     /// as it holds the claim, the one that lost its seat does not come back from that poll.
     #[must_use]

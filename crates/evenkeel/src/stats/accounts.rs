@@ -165,6 +165,7 @@ impl Accounts {
 
     /// The worker's life begins.
     pub(crate) fn begin(&self, now: u64) {
+        self.last_served.iter().for_each(|at| at.put(now));
         self.write(|| {
             self.began.put(now);
             self.charged_until.put(now);

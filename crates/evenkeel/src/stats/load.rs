@@ -10,7 +10,8 @@ use crate::sched::shared::{Seat, Shared};
 #[non_exhaustive]
 pub struct Load {
     /// How long a new task would wait before it is polled: for each worker what the task it polled
-    /// last had waited, or the time since if that is longer; the mean over the tasks that wait.
+    /// last had waited, or the time since if that is longer (or since none waited, if that was
+    /// later); the mean over the tasks that wait.
     /// Zero if none does.
     pub wait: Duration,
     /// How many tasks wait in the workers' lines. Those in the heavy lane do not count.
@@ -40,10 +41,6 @@ fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
     if accounts.polls[class.index()].load() == 0 {
         return 0;
     }
-    let since = match accounts.last_served[class.index()].load() {
-        // The worker has not noted it yet: it has only just begun.
-        0 => 0,
-        at => now.saturating_sub(at),
-    };
+    let since = now.saturating_sub(accounts.last_served[class.index()].load());
     accounts.last_wait[class.index()].load().max(since)
 }

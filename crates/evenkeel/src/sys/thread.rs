@@ -103,28 +103,39 @@ mod imp {
     }
 
     /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it
-    /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it).
+    /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it). The
+    /// threads it starts are not to inherit that, which the kernel offers together with resetting
+    /// a raised priority. So a thread that has one, or another policy, is left alone.
     pub(crate) fn prefer_short_slices() {
-        #[repr(C)]
-        #[derive(Default)]
-        struct Attributes {
-            size: u32,
-            policy: u32,
-            flags: u64,
-            nice: i32,
-            priority: u32,
-            runtime: u64,
-            deadline: u64,
-            period: u64,
+        let mut attributes = Attributes::default();
+        let size = std::mem::size_of::<Attributes>() as u32;
+        // SAFETY: the pointer is to a live structure of the size stated. A refusal leaves it as it
+        // is, and `size` 0 tells.
+        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+        let ordinary = attributes.policy == libc::SCHED_OTHER as u32 && attributes.nice >= 0;
+        if attributes.size == 0 || !ordinary {
+            return;
         }
-        let attributes = Attributes {
-            size: std::mem::size_of::<Attributes>() as u32,
-            runtime: 100_000,
-            ..Attributes::default()
-        };
+        attributes.size = size;
+        attributes.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        attributes.runtime = 100_000;
         // SAFETY: the pointer is to a live structure of the size it states. A refusal changes
         // nothing, and the thread works as before.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    }
+
+    /// What `sched_getattr(2)` says of a thread.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
     }
 
     /// Has every running thread of the process execute a full memory barrier. Returns false if the

@@ -173,3 +173,41 @@ impl Worker {
         (0..self.shared.config.classes.len()).map(Class::at)
     }
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::runtime::{Builder, Handle};
+    use crate::task::yield_now;
+
+    /// Computes until something holds, for a minute at most. Returns whether it does.
+    fn compute_until(holds: impl Fn() -> bool) -> bool {
+        let began = Instant::now();
+        while !holds() && began.elapsed() < Duration::from_secs(60) {
+            (0..1_000).for_each(|_| std::hint::spin_loop());
+        }
+        holds()
+    }
+
+    #[test]
+    fn a_seat_that_was_handed_over_leaves_no_class_that_seems_to_have_work() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let hog = runtime.spawn(async {
+            // Long enough for the other workers to be told that there is work of its class.
+            let began = Instant::now();
+            compute_until(|| began.elapsed() > Duration::from_micros(300));
+            yield_now().await;
+            let handle = Handle::current();
+            compute_until(|| handle.stats().heavy.hand_offs > 0)
+        });
+        assert!(runtime.block_on(hog).unwrap(), "the seat was handed over");
+        let ledger = &runtime.handle().shared().ledger;
+        let began = Instant::now();
+        while ledger.read().active != 0 && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(ledger.read().active, 0);
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+    }
+}
