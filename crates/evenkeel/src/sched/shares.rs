@@ -282,3 +282,6 @@ pub(crate) fn range(limits: &Limits, reading: &Reading, class: Class) -> (i64, i
         middle + earned_in(limits.lag_max).max(limits.credit as i64),
     )
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;
