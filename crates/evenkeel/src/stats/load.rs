@@ -22,9 +22,11 @@ impl Load {
         let now = shared.clock.cycles();
         let (mut queued, mut waits) = (0_u128, 0_u128);
         for seat in &shared.seats {
-            let waiting = shared.desk_of(seat).lines.len_of(class) as u128;
+            let desk = shared.desk_of(seat);
+            let waiting = desk.lines.len_of(class) as u128;
             queued += waiting;
-            waits += waiting * u128::from(wait_at(seat, class, now));
+            let polling_since = desk.tenure().polling_since();
+            waits += waiting * u128::from(wait_at(seat, class, polling_since, now));
         }
         let wait = waits.checked_div(queued).unwrap_or(0);
         Self {
@@ -34,16 +36,16 @@ impl Load {
     }
 }
 
-fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
+fn wait_at(seat: &Seat, class: Class, polling_since: u64, now: u64) -> u64 {
     let accounts = &seat.accounts;
     // A class that never ran here has not kept anybody waiting that we know of.
     if accounts.polls[class.index()].load() == 0 {
         return 0;
     }
-    let since = match accounts.last_served[class.index()].load() {
-        // The worker has not noted it yet: it has only just begun.
-        0 => 0,
-        at => now.saturating_sub(at),
+    let since = match (accounts.last_served[class.index()].load(), polling_since) {
+        // The worker has not noted it yet: it has only just begun, or is at a first long poll.
+        (0, 0) => 0,
+        (0, at) | (at, _) => now.saturating_sub(at),
     };
     accounts.last_wait[class.index()].load().max(since)
 }
