@@ -23,7 +23,8 @@ impl Load {
         let now = shared.clock.cycles();
         let (mut queued, mut waits) = (0_u128, 0_u128);
         for seat in &shared.seats {
-            let waiting = shared.desk_of(seat).lines.len_of(class) as u128;
+            let desk = shared.desk_of(seat);
+            let waiting = desk.lines.len_of(class) as u128;
             queued += waiting;
             waits += waiting * u128::from(wait_at(seat, class, now));
         }
