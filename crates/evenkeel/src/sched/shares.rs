@@ -278,7 +278,7 @@ pub(crate) fn range(limits: &Limits, reading: &Reading, class: Class) -> (i64, i
     let middle = (owed as f64 * own as f64 / sum as f64) as i64;
     let earned_in = |time: u64| (time * limits.workers) as i64 * own / sum;
     (
-        middle - earned_in(limits.lead_max).max(limits.credit as i64),
+        middle - earned_in(limits.lead_max),
         middle + earned_in(limits.lag_max).max(limits.credit as i64),
     )
 }

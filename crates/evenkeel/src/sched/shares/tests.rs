@@ -1,15 +1,21 @@
-//! Properties of the shares in virtual time: one worker with its ledger, in microseconds.
+//! Properties of the shares in virtual time: one worker with its ledger. Times are microseconds, but
+//! the core is given nanoseconds: of a coarse unit, small shares earn nothing between exchanges.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::sched::ledger::{Ledger, Published};
 
+/// Nanoseconds in a microsecond.
+const UNIT: u64 = 1_000;
+const CREDIT: u64 = 100;
+const LEAD_MAX: u64 = 250_000;
+
 const LIMITS: Limits = Limits {
-    credit: 100,
-    lead_max: 250_000,
-    lag_max: 100_000,
-    lend: 100,
+    credit: CREDIT * UNIT,
+    lead_max: LEAD_MAX * UNIT,
+    lag_max: 100_000 * UNIT,
+    lend: 100 * UNIT,
     workers: 1,
 };
 
@@ -55,7 +61,7 @@ impl World {
         self.now += length;
         self.got[class.index()] += length;
         self.served[class.index()] = self.now;
-        if self.shares.charge(class, length) >= EXCHANGE {
+        if self.shares.charge(class, length * UNIT) >= EXCHANGE * UNIT {
             self.exchange();
         }
         class
@@ -63,6 +69,7 @@ impl World {
 }
 
 fn terms(shares: &[u32], target: u64) -> Vec<Term> {
+    let target = target * UNIT;
     let term = |&share: &u32| Term { share, target };
     shares.iter().map(term).collect()
 }
@@ -110,7 +117,7 @@ proptest! {
             world.poll(10);
         }
         let ahead = (world.got[1] - before[1]).saturating_sub(world.got[0] - before[0]);
-        prop_assert!(ahead <= 2 * LIMITS.credit + 20, "{ahead}");
+        prop_assert!(ahead <= 2 * CREDIT + 20, "{ahead}");
     }
 
     /// However little its share, a class with work is served within the time that one may be ahead.
@@ -119,7 +126,7 @@ proptest! {
         let mut world = World::new(&terms(&[share, 10_000], 2_000));
         // A quarter more: the class is not owed more than others in the very moment at which it has
         // earned again what it got too much.
-        let bound = LIMITS.lead_max * 5 / 4;
+        let bound = LEAD_MAX * 5 / 4;
         while world.now < 1_000_000 {
             world.poll(length);
             prop_assert!(world.now - world.served[0] <= bound, "{}", world.now - world.served[0]);
@@ -130,7 +137,7 @@ proptest! {
     #[test]
     fn what_is_urgent_goes_first(length in 1_u64..=1_000, pause in 20_u64..200) {
         let mut all = terms(&[30, 50, 20], 20_000);
-        all[0].target = 100;
+        all[0].target = 100 * UNIT;
         let mut world = World::new(&all);
         for _ in 0..50 {
             world.shares.rest(Class::at(0));
@@ -149,7 +156,7 @@ proptest! {
         while world.now < 1_000_000 {
             world.poll(200);
         }
-        world.ledger.set(Class::at(0), Term { share: after, target: 2_000 });
+        world.ledger.set(Class::at(0), Term { share: after, target: 2_000 * UNIT });
         world.exchange();
         let (then, got) = (world.now, world.got[0]);
         while world.now < then + 1_000_000 {
@@ -182,7 +189,7 @@ fn the_lane_gets_a_turn_when_its_class_is_owed_time() {
     assert_eq!(world.shares.first(), Some(Turn::Lane(lane)));
     // What the lane uses is charged, and then it is the other's turn again.
     let mut spent = [0; CLASSES_MAX];
-    spent[lane.index()] = 2_000;
+    spent[lane.index()] = 2_000 * UNIT;
     world.ledger.charge(&spent);
     world.exchange();
     assert_eq!(world.shares.first(), Some(Turn::Here(Class::at(0))));
