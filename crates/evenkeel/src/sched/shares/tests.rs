@@ -1,5 +1,6 @@
 //! Properties of the shares in virtual time: one worker with its ledger. Times are microseconds,
-//! but the core is given nanoseconds: of a coarse unit, small shares earn nothing between exchanges.
+//! but the core is given nanoseconds: of a coarse unit, small shares earn nothing between two
+//! exchanges.
 
 use proptest::prelude::*;
 
