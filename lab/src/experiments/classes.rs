@@ -696,7 +696,7 @@ mod tests {
         assert_eq!(brief.len(), 9);
         assert_eq!(brief[2], "haproxy");
         let full = names(rows(true, true, true, false));
-        assert_eq!(full.len(), 20);
+        assert_eq!(full.len(), 22);
         assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
         assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
         assert_eq!(names(rows(false, true, false, true)).len(), 0);
