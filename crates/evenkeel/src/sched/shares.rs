@@ -142,6 +142,8 @@ impl Shares {
     /// A poll of the class took `length`. Returns what was spent here since the last exchange.
     #[inline]
     pub(crate) fn charge(&mut self, class: Class, length: u64) -> u64 {
+        // What ran from the next-task slot was in no line, so nobody said that it was here.
+        self.seen |= class.bit();
         self.spent[class.index()] += length;
         self.total += length;
         self.total

@@ -169,6 +169,19 @@ proptest! {
 }
 
 #[test]
+fn what_never_lay_in_a_line_is_charged() {
+    let mut world = World::new(&terms(&[1, 1], 1_000));
+    let slot = Class::at(1);
+    world.shares.rest(slot);
+    world.exchange();
+    world.exchange();
+    world.shares.charge(slot, 1_000 * UNIT);
+    world.exchange();
+    let owed = world.ledger.read().owed;
+    assert!(owed[slot.index()] < owed[0], "{owed:?}");
+}
+
+#[test]
 fn a_resting_class_is_not_chosen() {
     let mut shares = World::new(&terms(&[1, 1], 0)).shares;
     shares.rest(Class::at(0));
