@@ -10,10 +10,10 @@
 //! zero, at any uptime, and only differences between classes matter. Two exceptions say who is
 //! entitled to the time that a class is served:
 //!
-//! - A class that is owed `lag_max` more than the one served is not. It must be *unable* to use what
-//!   it is owed (one task cannot run on two workers), or the served one would not have gone first.
-//!   So the others divide what it leaves in the ratio of their shares. Where this is so most of the
-//!   time, it is left out of the means that the others are measured by, too.
+//! - A class that is owed `lag_max` more than the one served is not. It must be *unable* to use
+//!   what it is owed (one task cannot run on two workers), or the served one would not have gone
+//!   first. So the others divide what it leaves in the ratio of their shares. Where this is so
+//!   most of the time, it is left out of the means that the others are measured by, too.
 //! - A class at rest is, until it has made up for what it got too much, and is owed `credit`. So
 //!   one that seldom has work, and uses less than its share, is eligible when it has some.
 //!
@@ -35,32 +35,32 @@
 //!
 //! # Bounds
 //!
-//! Let `P` be the longest poll, `E` the time spent between exchanges, `W` the number of workers, `n`
-//! that of classes. What one worker does not know of another's spending is less than `2E + 3P`: what
-//! that one had not told when this one last heard (less than `E + P`), what it has spent since (this
-//! one's next exchange is less than `E + P` away), and a poll that was under way. Let
+//! Let `P` be the longest poll, `E` the time spent between exchanges, `W` the number of workers,
+//! `n` that of classes. What one worker does not know of another's spending is less than `2E +
+//! 3P`: what that one had not told when this one last heard (less than `E + P`), what it has spent
+//! since (this one's next exchange is less than `E + P` away), and a poll that was under way. Let
 //! `R = P + (W - 1)(2E + 3P)`, which on one worker is a poll.
 //!
-//! - *Error.* Where each worker has work of each class, a class gets at most `R` more than its share
-//!   of all time spent, and at most `(n - 1)R` less: it is chosen only where it seems to be owed
-//!   something, and what one is owed, the others got. Latency targets do not enter. Over a second
-//!   this is at most `n(2E + 3P)` per second of all time; it is about a tenth of that in simulated
-//!   machines (see the tests).
+//! - *Error.* Where each worker has work of each class, a class gets at most `R` more than its
+//!   share of all time spent, and at most `(n - 1)R` less: it is chosen only where it seems to be
+//!   owed something, and what one is owed, the others got. Latency targets do not enter. Over a
+//!   second this is at most `n(2E + 3P)` per second of all time; it is about a tenth of that in
+//!   simulated machines (see the tests).
 //! - *Changes.* When shares change it is counted anew: from then on, a class is off by `2(n - 1)R`
 //!   and `W(E + P)`, which are spent before all workers know. Classes that have work at all times
 //!   divide what they get by their shares, whichever others come and go.
-//! - *Latency.* An eligible class goes at the next poll boundary, unless one is eligible whose target
-//!   is shorter, or that has waited for `lead_max`: of those, one poll each.
-//! - *Rest.* A class that comes from rest while others have work is owed at most `credit` more than
-//!   they are in the mean: it gets at most that, `R`, and what is known late, `W(2E + 3P)`, more than
-//!   its share.
-//! - *Starvation.* A class that got more than its share earns that again in `lead_max` of wall time;
-//!   what is beyond is forgiven. So one with work waits at most for `lead_max` or its target,
-//!   whichever is longer, and `(n + 3)P + 2E`: a poll of each class, and what is under way and known
-//!   late. The price: a class that earns less than a poll in `lead_max` gets that poll in spite of
-//!   it, on each worker at worst.
-//! - *Unused shares.* A class is owed at most `lag_max` of its part of all workers, or of one worker
-//!   if that is more, beyond any class that is being served.
+//! - *Latency.* An eligible class goes at the next poll boundary, unless one is eligible whose
+//!   target is shorter, or that has waited for `lead_max`: of those, one poll each.
+//! - *Rest.* A class that comes from rest while others have work is owed at most `credit` more
+//!   than they are in the mean: it gets at most that, `R`, and what is known late, `W(2E + 3P)`,
+//!   more than its share.
+//! - *Starvation.* A class that got more than its share earns that again in `lead_max` of wall
+//!   time; what is beyond is forgiven. So one with work waits at most for `lead_max` or its
+//!   target, whichever is longer, and `(n + 3)P + 2E`: a poll of each class, and what is under way
+//!   and known late. The price: a class that earns less than a poll in `lead_max` gets that poll
+//!   in spite of it, on each worker at worst.
+//! - *Unused shares.* A class is owed at most `lag_max` of its part of all workers, or of one
+//!   worker if that is more, beyond any class that is being served.
 
 use std::cell::Cell;
 
@@ -377,8 +377,8 @@ impl Reading {
         self.active & !self.unable
     }
 
-    /// Those with work that can use what they are owed or, if there are none, those with work or, if
-    /// there are none, all.
+    /// Those with work that can use what they are owed or, if there are none, those with work or,
+    /// if there are none, all.
     pub(crate) fn crowd(&self) -> Crowd {
         let groups = [self.able(), self.active, EVERY];
         let group = groups.into_iter().find(|&group| group != 0);
@@ -440,8 +440,8 @@ pub(crate) fn settle(
 
 /// How sure it is, from 0 to 1, that a class cannot use what it is owed, after another one (or
 /// `own`: itself) was served for `time`: a moving average of whether it was entitled to none of
-/// that. Its own time counts for little: it says that the class is served, and not that it is served
-/// enough.
+/// that. Its own time counts for little: it says that the class is served, and not that it is
+/// served enough.
 pub(crate) fn doubt(limits: &Limits, before: f32, time: u64, own: bool, forgone: bool) -> f32 {
     let span = (limits.lag_max * limits.workers) as f32;
     let weight = (time as f32 / span).min(1.0);

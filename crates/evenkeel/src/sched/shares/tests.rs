@@ -18,7 +18,8 @@
 //! - nothing is forgiven: `no_class_starves` and another
 //! - one that has long waited goes no sooner: `no_class_starves`
 //! - products of 64 bits: `a_year_leaves_nothing_behind`
-//! - what a class can be owed has no limit: `a_year_leaves_nothing_behind` and the simulated machines
+//! - what a class can be owed has no limit: `a_year_leaves_nothing_behind` and the simulated
+//!   machines
 //! - the longest target goes first: `the_urgent_go_first_unless_they_used_their_share` and 3 others
 //! - the lane need not be owed anything, or never has its turn: `the_lane_gets_its_turn`
 //! - the lane goes before whatever is here: `the_lane_waits_for_the_urgent`
@@ -33,6 +34,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sched::ledger::{Ledger, Published};
+
+mod simulated;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -483,8 +486,8 @@ proptest! {
         }
     }
 
-    /// An urgent class that uses half of its share, a poll at a time, waits for nothing but the end of
-    /// the poll that is under way.
+    /// An urgent class that uses half of its share, a poll at a time, waits for nothing but the
+    /// end of the poll that is under way.
     #[test]
     fn who_uses_less_than_its_share_goes_at_the_next_boundary(
         share in 1..=100_u32,
@@ -506,8 +509,8 @@ proptest! {
         }
     }
 
-    /// A class with work in the lane alone gets its turn when it is owed more than `lend`; otherwise,
-    /// and when it has work here too, those with work here go on.
+    /// A class with work in the lane alone gets its turn when it is owed more than `lend`;
+    /// otherwise, and when it has work here too, those with work here go on.
     #[test]
     fn the_lane_gets_its_turn(owed in -5 * MS as i64..5 * MS as i64, share in 1..=100_u32) {
         let mut terms = [term(50, 30 * MS); CLASSES_MAX];
