@@ -36,8 +36,8 @@
 //! # Bounds
 //!
 //! Let `P` be the longest poll, `E` the time spent between exchanges, `W` the number of workers,
-//! `n` that of classes. What one worker does not know of another's spending is less than
-//! `2E + 3P`: what that one had not told when this one last heard (less than `E + P`), what it has spent
+//! `n` that of classes. What one worker does not know of another's spending is less than `2E +
+//! 3P`: what that one had not told when this one last heard (less than `E + P`), what it has spent
 //! since (this one's next exchange is less than `E + P` away), and a poll that was under way. Let
 //! `R = P + (W - 1)(2E + 3P)`, which on one worker is a poll.
 //!
