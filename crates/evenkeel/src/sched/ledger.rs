@@ -2,14 +2,15 @@
 //!
 //! Each number is an atomic of its own, and an exchange is not one step: two workers that exchange
 //! at once may each see half of what the other did. The next exchange sees the rest, so what is
-//! read is late by an exchange and nothing is lost. What is *clamped* at the same moment as
-//! another adds to it may lose that addition: an error of one exchange's time, in a number that was
-//! out of its range.
+//! read is late by an exchange and nothing is lost: whatever one class is given, others give up, so
+//! that all numbers together stay zero, and none grows with the uptime.
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use super::shares::{Limits, Reading, Shares, Term, range, settle};
+use super::shares::{
+    Crowd, Limits, Reading, Shares, Term, ceiling, doubt, floor, settle, share_out,
+};
 
 /// See the module's documentation.
 ///
@@ -30,6 +31,8 @@ struct Row {
     active: AtomicU32,
     share: AtomicU32,
     target: AtomicU64,
+    /// How sure it is that the class cannot use what it is owed: the bits of a number from 0 to 1.
+    doubt: AtomicU32,
 }
 
 /// Which classes one party has said it has work of.
@@ -50,10 +53,10 @@ impl Published {
 impl Ledger {
     pub(crate) fn new(limits: Limits, terms: &[Term]) -> Self {
         let row = |index: usize| {
-            // Unused rows are never active, so their terms do not matter.
+            // Rows without a class have no share of anything.
             let term = terms.get(index).copied();
             let Term { share, target } = term.unwrap_or(Term {
-                share: 1,
+                share: 0,
                 target: 0,
             });
             Row {
@@ -61,6 +64,7 @@ impl Ledger {
                 active: AtomicU32::new(0),
                 share: AtomicU32::new(share),
                 target: AtomicU64::new(target),
+                doubt: AtomicU32::new(0),
             }
         };
         Self {
@@ -96,11 +100,15 @@ impl Ledger {
         }
     }
 
-    /// Takes in what a worker spent, and tells it the state of the process.
+    /// Takes in what a worker spent, and tells it the state of the process. A worker without work
+    /// is about to sleep: it leaves no class behind that would pass for having work.
     pub(crate) fn exchange(&self, shares: &mut Shares, published: &mut Published) {
         let (spent, seen) = shares.report();
         self.publish(published, seen);
         self.charge(&spent);
+        if !shares.has_work() {
+            self.publish(published, 0);
+        }
         shares.accept(self.read());
     }
 
@@ -121,23 +129,28 @@ impl Ledger {
         published.0 = now;
     }
 
-    /// A class comes from rest: it has no more credit than the others grant.
+    /// A class comes from rest: what it is owed beyond its credit goes to the others.
     fn greet(&self, class: Class) {
         let mut reading = self.read();
         reading.active &= !class.bit();
-        let others = |of: fn(&Reading, usize) -> i64| -> i64 {
-            Class::of_bits(reading.active)
-                .map(|class| of(&reading, class.index()))
-                .sum()
-        };
-        let sum = others(|reading, index| i64::from(reading.terms[index].share)).max(1);
-        let owed = others(|reading, index| reading.owed[index]);
-        let own = i64::from(reading.terms[class.index()].share);
-        let ceiling = owed * own / sum + self.limits.credit as i64;
+        let crowd = reading.crowd();
+        let ceiling = ceiling(&self.limits, &reading, crowd, class);
         // Relaxed: as in `publish`.
-        self.rows[class.index()]
+        let owed = self.rows[class.index()]
             .owed
             .fetch_min(ceiling, Ordering::Relaxed);
+        if owed > ceiling {
+            share_out(&reading, owed - ceiling, class, crowd, self.change());
+        }
+    }
+
+    /// Changes what classes are owed.
+    fn change(&self) -> impl Fn(Class, i64) {
+        |class, by| {
+            let row = &self.rows[class.index()];
+            // Relaxed: as in `publish`.
+            row.owed.fetch_add(by, Ordering::Relaxed);
+        }
     }
 
     /// Says which classes have work in the heavy lane.
@@ -152,36 +165,63 @@ impl Ledger {
             return;
         }
         let before = self.read();
-        settle(&before, spent, |class, change| {
-            let row = &self.rows[class.index()];
-            // Relaxed: as in `publish`.
-            row.owed.fetch_add(change, Ordering::Relaxed);
-        });
-        let after = self.read();
-        for class in Class::of_bits(after.active) {
-            let (least, most) = range(&self.limits, &after, class);
-            let owed = after.owed[class.index()];
-            if owed < least || owed > most {
-                // Relaxed: as in `publish`.
-                self.rows[class.index()]
-                    .owed
-                    .store(owed.clamp(least, most), Ordering::Relaxed);
+        let forgone = |served: Class, time, forgone: u32| {
+            for class in Class::of_bits(before.active) {
+                let (own, forgone) = (class == served, forgone & class.bit() != 0);
+                self.doubt(class, time, own, forgone);
             }
+        };
+        settle(&self.limits, &before, spent, self.change(), forgone);
+        let after = self.read();
+        let crowd = after.crowd();
+        Class::of_bits(after.active).for_each(|class| self.forgive(&after, crowd, class));
+    }
+
+    fn doubt(&self, class: Class, time: u64, own: bool, forgone: bool) {
+        let row = &self.rows[class.index()];
+        // Relaxed, both: if another changes it at the same time, one change is lost of the many
+        // that an average is made of.
+        let before = f32::from_bits(row.doubt.load(Ordering::Relaxed));
+        let after = doubt(&self.limits, before, time, own, forgone);
+        if after != before {
+            row.doubt.store(after.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Has the others make up for what a class got too much, if it is too much to wait for.
+    fn forgive(&self, reading: &Reading, crowd: Crowd, class: Class) {
+        let owed = reading.owed[class.index()];
+        let least = floor(&self.limits, reading, crowd, class);
+        if owed >= least {
+            return;
+        }
+        // Relaxed, both: as in `publish`. If another changes it at the same time, it is left to
+        // that one's next exchange.
+        let row = &self.rows[class.index()];
+        let raised = row
+            .owed
+            .compare_exchange(owed, least, Ordering::Relaxed, Ordering::Relaxed);
+        if raised.is_ok() {
+            share_out(reading, owed - least, class, crowd, self.change());
         }
     }
 
     pub(crate) fn read(&self) -> Reading {
-        let mut active = 0;
+        let (mut active, mut unable) = (0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             // Relaxed, here and below: as in `publish`.
             if row.active.load(Ordering::Relaxed) > 0 {
                 active |= Class::at(index).bit();
+                if f32::from_bits(row.doubt.load(Ordering::Relaxed)) > 0.5 {
+                    unable |= Class::at(index).bit();
+                }
             }
         }
         Reading {
             owed: std::array::from_fn(|index| self.rows[index].owed.load(Ordering::Relaxed)),
             active,
             lane: self.lane.load(Ordering::Relaxed),
+            unable,
             terms: std::array::from_fn(|index| self.term(Class::at(index))),
         }
     }

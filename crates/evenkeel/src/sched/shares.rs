@@ -6,35 +6,68 @@
 //!
 //! While work is done for `length`, each class that has work anywhere is entitled to `length` times
 //! its share over the shares of all such classes. What it is *owed* is what it was entitled to
-//! less what it got. Only differences matter, so the owed times are read relative to their mean
-//! (weighted by share), about which they add up to zero: a class that comes, goes or changes its
-//! share needs no bookkeeping.
+//! less what it got. Whatever one class is given, others give up, so what all are owed adds up to
+//! zero, at any uptime, and only differences between classes matter. Two exceptions say who is
+//! entitled to the time that a class is served:
+//!
+//! - A class that is owed `lag_max` more than the one served is not. It must be *unable* to use
+//!   what it is owed (one task cannot run on two workers), or the served one would not have gone
+//!   first. So the others divide what it leaves in the ratio of their shares. Where this is so
+//!   most of the time, it is left out of the means that the others are measured by, too.
+//! - A class at rest is, until it has made up for what it got too much, and is owed `credit`. So
+//!   one that seldom has work, and uses less than its share, is eligible when it has some.
 //!
 //! # Who goes first
 //!
-//! Among the classes with work, those that are owed something are *eligible*. Of these the one
-//! goes first whose latency target is nearest: its target less the time for which it has been
-//! waiting to be served, which is what it is owed divided by the rate at which it earns. If
-//! none is eligible here (what is owed is owed to classes with work elsewhere only), the one that
-//! is least ahead goes. That is the rule "eligible first, earliest virtual deadline next" of EEVDF
-//! (I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline First", TR-95-22, Old
-//! Dominion University, 1995), with deadlines given in wall time rather than as request lengths.
-//!
-//! # Bounds
-//!
-//! - A class that comes from rest is owed at most `credit`: sleep saves nothing up.
-//! - A class that got more than its share waits at most `lead_max` of wall time for it, so that
-//!   one with a share of a thousandth is served several times a second.
-//! - A class that cannot use its share (one task cannot run on two workers) is owed at most what
-//!   it earns in `lag_max`.
+//! Among the classes with work here, those that are owed no less than the mean of them (weighted by
+//! share) are *eligible*. Of these the one goes first that has the shortest latency target; but
+//! before it any that has not been served here for `lead_max` and for its target. Who is eligible
+//! comes from EEVDF (I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline First",
+//! TR-95-22, Old Dominion University, 1995), the order does not: with deadlines, the urgent wait
+//! behind all that have missed theirs, and with long polls those are many; and a class that is owed
+//! much, as it could not run for a while, goes before them until it has caught up.
 //!
 //! # Many workers
 //!
 //! Each worker has a [`Shares`] of its own and counts what it spends there. From time to time it
 //! *exchanges*: what it spent goes to the [`Ledger`](super::ledger::Ledger), and the state of the
 //! whole process comes back. In between it knows of its own spending alone.
+//!
+//! # Bounds
+//!
+//! Let `P` be the longest poll, `E` the time spent between exchanges, `W` the number of workers,
+//! `n` that of classes. What one worker does not know of another's spending is less than `2E +
+//! 3P`: what that one had not told when this one last heard (less than `E + P`), what it has spent
+//! since (this one's next exchange is less than `E + P` away), and a poll that was under way. Let
+//! `R = P + (W - 1)(2E + 3P)`, which on one worker is a poll.
+//!
+//! - *Error.* Where each worker has work of each class, a class gets at most `R` more than its
+//!   share of all time spent, and at most `(n - 1)R` less: it is chosen only where it seems to be
+//!   owed something, and what one is owed, the others got. Latency targets do not enter. Over a
+//!   second this is at most `n(2E + 3P)` per second of all time; it is about a tenth of that in
+//!   simulated machines (see the tests).
+//! - *Changes.* When shares change it is counted anew: from then on, a class is off by `2(n - 1)R`
+//!   and `W(E + P)`, which are spent before all workers know. Classes that have work at all times
+//!   divide what they get by their shares, whichever others come and go.
+//! - *Latency.* An eligible class goes at the next poll boundary, unless one is eligible whose
+//!   target is shorter, or that has waited for `lead_max`: of those, one poll each.
+//! - *Rest.* A class that comes from rest while others have work is owed at most `credit` more
+//!   than they are in the mean: it gets at most that, `R`, and what is known late, `W(2E + 3P)`,
+//!   more than its share.
+//! - *Starvation.* A class that got more than its share earns that again in `lead_max` of wall
+//!   time; what is beyond is forgiven. So one with work waits at most for `lead_max` or its
+//!   target, whichever is longer, and `(n + 3)P + 2E`: a poll of each class, and what is under way
+//!   and known late. The price: a class that earns less than a poll in `lead_max` gets that poll
+//!   in spite of it, on each worker at worst.
+//! - *Unused shares.* A class is owed at most `lag_max` of its part of all workers, or of one
+//!   worker if that is more, beyond any class that is being served.
+
+use std::cell::Cell;
 
 use crate::class::{CLASSES_MAX, Class};
+
+/// The bits of all classes there can be.
+const EVERY: u32 = (1 << CLASSES_MAX) - 1;
 
 /// Times that bound what classes may be owed or ahead, in the unit of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +100,8 @@ pub(crate) struct Reading {
     pub(crate) active: u32,
     /// The classes with work in the heavy lane.
     pub(crate) lane: u32,
+    /// The classes that have work and cannot use what they are owed.
+    pub(crate) unable: u32,
     pub(crate) terms: [Term; CLASSES_MAX],
 }
 
@@ -93,6 +128,12 @@ pub(crate) struct Shares {
     process: Reading,
     /// The shares of all active classes.
     sum: u64,
+    /// What was ever spent here: the time, as far as this worker was at work.
+    worked: u64,
+    /// What `worked` was when a class was last served here, or began to wait here.
+    since: [u64; CLASSES_MAX],
+    /// The classes that were asked for elsewhere and did not come.
+    vain: Cell<u32>,
 }
 
 impl Shares {
@@ -105,6 +146,9 @@ impl Shares {
             total: 0,
             process,
             sum: 0,
+            worked: 0,
+            since: [0; CLASSES_MAX],
+            vain: Cell::new(0),
         };
         shares.accept(process);
         shares
@@ -113,24 +157,36 @@ impl Shares {
     /// A class has work here.
     #[inline]
     pub(crate) fn wake(&mut self, class: Class) {
+        if self.waiting & class.bit() == 0 {
+            self.begin(class);
+        }
+    }
+
+    /// A class had no work here.
+    fn begin(&mut self, class: Class) {
         self.waiting |= class.bit();
         self.seen |= class.bit();
+        self.since[class.index()] = self.worked;
+        self.vain.set(self.vain.get() & !class.bit());
         if self.process.active & class.bit() == 0 {
             self.join(class);
         }
     }
 
     /// A class had no work anywhere, as far as is known here.
-    #[cold]
     fn join(&mut self, class: Class) {
-        let mean = self.mean();
-        let process = &mut self.process;
-        let ceiling = mean * f64::from(process.terms[class.index()].share);
-        let ceiling = ceiling as i64 + self.limits.credit as i64;
-        let owed = &mut process.owed[class.index()];
-        *owed = (*owed).min(ceiling);
+        let mut process = self.process;
+        let crowd = process.crowd();
+        let beyond = process.owed[class.index()] - ceiling(&self.limits, &process, crowd, class);
+        if beyond > 0 {
+            process.owed[class.index()] -= beyond;
+            share_out(&self.process, beyond, class, crowd, |class, part| {
+                process.owed[class.index()] += part;
+            });
+        }
         process.active |= class.bit();
-        self.sum += u64::from(process.terms[class.index()].share);
+        self.sum += process.share(class);
+        self.process = process;
     }
 
     /// A class has no work here.
@@ -139,13 +195,15 @@ impl Shares {
         self.waiting &= !class.bit();
     }
 
-    /// A poll of the class took `length`. Returns what was spent here since the last exchange.
+    /// A poll of the class took `length`. Returns what was spent here since the last exchange. The
+    /// class counts as having work here, whether it was ever queued or not, until it rests.
     #[inline]
     pub(crate) fn charge(&mut self, class: Class, length: u64) -> u64 {
-        // What ran from the next-task slot was in no line, so nobody said that it was here.
-        self.seen |= class.bit();
+        self.wake(class);
         self.spent[class.index()] += length;
         self.total += length;
+        self.worked += length;
+        self.since[class.index()] = self.worked;
         self.total
     }
 
@@ -169,10 +227,12 @@ impl Shares {
     pub(crate) fn accept(&mut self, process: Reading) {
         self.process = process;
         self.process.active |= self.waiting;
-        let terms = &self.process.terms;
-        self.sum = Class::of_bits(self.process.active)
-            .map(|class| u64::from(terms[class.index()].share))
-            .sum();
+        self.sum = process.sum(self.process.active);
+    }
+
+    /// Whether any class has work here.
+    pub(crate) fn has_work(&self) -> bool {
+        self.waiting != 0
     }
 
     /// Nothing is lent to the heavy lane until the next exchange.
@@ -193,47 +253,71 @@ impl Shares {
         self.choose(self.waiting, lane)
     }
 
-    /// A class whose turn it would be if it had work here, and that has work elsewhere.
+    /// A class whose turn it would be if it had work here, and that has work elsewhere. It is asked
+    /// for again after others have been, so that one whose only task is running all the time
+    /// does not keep this worker from getting work of another.
     pub(crate) fn owed_elsewhere(&self) -> Option<Class> {
         let elsewhere = self.process.active & !self.waiting & !self.process.lane;
-        if elsewhere == 0 {
-            return None;
-        }
-        match self.choose(self.waiting | elsewhere, 0) {
-            Some(Turn::Here(class)) if elsewhere & class.bit() != 0 => Some(class),
-            _ => None,
+        let candidates = elsewhere & !self.vain.get();
+        match self.choose(self.waiting | candidates, 0) {
+            Some(Turn::Here(class)) if candidates & class.bit() != 0 => {
+                self.vain.set(self.vain.get() | class.bit());
+                Some(class)
+            }
+            _ => {
+                self.vain.set(0);
+                None
+            }
         }
     }
 
     #[inline(never)]
     fn choose(&self, waiting: u32, lane: u32) -> Option<Turn> {
-        let mean = self.mean();
-        let mut eligible: Option<(f64, Class)> = None;
-        let mut least_ahead: Option<(f64, Class)> = None;
+        let lane = self.owed_in_lane(waiting, lane);
+        let mean = self.mean(waiting | lane);
+        let mut first: Option<((u64, u64), Class)> = None;
         for class in Class::of_bits(waiting | lane) {
             let Term { share, target } = self.process.terms[class.index()];
-            let share = f64::from(share);
-            let owed = self.owed(class) as f64 - mean * share;
-            // For how long it has been waiting: what it is owed, over its part of all workers.
-            let waited = owed * self.sum as f64 / (share * self.limits.workers as f64);
-            if lane & class.bit() != 0 && owed < self.limits.lend as f64 {
+            // A cycle's grace, as the mean is rounded: of one class it is what that one is owed.
+            if self.owed(class) as f64 + 1.0 < mean * f64::from(share) {
                 continue;
             }
-            if owed >= 0.0 {
-                let left = target as f64 - waited;
-                if eligible.is_none_or(|(least, _)| left < least) {
-                    eligible = Some((left, class));
-                }
-            } else if least_ahead.is_none_or(|(most, _)| waited > most) {
-                least_ahead = Some((waited, class));
+            // What waits in the lane is not known here, nor served here.
+            let waited = if lane & class.bit() == 0 {
+                self.worked - self.since[class.index()]
+            } else {
+                0
+            };
+            let target = if waited < target.max(self.limits.lead_max) {
+                target
+            } else {
+                0
+            };
+            let rank = (target, u64::MAX - waited);
+            if first.is_none_or(|(least, _)| rank < least) {
+                first = Some((rank, class));
             }
         }
-        let (_, class) = eligible.or(least_ahead)?;
+        let (_, class) = first?;
         Some(if waiting & class.bit() != 0 {
             Turn::Here(class)
         } else {
             Turn::Lane(class)
         })
+    }
+
+    /// Which of the classes with work in the lane are owed enough for it to matter.
+    fn owed_in_lane(&self, waiting: u32, lane: u32) -> u32 {
+        if lane == 0 {
+            return 0;
+        }
+        let mean = self.mean(waiting | lane);
+        let share = |class: Class| f64::from(self.process.terms[class.index()].share);
+        Class::of_bits(lane)
+            .filter(|&class| {
+                self.owed(class) as f64 - mean * share(class) > self.limits.lend as f64
+            })
+            .fold(0, |bits, class| bits | class.bit())
     }
 
     /// What a class is owed, with what was spent here since the last exchange.
@@ -244,45 +328,183 @@ impl Shares {
         self.process.owed[class.index()] + earned as i64 - self.spent[class.index()] as i64
     }
 
-    /// What the active classes are owed for each unit of share, in the mean.
+    /// What some classes are owed for each unit of share, in the mean.
     #[inline]
-    fn mean(&self) -> f64 {
-        let owed: i64 = Class::of_bits(self.process.active)
-            .map(|class| self.owed(class))
-            .sum();
-        owed as f64 / self.sum.max(1) as f64
+    fn mean(&self, classes: u32) -> f64 {
+        let owed: i64 = Class::of_bits(classes).map(|class| self.owed(class)).sum();
+        owed as f64 / self.process.sum(classes).max(1) as f64
     }
 }
 
-/// Settles what was spent among the classes that are active: what each is owed changes by what it
-/// earned less what it got. `change` receives each class and its difference.
+/// What some classes are owed, and their shares, together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    classes: u32,
+    owed: i64,
+    share: u64,
+}
+
+impl Crowd {
+    fn new(reading: &Reading, classes: u32) -> Self {
+        let none = Self {
+            classes: 0,
+            owed: 0,
+            share: 0,
+        };
+        Class::of_bits(classes).fold(none, |crowd, class| crowd.with(reading, class))
+    }
+
+    fn with(mut self, reading: &Reading, class: Class) -> Self {
+        if self.classes & class.bit() == 0 {
+            self.classes |= class.bit();
+            self.owed += reading.owed[class.index()];
+            self.share += reading.share(class);
+        }
+        self
+    }
+
+    /// What they are owed for each unit of share.
+    fn mean(self) -> f64 {
+        self.owed as f64 / self.share.max(1) as f64
+    }
+
+    /// What each unit of share earns in `time` of all workers.
+    fn earned(self, limits: &Limits, time: u64) -> f64 {
+        (time * limits.workers) as f64 / self.share.max(1) as f64
+    }
+}
+
+impl Reading {
+    fn share(&self, class: Class) -> u64 {
+        u64::from(self.terms[class.index()].share)
+    }
+
+    /// The shares of some classes, together.
+    fn sum(&self, classes: u32) -> u64 {
+        Class::of_bits(classes).map(|class| self.share(class)).sum()
+    }
+
+    /// The classes that have work and can use what they are owed.
+    fn able(&self) -> u32 {
+        self.active & !self.unable
+    }
+
+    /// Those with work that can use what they are owed or, if there are none, those with work or,
+    /// if there are none, all.
+    pub(crate) fn crowd(&self) -> Crowd {
+        let groups = [self.able(), self.active, EVERY];
+        let group = groups.into_iter().find(|&group| group != 0);
+        Crowd::new(self, group.unwrap_or(0))
+    }
+
+    /// How much of the time that `served` gets each class is entitled to at most.
+    fn room(&self, limits: &Limits, served: Class) -> [i64; CLASSES_MAX] {
+        let level = Crowd::new(self, served.bit()).mean();
+        let crowd = self.crowd();
+        std::array::from_fn(|index| {
+            let class = Class::at(index);
+            let share = self.share(class) as f64;
+            if class == served {
+                return i64::MAX;
+            } else if share == 0.0 {
+                return 0;
+            }
+            let unused = crowd.with(self, class).earned(limits, limits.lag_max);
+            let most = share * level + (share * unused).max(limits.lag_max as f64);
+            let most = if self.active & class.bit() == 0 {
+                (most as i64).min(ceiling(limits, self, crowd, class))
+            } else {
+                most as i64
+            };
+            most.saturating_sub(self.owed[index]).max(0)
+        })
+    }
+}
+
+/// Settles what was spent among the classes that are entitled to it. `change` receives classes and
+/// what is owed to them more than before; these differences add up to zero. `forgone` receives
+/// each class that was served, for how long, and the classes with work that were entitled to none
+/// of that.
 pub(crate) fn settle(
+    limits: &Limits,
     reading: &Reading,
     spent: &[u64; CLASSES_MAX],
     mut change: impl FnMut(Class, i64),
+    mut forgone: impl FnMut(Class, u64, u32),
 ) {
-    let total: u64 = spent.iter().sum();
-    let share = |class: Class| u64::from(reading.terms[class.index()].share);
-    let sum: u64 = Class::of_bits(reading.active).map(share).sum();
-    for class in Class::of_bits(reading.active) {
-        let earned = total * share(class) / sum.max(1);
-        change(class, earned as i64 - spent[class.index()] as i64);
+    let mut changes = [0; CLASSES_MAX];
+    for (index, &time) in spent.iter().enumerate().filter(|&(_, &time)| time > 0) {
+        let served = Class::at(index);
+        let room = reading.room(limits, served);
+        let bits = (0..CLASSES_MAX).filter(|&index| room[index] > 0);
+        let entitled = bits.fold(0, |bits, index| bits | Class::at(index).bit());
+        split(reading, time as i64, entitled, |class, part| {
+            let part = part.min(room[class.index()]);
+            changes[class.index()] += part;
+            changes[index] -= part;
+        });
+        forgone(served, time, reading.active & !entitled);
+    }
+    for (index, &by) in changes.iter().enumerate().filter(|&(_, &by)| by != 0) {
+        change(Class::at(index), by);
     }
 }
 
-/// The range that a class's owed time is kept in, given the mean per unit of share.
-pub(crate) fn range(limits: &Limits, reading: &Reading, class: Class) -> (i64, i64) {
-    let share = |class: Class| i64::from(reading.terms[class.index()].share);
-    let active = || Class::of_bits(reading.active);
-    let sum = active().map(share).sum::<i64>().max(1);
-    let owed: i64 = active().map(|class| reading.owed[class.index()]).sum();
-    let own = share(class);
-    let middle = (owed as f64 * own as f64 / sum as f64) as i64;
-    let earned_in = |time: u64| (time * limits.workers) as i64 * own / sum;
-    (
-        middle - earned_in(limits.lead_max),
-        middle + earned_in(limits.lag_max).max(limits.credit as i64),
-    )
+/// How sure it is, from 0 to 1, that a class cannot use what it is owed, after another one (or
+/// `own`: itself) was served for `time`: a moving average of whether it was entitled to none of
+/// that. Its own time counts for little: it says that the class is served, and not that it is
+/// served enough.
+pub(crate) fn doubt(limits: &Limits, before: f32, time: u64, own: bool, forgone: bool) -> f32 {
+    let span = (limits.lag_max * limits.workers) as f32;
+    let weight = (time as f32 / span).min(1.0);
+    if own {
+        before - before * weight / 16.0
+    } else {
+        before + (f32::from(u8::from(forgone)) - before) * weight
+    }
+}
+
+/// Splits an amount among classes in the ratio of their shares, to the last unit.
+fn split(reading: &Reading, amount: i64, classes: u32, mut give: impl FnMut(Class, i64)) {
+    // More than 64 bits, as shares multiply.
+    let mut left = i128::from(amount);
+    let mut sum = i128::from(reading.sum(classes));
+    for class in Class::of_bits(classes) {
+        let share = i128::from(reading.share(class));
+        if share > 0 {
+            let part = left * share / sum;
+            give(class, part as i64);
+            left -= part;
+            sum -= share;
+        }
+    }
+}
+
+/// What a class gives up or is given the others take or make up for, which are a crowd but for it.
+/// `give` receives them and their parts.
+pub(crate) fn share_out(
+    reading: &Reading,
+    amount: i64,
+    class: Class,
+    crowd: Crowd,
+    give: impl FnMut(Class, i64),
+) {
+    let others = crowd.classes & !class.bit();
+    split(reading, amount, others, give);
+}
+
+/// The most that a class is owed which comes from rest: as what it is owed beyond goes to the
+/// others, it counts with them in the mean.
+pub(crate) fn ceiling(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
+    let mean = crowd.with(reading, class).mean();
+    (mean * reading.share(class) as f64) as i64 + limits.credit as i64
+}
+
+/// The least that a class is owed, so that it gets its turn again in time.
+pub(crate) fn floor(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
+    let crowd = crowd.with(reading, class);
+    let least = crowd.mean() - crowd.earned(limits, limits.lead_max);
+    (least * reading.share(class) as f64) as i64
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
