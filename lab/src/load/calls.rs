@@ -41,8 +41,9 @@ struct Call {
 }
 
 pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
-    // Where load shares processors, a prober that waits for its turn would measure itself.
-    sys::ask_for_short_turns();
+    // Where load shares processors, a prober that waits for its turn would measure itself: a
+    // fair scheduler makes one that ran just now wait for a tick, however little it wants.
+    sys::ask_to_go_first();
     let pace = Pace::new(args.rate.into(), args.warmup + args.seconds);
     let mut book = Book::new(pace, args.warmup);
     let host = args.target;

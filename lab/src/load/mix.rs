@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
 
 use super::args::MixArgs;
 use super::http::answer_len;
 use super::latency::{Latencies, LatencySummary};
-use super::origin::{LARGE_PATH, PIECE_LEN};
+use super::origin::{LARGE_PATH, PIECE_LEN, WINDOW_LEN};
 use crate::error::{Error, Result};
 
 /// What a mix of objects came to, in the time that was measured.
@@ -154,7 +155,7 @@ impl Mix {
     }
 
     fn open(&mut self, slot: usize) -> io::Result<()> {
-        let mut stream = TcpStream::connect(self.target)?;
+        let mut stream = connect(self.target)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll
             .registry()
@@ -205,6 +206,18 @@ impl Mix {
         }
         *connection = None;
         self.open(slot)
+    }
+}
+
+/// Begins a connection with a window of a bounded size.
+fn connect(target: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    // Before connecting, which is when windows are agreed upon.
+    socket.set_recv_buffer_size(WINDOW_LEN)?;
+    match socket.connect(&target.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(TcpStream::from_std(socket.into())),
     }
 }
 

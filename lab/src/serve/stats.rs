@@ -38,8 +38,11 @@ pub(crate) struct RuntimeStats {
     /// How long tasks were ready before they were polled: the upper end of each bucket in
     /// microseconds, and how many waits it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) waits: Vec<(f64, u64)>,
+    pub(crate) waits: Waits,
 }
+
+/// A histogram: the upper end of each bucket in microseconds, and how many it has.
+pub(crate) type Waits = Vec<(f64, u64)>;
 
 /// Where one worker spent its time, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +66,7 @@ pub(crate) struct WorkerTimes {
 }
 
 /// What one class had.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClassTimes {
     pub(crate) name: String,
     /// Its weight, where weights differ.
@@ -75,6 +78,9 @@ pub(crate) struct ClassTimes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) heavy_us: Option<u64>,
     pub(crate) polls: u64,
+    /// As [`RuntimeStats::waits`], of this class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits: Waits,
 }
 
 /// The threads apart from the workers, on which tasks run whose polls are too long.
@@ -134,6 +140,7 @@ impl RuntimeStats {
             run_us: now.run_us.saturating_sub(then.run_us),
             heavy_us: less(now.heavy_us, then.heavy_us),
             polls: now.polls.saturating_sub(then.polls),
+            waits: waits_since(&now.waits, &then.waits),
         };
         let heavy = |now: &HeavyTimes| {
             let then = earlier.heavy.clone().unwrap_or_default();
@@ -148,12 +155,6 @@ impl RuntimeStats {
             let total = now.total.saturating_sub(then.total);
             let empty = now.empty.saturating_sub(then.empty);
             (origin.clone(), Checks { total, empty })
-        };
-        let waits = |(index, &(upper, now)): (usize, &(f64, u64))| {
-            (
-                upper,
-                now.saturating_sub(earlier.waits.get(index).map_or(0, |(_, then)| *then)),
-            )
         };
         RuntimeStats {
             runtime: self.runtime.clone(),
@@ -176,7 +177,7 @@ impl RuntimeStats {
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),
             deliveries: less(self.deliveries, earlier.deliveries),
-            waits: self.waits.iter().enumerate().map(waits).collect(),
+            waits: waits_since(&self.waits, &earlier.waits),
         }
     }
 
@@ -204,6 +205,14 @@ impl RuntimeStats {
         let spun: Option<u64> = self.workers.iter().map(|worker| worker.spin_us).sum();
         Some(spun? as f64 / self.wall_us.max(1) as f64)
     }
+}
+
+fn waits_since(now: &Waits, earlier: &Waits) -> Waits {
+    let before = |index: usize| earlier.get(index).map_or(0, |&(_, count)| count);
+    let counts = now.iter().enumerate();
+    counts
+        .map(|(index, &(upper, count))| (upper, count.saturating_sub(before(index))))
+        .collect()
 }
 
 #[cfg(test)]
@@ -265,6 +274,7 @@ mod tests {
                 name: "bulk".to_owned(),
                 run_us,
                 heavy_us,
+                waits: vec![(2.0, run_us)],
                 ..ClassTimes::default()
             }],
             heavy: Some(HeavyTimes {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel::Class;
 use evenkeel::ClassConfig;
 use evenkeel::runtime::{Builder, Handle};
-use evenkeel::stats::Stats;
+use evenkeel::stats::{Stats, Waits};
 use evenkeel::task;
 
 use super::super::{Settings, micros};
@@ -58,8 +58,18 @@ pub(super) fn times(stats: &Stats) -> Vec<ClassTimes> {
         run_us: micros(class.run),
         heavy_us: Some(micros(class.heavy)),
         polls: class.polls,
+        waits: buckets(&class.waits),
     });
     times.collect()
+}
+
+/// Waits, in microseconds.
+fn buckets(waits: &Waits) -> Vec<(f64, u64)> {
+    let micros = |upper: Duration| upper.as_secs_f64() * 1e6;
+    waits
+        .buckets()
+        .map(|(upper, count)| (micros(upper), count))
+        .collect()
 }
 
 /// The heavy lane.
