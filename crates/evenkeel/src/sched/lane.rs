@@ -26,7 +26,7 @@ use std::time::Duration;
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
 use crate::sync::{Condvar, Mutex};
-use crate::sys::thread::{self, NICE_MAX, NICE_MIN};
+use crate::sys::thread::{self, NICE_MAX, STEPS_MAX, STEPS_MIN};
 use crate::task::cell::Runnable;
 
 use super::desk::Desks;
@@ -45,6 +45,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Lane {
     state: Mutex<State>,
+    /// What it looked like when it was last asked.
+    last: Mutex<LaneStats>,
     /// There is work, or the lane closes.
     work: Condvar,
     clock: Clock,
@@ -52,6 +54,8 @@ pub(crate) struct Lane {
     limit: usize,
     /// How many of them serve the queue.
     servers: usize,
+    /// The nice level of the workers.
+    nice: i32,
 }
 
 #[derive(Debug)]
@@ -137,9 +141,14 @@ impl Lane {
                 refused: 0,
                 priority: Priority::default(),
             }),
+            last: Mutex::new(LaneStats {
+                limit,
+                ..LaneStats::default()
+            }),
             work: Condvar::new(),
             limit,
             servers,
+            nice: thread::nice(),
         }
     }
 
@@ -230,7 +239,7 @@ impl Lane {
         state.starting -= 1;
         state.threads.push(Thread {
             desk,
-            nice: 0,
+            nice: self.nice,
             running: None,
         });
     }
@@ -278,7 +287,7 @@ impl Lane {
         state.hand_offs += 1;
         state.threads.push(Thread {
             desk,
-            nice: 0,
+            nice: self.nice,
             running: Some(Running {
                 class,
                 since,
@@ -324,7 +333,7 @@ impl Lane {
 
     /// Gives a thread the kernel priority that its class asks for, as far as the system lets it.
     pub(crate) fn prioritise(&self, ledger: &Ledger, desks: &Desks, desk: usize, class: Class) {
-        let wanted = nice(ledger, class);
+        let wanted = (self.nice + steps(ledger, class)).min(NICE_MAX);
         let mut state = self.state.lock();
         let Some(thread) = state.thread(desk) else {
             return;
@@ -386,29 +395,39 @@ impl Lane {
             .collect()
     }
 
-    /// Whether nothing runs or waits here.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        let state = self.state.lock();
-        state.queued == 0 && state.running().count() == 0 && state.starting == 0
+    /// Whether nothing runs or waits here. `None` if a thread of the lane is changing that: beside
+    /// busy workers it may have to wait for long before it has done so, and the monitor must not.
+    pub(crate) fn is_at_rest(&self) -> Option<bool> {
+        let state = self.state.try_lock()?;
+        Some(state.queued == 0 && state.running().count() == 0 && state.starting == 0)
     }
 
+    /// What the lane looks like; what it last looked like if a thread of the lane is changing that,
+    /// for the reason that [`is_at_rest`](Lane::is_at_rest) has.
     pub(crate) fn stats(&self) -> LaneStats {
-        let state = self.state.lock();
-        LaneStats {
-            threads: state.threads.len(),
-            limit: self.limit,
-            queued: state.queued,
-            running: state.running().count(),
-            hand_offs: state.hand_offs,
-            refused: state.refused,
-            priority: state.priority,
-            spent: state.spent,
-            polls: state.polls,
+        let mut last = self.last.lock();
+        if let Some(state) = self.state.try_lock() {
+            *last = state.stats(self.limit);
         }
+        last.clone()
     }
 }
 
 impl State {
+    fn stats(&self, limit: usize) -> LaneStats {
+        LaneStats {
+            threads: self.threads.len(),
+            limit,
+            queued: self.queued,
+            running: self.running().count(),
+            hand_offs: self.hand_offs,
+            refused: self.refused,
+            priority: self.priority,
+            spent: self.spent,
+            polls: self.polls,
+        }
+    }
+
     fn thread(&mut self, desk: usize) -> Option<&mut Thread> {
         self.threads.iter_mut().find(|thread| thread.desk == desk)
     }
@@ -488,15 +507,15 @@ fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
     }
 }
 
-/// The kernel priority of a class in the lane: the class with the greatest share has the highest,
-/// and each further step, which is worth a quarter of processor time to the kernel, stands for a
-/// quarter of share.
-fn nice(ledger: &Ledger, class: Class) -> i32 {
+/// How many nice levels below the workers a class is in the lane: the class with the greatest share
+/// the fewest, and each further one, which is worth a quarter of processor time to the kernel,
+/// stands for a quarter of share.
+fn steps(ledger: &Ledger, class: Class) -> i32 {
     let reading = ledger.read();
     let share = |class: Class| f64::from(reading.terms[class.index()].share);
     let greatest = Class::of_bits(reading.active | class.bit())
         .map(share)
         .fold(1.0, f64::max);
     let steps = (greatest / share(class)).log(1.25).round();
-    (NICE_MIN + steps as i32).clamp(NICE_MIN, NICE_MAX)
+    (STEPS_MIN + steps as i32).clamp(STEPS_MIN, STEPS_MAX)
 }

@@ -216,8 +216,10 @@ impl Watch {
 /// rest.
 fn tend_lane(shared: &Shared, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
     let lane = &shared.lane;
-    if lane.is_at_rest() {
-        return true;
+    match lane.is_at_rest() {
+        Some(false) => {}
+        Some(true) => return true,
+        None => return false,
     }
     let now = shared.clock.cycles();
     if shared.clock.to_duration(now.saturating_sub(*sampled_at)) >= SAMPLE {

@@ -22,9 +22,11 @@ pub(crate) struct Usage {
     pub(crate) blocked: u64,
 }
 
-/// The step of kernel priority at which the heavy lane begins: a normal thread has about nine times
-/// the weight of one at this level, and 68 times that of one at [`NICE_MAX`].
-pub(crate) const NICE_MIN: i32 = 10;
+/// How many nice levels below the workers the heavy lane begins: a worker has about nine times the
+/// weight of a thread so far below it, and 68 times that of one at [`STEPS_MAX`].
+pub(crate) const STEPS_MIN: i32 = 10;
+/// The most levels below the workers.
+pub(crate) const STEPS_MAX: i32 = 19;
 /// The lowest kernel priority of the ordinary policies.
 pub(crate) const NICE_MAX: i32 = 19;
 
@@ -72,6 +74,12 @@ mod imp {
             cpu: read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default(),
             blocked: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
         }
+    }
+
+    /// The calling thread's nice level.
+    pub(crate) fn nice() -> i32 {
+        // SAFETY: arguments by value. It cannot fail for the calling thread.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
     }
 
     /// Lowers a thread's kernel priority to a nice level, and has it count as one that computes.
@@ -182,6 +190,10 @@ mod imp {
         }
     }
 
+    pub(crate) fn nice() -> i32 {
+        0
+    }
+
     pub(crate) fn lower(_: ThreadId, _: i32) -> io::Result<()> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
@@ -202,7 +214,7 @@ mod imp {
 }
 
 pub(crate) use imp::{
-    barrier_everywhere, cpu_time, current, is_runnable, lower, prefer_short_slices,
+    barrier_everywhere, cpu_time, current, is_runnable, lower, nice, prefer_short_slices,
     register_barrier, usage,
 };
 
@@ -235,11 +247,11 @@ mod tests {
             unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
         });
         let thread = receive.recv().unwrap();
-        let lowered = lower(thread, NICE_MIN);
+        let lowered = lower(thread, NICE_MAX);
         done.send(()).unwrap();
         let nice = other.join().unwrap();
         if lowered.is_ok() {
-            assert_eq!(nice, NICE_MIN);
+            assert_eq!(nice, NICE_MAX);
         }
     }
 
