@@ -753,6 +753,8 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         let hogs = hogs_of(&runtime, place).unwrap();
         assert_eq!((hogs.name, hogs.class), (Some("index"), Class::BULK));
         assert_eq!((hogs.count, hogs.in_lane), (1, false));
+        let of_class = |class: Class| runtime.stats().classes[class.index()].hogs;
+        assert_eq!((of_class(Class::BULK), of_class(Class::NORMAL)), (1, 0));
         assert!(hogs.longest >= report.length && hogs.longest == hogs.total);
 
         // A task without a name, whose second long poll is in the lane.

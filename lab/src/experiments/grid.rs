@@ -28,6 +28,12 @@ impl Beside {
         self.hogs > 0 || self.burn.is_some()
     }
 
+    /// Whether nothing beside the probe is in a poll for long.
+    pub(crate) fn is_short(&self) -> bool {
+        let short = matches!(self.poll, HogPoll::Micros(us) if us < 1_000);
+        self.burn.is_none() && (self.hogs == 0 || short)
+    }
+
     /// Whether `peer` has this case apart from the one before it.
     fn concerns(&self, peer: Peer) -> bool {
         self.yields == HogYield::Runtime || peer.has_futures()
@@ -201,6 +207,14 @@ impl Grid {
     pub(crate) fn kept_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
         let kept = self.of(row, peer).filter_map(Measurement::hog_work);
         median(kept.map(|work| work.kept_percent())).ok_or_else(|| self.absence(row, peer))
+    }
+
+    /// What the thread that looks for stuck workers used in a cell, in percent of a core.
+    pub(crate) fn monitor_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        let stats = self
+            .of(row, peer)
+            .filter_map(|m| m.found.as_ref().ok()?.stats.as_ref()?.monitor_cores());
+        median(stats.map(|cores| 100.0 * cores)).ok_or_else(|| self.absence(row, peer))
     }
 
     /// The whole distribution of every row, a curve for each peer.

@@ -28,6 +28,8 @@ const BURN: Burn = Burn {
 /// What is to be reached: latency over that of the lone thread, and hog work that is kept.
 const P99_OVER_LONE_THREAD: f64 = 1.5;
 const WORK_KEPT_PERCENT: f64 = 90.0;
+/// What the thread that watches the workers may take of a core.
+const MONITOR_PERCENT: f64 = 0.5;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
@@ -105,8 +107,8 @@ fn rows(workers: usize) -> Vec<Beside> {
     rows
 }
 
-/// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's, and the
-/// work that its hogs keep.
+/// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's, the work
+/// that its hogs keep and, where nothing hogs, what it costs to watch for hogs.
 fn verdicts(grid: &Grid) -> Table {
     let own = Peer::Evenkeel;
     let mut verdicts = Vec::new();
@@ -134,6 +136,11 @@ fn verdicts(grid: &Grid) -> Table {
             let threads = grid.cores(row, Peer::OsThread);
             let over = ratio(grid.cores(row, own), threads).map(|over| 100.0 * over);
             verdict("hogs' work over threads'", over, reach, "%", 0);
+        }
+        if beside.is_short() {
+            let monitor = grid.monitor_percent(row, own);
+            let reach = Reach::AtMost(MONITOR_PERCENT);
+            verdict("a core's part for the monitor", monitor, reach, "%", 2);
         }
     }
     verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts)

@@ -95,6 +95,9 @@ pub(crate) struct HeavyTimes {
     /// How often a stuck worker's seat was handed on, and how often that was refused.
     pub(crate) hand_offs: u64,
     pub(crate) refused: u64,
+    /// Processor time of the thread that looks for stuck workers, in microseconds.
+    #[serde(default)]
+    pub(crate) monitor_us: u64,
     /// What became of the wish for a lower kernel priority.
     pub(crate) priority: String,
 }
@@ -147,6 +150,7 @@ impl RuntimeStats {
             HeavyTimes {
                 hand_offs: now.hand_offs.saturating_sub(then.hand_offs),
                 refused: now.refused.saturating_sub(then.refused),
+                monitor_us: now.monitor_us.saturating_sub(then.monitor_us),
                 ..now.clone()
             }
         };
@@ -185,6 +189,13 @@ impl RuntimeStats {
     pub(crate) fn utilisation_cores(&self) -> f64 {
         self.workers.iter().map(|worker| worker.run_us).sum::<u64>() as f64
             / self.wall_us.max(1) as f64
+    }
+
+    /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
+    /// there is no such thread.
+    pub(crate) fn monitor_cores(&self) -> Option<f64> {
+        let heavy = self.heavy.as_ref()?;
+        Some(heavy.monitor_us as f64 / self.wall_us.max(1) as f64)
     }
 
     /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
@@ -280,12 +291,18 @@ mod tests {
             heavy: Some(HeavyTimes {
                 threads: 3,
                 hand_offs,
+                monitor_us: 10 * hand_offs,
                 ..HeavyTimes::default()
             }),
             ..RuntimeStats::default()
         };
         let between = classes(900, Some(7), 5).since(&classes(200, Some(4), 3));
         assert_eq!(between, classes(700, Some(3), 2));
+        let over = RuntimeStats {
+            wall_us: 1_000,
+            ..between
+        };
+        assert_eq!(over.monitor_cores(), Some(0.02));
     }
 
     #[test]

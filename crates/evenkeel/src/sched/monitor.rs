@@ -20,6 +20,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
@@ -42,6 +43,8 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(crate) struct Monitor {
     roused: Mutex<bool>,
     changed: Condvar,
+    /// What it has used of a processor, in nanoseconds; written by its thread alone.
+    used: AtomicU64,
 }
 
 /// A thread that the monitor wants.
@@ -101,6 +104,19 @@ impl Monitor {
         *self.roused.lock() = false;
     }
 
+    /// Processor time that watching has taken.
+    pub(crate) fn used(&self) -> Duration {
+        // Relaxed, here and below: a statistic.
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    fn note_used(&self) {
+        let used = thread::usage().cpu.as_nanos();
+        // Relaxed: as in `used`.
+        self.used
+            .store(u64::try_from(used).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Watches the workers until the runtime stops.
     pub(crate) fn run(&self, shared: &Shared, start: &Starter<'_>) {
         thread::prefer_short_slices();
@@ -116,6 +132,7 @@ impl Monitor {
             let parks = parks(shared);
             let at_rest = parks == parks_before && lane_rests;
             parks_before = parks;
+            self.note_used();
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
                 self.sleep();
             } else {

@@ -15,7 +15,7 @@
 use std::panic::Location;
 use std::ptr;
 
-use crate::class::Class;
+use crate::class::{CLASSES_MAX, Class};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -35,6 +35,8 @@ pub(crate) struct Places {
     len: AtomicUsize,
     /// When a task last hogged, in cycles; 0 if none did.
     last_hog: AtomicU64,
+    /// Polls that were too long, by class.
+    hogs: [AtomicU64; CLASSES_MAX],
     /// What is reported, by the place's index in the table.
     rows: Mutex<Vec<Option<HogRow>>>,
 }
@@ -83,6 +85,7 @@ impl Places {
             table: (0..PLACES_MAX).map(place).collect(),
             len: AtomicUsize::new(0),
             last_hog: AtomicU64::new(0),
+            hogs: std::array::from_fn(|_| AtomicU64::new(0)),
             rows: Mutex::new(vec![None; PLACES_MAX]),
         }
     }
@@ -146,6 +149,8 @@ impl Places {
     ) -> Option<HogRow> {
         // Relaxed: read for a guess.
         self.last_hog.store(now.max(1), Ordering::Relaxed);
+        // Relaxed: a statistic.
+        self.hogs[class.index()].fetch_add(1, Ordering::Relaxed);
         let index = self.enter(place)?;
         let mut rows = self.rows.lock();
         let row = rows[index].get_or_insert(HogRow {
@@ -172,6 +177,12 @@ impl Places {
         row.reported_at = Some(now);
         row.suppressed = 0;
         Some(report)
+    }
+
+    /// Polls of a class that were too long.
+    pub(crate) fn hogs(&self, class: Class) -> u64 {
+        // Relaxed: a statistic.
+        self.hogs[class.index()].load(Ordering::Relaxed)
     }
 
     /// When a task last hogged, in cycles.

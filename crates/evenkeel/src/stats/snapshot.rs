@@ -120,6 +120,8 @@ pub struct ClassStats {
     pub heavy: Duration,
     /// How often its tasks were polled, in either.
     pub polls: u64,
+    /// How many of these polls were too long.
+    pub hogs: u64,
     /// How long its tasks were ready before they were polled.
     pub waits: Waits,
 }
@@ -140,6 +142,8 @@ pub struct HeavyStats {
     pub hand_offs: u64,
     /// How often that did not happen because the lane had all the threads it may have.
     pub refused: u64,
+    /// Processor time of the thread that looks for workers which are stuck.
+    pub monitor: Duration,
     /// What the system made of the wish that the lane's threads have a lower kernel priority.
     pub priority: HeavyPriority,
 }
@@ -255,7 +259,7 @@ impl Stats {
         let pool = shared.pool.stats();
         Self {
             classes: classes(shared, &workers, &lane),
-            heavy: heavy(&lane),
+            heavy: heavy(&lane, shared.monitor.used()),
             hogs: hogs(shared),
             workers,
             checks: checks(shared),
@@ -292,12 +296,14 @@ impl Stats {
                     run: now.run.saturating_sub(before.run),
                     heavy: now.heavy.saturating_sub(before.heavy),
                     polls: now.polls.saturating_sub(before.polls),
+                    hogs: now.hogs.saturating_sub(before.hogs),
                     waits: now.waits.since(&before.waits),
                 })
                 .collect(),
             heavy: HeavyStats {
                 hand_offs: self.heavy.hand_offs.saturating_sub(earlier.heavy.hand_offs),
                 refused: self.heavy.refused.saturating_sub(earlier.heavy.refused),
+                monitor: self.heavy.monitor.saturating_sub(earlier.heavy.monitor),
                 ..self.heavy.clone()
             },
             hogs: self.hogs_since(earlier),
@@ -430,13 +436,14 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<Cl
             run: run + heavy,
             heavy,
             polls: polls.sum::<u64>() + lane.polls[index],
+            hogs: shared.places.hogs(class),
             waits: waits(shared, class),
         }
     })
     .collect()
 }
 
-fn heavy(lane: &LaneStats) -> HeavyStats {
+fn heavy(lane: &LaneStats, monitor: Duration) -> HeavyStats {
     HeavyStats {
         threads: lane.threads,
         limit: lane.limit,
@@ -444,6 +451,7 @@ fn heavy(lane: &LaneStats) -> HeavyStats {
         running: lane.running,
         hand_offs: lane.hand_offs,
         refused: lane.refused,
+        monitor,
         priority: match lane.priority {
             Priority::Untried => HeavyPriority::Untried,
             Priority::Lowered => HeavyPriority::Lowered,

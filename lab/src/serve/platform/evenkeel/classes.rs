@@ -82,6 +82,7 @@ pub(super) fn heavy(stats: &Stats) -> HeavyTimes {
         running: heavy.running as u64,
         hand_offs: heavy.hand_offs,
         refused: heavy.refused,
+        monitor_us: micros(heavy.monitor),
         priority: format!("{:?}", heavy.priority).to_lowercase(),
     }
 }
