@@ -144,7 +144,7 @@ impl ClassConfig {
     }
 
     /// How soon a class that has not had its share wants to be served, from 10 microseconds to 10
-    /// seconds: among the classes that are owed time, the one whose target is nearest goes first.
+    /// seconds: among the classes that are owed time, the one whose target is shortest goes first.
     /// It decides the order and not the amount, which is the share's affair.
     pub fn latency_target(mut self, target: Duration) -> Self {
         self.latency_target = Some(target);

@@ -28,10 +28,10 @@ impl Beside {
         self.hogs > 0 || self.burn.is_some()
     }
 
-    /// Whether nothing beside the probe is in a poll for long.
+    /// Whether what computes beside the probe does so in short polls.
     pub(crate) fn is_short(&self) -> bool {
         let short = matches!(self.poll, HogPoll::Micros(us) if us < 1_000);
-        self.burn.is_none() && (self.hogs == 0 || short)
+        self.hogs > 0 && short
     }
 
     /// Whether `peer` has this case apart from the one before it.

@@ -35,6 +35,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const SAMPLE: Duration = Duration::from_millis(4);
 /// How long a hog makes the monitor look twice as often.
 const LATELY: Duration = Duration::from_secs(10);
+/// How many looks it takes until what they used is noted: to ask costs a twentieth of a look.
+const NOTED_EACH: u32 = 8;
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -111,7 +113,7 @@ impl Monitor {
     }
 
     fn note_used(&self) {
-        let used = thread::usage().cpu.as_nanos();
+        let used = thread::own_cpu_time().as_nanos();
         // Relaxed: as in `used`.
         self.used
             .store(u64::try_from(used).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -122,7 +124,7 @@ impl Monitor {
         thread::prefer_short_slices();
         let mut watches = vec![Watch::default(); shared.seats.len()];
         let mut parks_before = 0;
-        let mut sampled_at = 0;
+        let (mut sampled_at, mut looks) = (0, 0_u32);
         while !shared.is_stopping() {
             self.begin_look();
             let pause = look(shared, &mut watches, start);
@@ -132,10 +134,14 @@ impl Monitor {
             let parks = parks(shared);
             let at_rest = parks == parks_before && lane_rests;
             parks_before = parks;
-            self.note_used();
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
+                self.note_used();
                 self.sleep();
             } else {
+                looks += 1;
+                if looks % NOTED_EACH == 0 {
+                    self.note_used();
+                }
                 self.pause(pause);
             }
         }
@@ -158,7 +164,7 @@ fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration
         let ago = shared.clock.cycles().saturating_sub(at);
         shared.clock.to_duration(ago) < LATELY
     });
-    let mut pause = if lately { 2 * after } else { 4 * after };
+    let mut pause = if lately { 2 * after } else { 5 * after };
     for (worker, watch) in watches.iter_mut().enumerate() {
         if let Some(again) = look_at(shared, worker, watch, after, start) {
             pause = pause.min(again);

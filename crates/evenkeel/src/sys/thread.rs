@@ -62,6 +62,11 @@ mod imp {
         (result == 0).then(|| Duration::new(seconds, nanos))
     }
 
+    /// Processor time of the calling thread.
+    pub(crate) fn own_cpu_time() -> Duration {
+        read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+    }
+
     /// What the calling thread has used so far.
     pub(crate) fn usage() -> Usage {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
@@ -71,7 +76,7 @@ mod imp {
             usage.assume_init()
         };
         Usage {
-            cpu: read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default(),
+            cpu: own_cpu_time(),
             blocked: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
         }
     }
@@ -190,6 +195,10 @@ mod imp {
         }
     }
 
+    pub(crate) fn own_cpu_time() -> Duration {
+        usage().cpu
+    }
+
     pub(crate) fn nice() -> i32 {
         0
     }
@@ -214,8 +223,8 @@ mod imp {
 }
 
 pub(crate) use imp::{
-    barrier_everywhere, cpu_time, current, is_runnable, lower, nice, prefer_short_slices,
-    register_barrier, usage,
+    barrier_everywhere, cpu_time, current, is_runnable, lower, nice, own_cpu_time,
+    prefer_short_slices, register_barrier, usage,
 };
 
 #[cfg(all(test, target_os = "linux"))]
