@@ -85,6 +85,8 @@ pub(crate) struct Worker {
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
     shares: RefCell<Shares>,
+    /// Set while something may wait in the lines: to ask all of them costs a tenth of a short poll.
+    lined_up: Cell<bool>,
     /// It is the turn of a class whose work is in the heavy lane.
     lending: Cell<bool>,
     /// How often it was in a row.
@@ -154,6 +156,7 @@ impl Worker {
             slice_end: Cell::new(0),
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
+            lined_up: Cell::new(false),
             lending: Cell::new(false),
             lent: Cell::new(0),
             lost: Cell::new(false),
@@ -344,6 +347,13 @@ impl Worker {
     fn line_up(&self, line: Line, task: Runnable) {
         let class = task.header().class();
         self.desk.lines.push(line, task);
+        self.has_lined_up(class);
+    }
+
+    /// Tasks of a class have come to its lines.
+    #[inline]
+    fn has_lined_up(&self, class: Class) {
+        self.lined_up.set(true);
         self.shares.borrow_mut().wake(class);
     }
 
@@ -496,17 +506,18 @@ impl Worker {
             .find(|&count| count > 0);
         if let Some(count) = stolen {
             self.accounts().steals.add(count as u64);
-            self.shares.borrow_mut().wake(class);
+            self.has_lined_up(class);
         }
     }
 
     /// Wakes another worker if more waits here than is worth a wake-up.
     #[inline]
     fn ask_for_help(&self) {
-        if !self.shared.idle.has_help() {
+        if !self.lined_up.get() || !self.shared.idle.has_help() {
             return;
         }
         let waiting = self.desk.lines.len() as u64;
+        self.lined_up.set(waiting > 0);
         if waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
             self.accounts().helps.add(1);
             self.shared.wake_one();

@@ -71,7 +71,7 @@ impl Worker {
         behind.lines.drain_into(&self.desk.lines);
         for class in self.classes() {
             if self.desk.lines.len_of(class) > 0 {
-                self.shares.borrow_mut().wake(class);
+                self.has_lined_up(class);
             }
         }
         if let Some(task) = behind.take_next() {

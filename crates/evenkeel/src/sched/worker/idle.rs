@@ -62,7 +62,7 @@ impl Worker {
             let count = desk.lines.steal_into(class, &self.desk.lines);
             if count > 0 {
                 self.accounts().steals.add(count as u64);
-                self.shares.borrow_mut().wake(class);
+                self.has_lined_up(class);
                 return true;
             }
         }
