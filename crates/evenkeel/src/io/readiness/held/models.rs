@@ -13,7 +13,7 @@ use crate::io::pace::TICK_NS;
 use crate::io::readiness::Waker;
 use crate::sync::models::{Role, model, role, roles};
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, Condvar};
+use crate::sync::{Arc, Condvar, Mutex};
 
 struct Unpark(Thread);
 
