@@ -215,14 +215,14 @@ async fn adaptive_holds_back_while_the_worker_is_behind() {
         .set_delivery(Delivery::Adaptive { max_delay })
         .unwrap();
     let busy = Arc::new(AtomicBool::new(true));
-    // Woken tasks have to wait for each other for about 2 ms: nine of them are woken at a time.
-    let tasks: Vec<_> = (0..10)
+    // Each round takes longer than the pause, so tasks that are woken wait for each other.
+    let tasks: Vec<_> = (0..60)
         .map(|_| {
             let busy = Arc::clone(&busy);
             evenkeel::spawn(async move {
                 while busy.load(SeqCst) {
                     let began = Instant::now();
-                    while began.elapsed() < Duration::from_micros(300) {
+                    while began.elapsed() < Duration::from_micros(60) {
                         std::hint::spin_loop();
                     }
                     evenkeel::time::sleep(Duration::from_millis(1)).await;
