@@ -250,6 +250,25 @@ async fn adaptive_holds_back_while_the_worker_is_behind() {
     assert_eq!(within(reader).await.unwrap(), 50_000);
 }
 
+/// A watermark that the receive buffer cannot reach keeps nobody waiting for the delay.
+#[evenkeel::test]
+async fn a_full_receive_buffer_is_not_held_back() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    socket2::SockRef::from(&server)
+        .set_recv_buffer_size(16 * 1024)
+        .unwrap();
+    make_wait(&mut client, &mut server).await;
+    server.set_delivery(coalesce(100_000_000, LONG)).unwrap();
+    let sender = evenkeel::spawn(async move {
+        client.write_all(&vec![1; 2_000_000]).await.unwrap();
+    });
+    let mut heard = Vec::new();
+    within(server.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard.len(), 2_000_000);
+    within(sender).await.unwrap();
+}
+
 /// A runtime that ends wakes readers that are held back, whatever is held for them.
 #[test]
 fn the_end_of_the_runtime_is_not_held_back() {
