@@ -5,12 +5,12 @@
 //! Everything below holds the lock of the pace, which is taken before that of the waiters.
 //!
 //! ```text
-//!  task                                        whoever checks the readiness queue, or sweeps it
-//!  1. look, try, clear, as in `readiness`      a. an event, or an entry that is due: lock the pace;
-//!  2. lock the pace; enter the sweep again,       if the reader knows already, pass the event on
-//!     or lower the watermark, whereupon the    b. else raise the watermark and enter the sweep,
-//!     kernel reports what is there                or set the flags and take the waiters
-//!  3. enlist, wait                             c. unlock, and wake whom b took
+//!  task                                       whoever checks the readiness queue, or sweeps it
+//!  1. look, try, clear, as in `readiness`     a. an event, or an entry is due: lock the pace;
+//!  2. lock the pace; enter the sweep again,      if the reader knows already, pass it on
+//!     or lower the watermark, whereupon the   b. else raise the watermark and enter the sweep,
+//!     kernel reports what is there               or set the flags and take the waiters
+//!  3. enlist, wait                            c. unlock, and wake whom b took
 //! ```
 //!
 //! A byte that comes while the reader is between 1 and 3 is either above the watermark, and comes
