@@ -114,6 +114,8 @@ impl fmt::Debug for Lane {
 pub(crate) struct InLane<T> {
     join: JoinHandle<T>,
     core: Arc<Core>,
+    /// It is done whether or not anybody waits for it.
+    kept: bool,
 }
 
 impl<T: Send + 'static> InLane<T> {
@@ -132,6 +134,27 @@ impl<T: Send + 'static> InLane<T> {
         Self {
             join,
             core: Arc::clone(core),
+            kept: false,
+        }
+    }
+
+    /// Work that is done even if nobody waits for it, or the runtime shuts down before it began.
+    pub(crate) fn kept<F>(
+        core: &Arc<Core>,
+        handle: &Handle,
+        spawned_at: &'static Location<'static>,
+        name: Option<&'static str>,
+        function: F,
+    ) -> Self
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (task, join) = super::new_work(spawned_at, name, function);
+        core.submit(handle, task, true);
+        Self {
+            join,
+            core: Arc::clone(core),
+            kept: true,
         }
     }
 }
@@ -148,7 +171,9 @@ impl<T> Future for InLane<T> {
 
 impl<T> Drop for InLane<T> {
     fn drop(&mut self) {
-        self.join.abort();
+        if !self.kept {
+            self.join.abort();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::sync::{Arc, Mutex};
 
 use super::lookup::{in_lane, runtime};
 use super::open::{OpenOptions, lanes_for};
-use super::stream::Stream;
+use super::stream::Pipe;
 
 /// An open file, whose work is done in the lanes of its device.
 ///
@@ -47,7 +47,7 @@ use super::stream::Stream;
 /// ```
 pub struct File {
     pub(super) inner: Arc<Inner>,
-    pub(super) stream: Mutex<Stream>,
+    pub(super) pipe: Arc<Mutex<Pipe>>,
 }
 
 /// What work that is under way keeps.
@@ -68,8 +68,13 @@ impl Inner {
         }
     }
 
+    /// Whether reads and writes wait for a peer rather than for the device.
+    pub(super) fn is_special(&self) -> bool {
+        self.special
+    }
+
     /// Where it is read and written.
-    fn data_lane(&self) -> &Arc<Core> {
+    pub(super) fn data_lane(&self) -> &Arc<Core> {
         if self.special {
             &self.device.special
         } else {
@@ -84,10 +89,6 @@ impl Inner {
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
-    }
-
-    pub(super) fn data(&self) -> &Arc<Core> {
-        self.data_lane()
     }
 }
 
@@ -176,7 +177,7 @@ impl File {
                 special,
                 handle: handle.clone(),
             }),
-            stream: Mutex::new(Stream::default()),
+            pipe: Arc::default(),
         })
     }
 

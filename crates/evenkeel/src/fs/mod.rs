@@ -26,6 +26,7 @@ mod open;
 mod paths;
 mod read_dir;
 mod stream;
+mod whole;
 
 pub use file::File;
 pub use open::OpenOptions;
@@ -34,3 +35,4 @@ pub use paths::{
     remove_dir_all, remove_file, rename, set_permissions, symlink, symlink_metadata, try_exists,
 };
 pub use read_dir::{DirEntry, ReadDir, read_dir};
+pub use whole::{copy, read, read_to_string, replace, sync_dir, write};
