@@ -106,11 +106,13 @@ fn hung_reads_hold_up_nothing_beside_them() {
         let peer = fifo.release();
         let path = fifo.0.clone();
         let reads = runtime.block_on(async {
-            let mut reads = Vec::new();
+            let mut files = Vec::new();
             for _ in 0..40 {
-                let mut file = File::open(&path).await.unwrap();
-                reads.push(evenkeel::spawn(async move { file.read_u8().await }));
+                files.push(File::open(&path).await.unwrap());
             }
+            let reads: Vec<_> = (files.into_iter())
+                .map(|mut file| evenkeel::spawn(async move { file.read_u8().await }))
+                .collect();
             while lane("special").is_none_or(|lane| lane.busy < 16) {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
