@@ -3,9 +3,10 @@
 use std::ptr;
 use std::time::Duration;
 
-use crate::blocking::pool::Pool;
+use crate::blocking::lanes::Lanes;
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
+use crate::fs::lookup::Directories;
 use crate::io::driver::Driver;
 use crate::runtime::config::Config;
 use crate::runtime::context;
@@ -91,7 +92,10 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    pub(crate) pool: Pool,
+    /// Where blocking work is done.
+    pub(crate) lanes: Lanes,
+    /// Which device directories are on.
+    pub(crate) directories: Directories,
     /// What reads brought on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
     /// The runtime is shutting down.
@@ -123,7 +127,8 @@ impl Shared {
             seats,
             desks,
             clock,
-            pool: Pool::new(&config),
+            lanes: Lanes::new(&config, clock),
+            directories: Directories::default(),
             outside: Mutex::new(DeliveryCounts::new()),
             config,
             stopping: AtomicBool::new(false),
