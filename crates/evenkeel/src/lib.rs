@@ -130,6 +130,7 @@ mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
+pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
 #[cfg(not(evenkeel_loom))]
