@@ -6,6 +6,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 
 use super::Position;
+use crate::fs::File;
 
 /// What [`GroupCommit`](super::GroupCommit) writes its batches to.
 ///
@@ -26,7 +27,7 @@ pub trait CommitLog: Send + 'static {
     fn sync(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// A file as a log needs it: [`fs::File`](crate::fs::File), or one of a test that fails.
+/// A file as a log needs it: [`File`], or one of a test that fails.
 pub trait CommitFile: Send + Sync + 'static {
     /// Writes at an offset, and says how many of the bytes it wrote: some, or all.
     fn write_at(
@@ -40,6 +41,21 @@ pub trait CommitFile: Send + Sync + 'static {
 
     /// Makes the file so long: cuts it, or adds zeros.
     fn set_len(&self, len: u64) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl CommitFile for File {
+    async fn write_at(&self, bytes: Bytes, offset: u64) -> io::Result<usize> {
+        let (written, _) = File::write_at(self, bytes, offset).await?;
+        Ok(written)
+    }
+
+    async fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self).await
+    }
+
+    async fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len).await
+    }
 }
 
 /// Writes all of `bytes`, in as many writes as it takes.

@@ -32,7 +32,7 @@ use crate::time::{Instant, Sleep, sleep_until};
 ///   append before it makes the next has its records in that order.
 /// - After a write or a sync has failed, nothing is written any more. All that wait, and all that
 ///   come later, get the error: see [`CommitError`].
-/// - What waits is bounded ([`queue_bytes`](Builder::queue_bytes)): further appends wait for room,
+/// - What waits is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait for room,
 ///   in the order in which they came.
 ///
 /// # Cancel safety
@@ -95,7 +95,7 @@ impl Drop for Handle {
 
 /// How a [`GroupCommit`] gathers; made by [`GroupCommit::builder`].
 #[derive(Clone, Debug)]
-pub struct Builder {
+pub struct GroupCommitBuilder {
     batch_bytes: usize,
     batch_records: usize,
     queue_bytes: usize,
@@ -126,7 +126,7 @@ pub struct GroupCommitStats {
     pub waiting: usize,
 }
 
-impl Builder {
+impl GroupCommitBuilder {
     /// How many bytes a batch, and so a record, may have; 1 MiB by default, 1 at least.
     pub fn batch_bytes(&mut self, bytes: usize) -> &mut Self {
         self.batch_bytes = bytes.max(1);
@@ -196,8 +196,8 @@ impl Builder {
 
 impl GroupCommit {
     /// A builder with the defaults.
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> GroupCommitBuilder {
+        GroupCommitBuilder {
             batch_bytes: 1 << 20,
             batch_records: 4_096,
             queue_bytes: 4 << 20,

@@ -14,7 +14,7 @@ mod shared;
 #[cfg(not(evenkeel_loom))]
 pub use self::file::{CommitFile, CommitLog, FileLog, write_all_at};
 #[cfg(not(evenkeel_loom))]
-pub use self::handle::{Builder, Commit, GroupCommit, GroupCommitStats};
+pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder, GroupCommitStats};
 pub use self::error::CommitError;
 
 /// Where a record is in its log.
