@@ -126,7 +126,7 @@ compile_error!(
 );
 
 #[cfg(not(evenkeel_loom))]
-mod blocking;
+pub mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;

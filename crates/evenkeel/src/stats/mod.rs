@@ -8,12 +8,16 @@
 
 pub(crate) mod accounts;
 #[cfg(not(evenkeel_loom))]
+mod lanes;
+#[cfg(not(evenkeel_loom))]
 mod load;
 #[cfg(not(evenkeel_loom))]
 mod snapshot;
 #[cfg(not(evenkeel_loom))]
 mod waits;
 
+#[cfg(not(evenkeel_loom))]
+pub use lanes::LaneStats;
 #[cfg(not(evenkeel_loom))]
 pub use load::Load;
 #[cfg(not(evenkeel_loom))]

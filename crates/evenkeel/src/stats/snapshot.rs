@@ -5,10 +5,11 @@ use std::panic::Location;
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::sched::lane::{LaneStats, Priority};
+use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, BUCKETS, CheckOrigin, ORIGINS};
+use super::lanes::LaneStats;
 use super::waits::Waits;
 
 /// What a runtime did so far.
@@ -51,6 +52,9 @@ pub struct Stats {
     pub readiness: ReadinessStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
+    /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
+    /// user's.
+    pub lanes: Vec<LaneStats>,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
     /// Timers that are set, at the moment.
@@ -252,7 +256,8 @@ impl Stats {
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
         let lane = shared.lane.stats();
-        let pool = shared.pool.stats();
+        let lanes = shared.lanes.stats();
+        let general = &lanes[0];
         Self {
             classes: classes(shared, &workers, &lane),
             heavy: heavy(&lane),
@@ -269,10 +274,13 @@ impl Stats {
                     .sum(),
             },
             blocking: BlockingStats {
-                threads: pool.threads,
-                idle: pool.idle,
-                queued: pool.queued,
+                threads: general.threads,
+                idle: general.idle,
+                queued: general.queued,
             },
+            lanes: (lanes.iter())
+                .map(|lane| LaneStats::new(&shared.clock, lane))
+                .collect(),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
@@ -314,9 +322,15 @@ impl Stats {
                 descriptors: self.readiness.descriptors,
             },
             blocking: self.blocking,
+            lanes: LaneStats::all_since(&self.lanes, &earlier.lanes),
             tasks_waiting: self.tasks_waiting,
             timers: self.timers,
         }
+    }
+
+    /// The lane of this name, if it is there at the moment.
+    pub fn lane(&self, name: &str) -> Option<&LaneStats> {
+        self.lanes.iter().find(|lane| lane.name == name)
     }
 
     fn hogs_since(&self, earlier: &Stats) -> Vec<HogStats> {
@@ -410,7 +424,7 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
     }
 }
 
-fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<ClassStats> {
+fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyLane) -> Vec<ClassStats> {
     let rows = shared.config.classes.iter();
     rows.map(|(class, row)| {
         let index = class.index();
@@ -436,7 +450,7 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<Cl
     .collect()
 }
 
-fn heavy(lane: &LaneStats) -> HeavyStats {
+fn heavy(lane: &HeavyLane) -> HeavyStats {
     HeavyStats {
         threads: lane.threads,
         limit: lane.limit,
