@@ -40,6 +40,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
+    /// The stream. What has arrived of a next frame is lost.
+    pub fn into_inner(self) -> R {
+        self.stream
+    }
+
     /// Whether a next frame has begun to arrive.
     pub fn is_within_frame(&self) -> bool {
         !self.buffer.is_empty()

@@ -3,11 +3,11 @@
 
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel::fs::{CommitFile, File};
+use evenkeel::fs::{self, CommitFile, File};
 
 /// A directory.
 pub trait Disk: Clone + Send + Sync + 'static {
@@ -47,7 +47,7 @@ pub trait DiskFile: CommitFile {
 pub struct LocalDisk {
     directory: Arc<PathBuf>,
     /// Locked as long as this lives. The system unlocks it also when the process is killed.
-    _lock: Option<Arc<std::fs::File>>,
+    lock: Option<Arc<std::fs::File>>,
 }
 
 /// The name of the file whose lock says that a directory is in use.
@@ -62,14 +62,23 @@ impl LocalDisk {
     /// one, holds it; others if it cannot be made or written.
     pub async fn hold(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
-        let lock = blocking({
-            let directory = directory.clone();
-            move || hold(&directory)
-        })
-        .await?;
+        fs::create_dir_all(&directory).await?;
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true);
+        let lock = options.open(directory.join(LOCK_NAME)).await?;
+        // Does not wait, whoever holds it.
+        let lock = lock.into_std().await;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let what = "another server has this directory; end it, or take another directory";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
         Ok(Self {
             directory: Arc::new(directory),
-            _lock: Some(Arc::new(lock)),
+            lock: Some(Arc::new(lock)),
         })
     }
 
@@ -77,7 +86,7 @@ impl LocalDisk {
     pub fn borrow(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: Arc::new(directory.into()),
-            _lock: None,
+            lock: None,
         }
     }
 
@@ -86,69 +95,38 @@ impl LocalDisk {
     }
 }
 
-fn hold(directory: &Path) -> io::Result<std::fs::File> {
-    std::fs::create_dir_all(directory)?;
-    let lock = std::fs::File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(directory.join(LOCK_NAME))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(std::fs::TryLockError::WouldBlock) => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "another server has this directory; end it, or take another directory",
-        )),
-        Err(std::fs::TryLockError::Error(error)) => Err(error),
-    }
-}
-
 impl Disk for LocalDisk {
     type File = File;
 
     async fn list(&self) -> io::Result<Vec<String>> {
-        let directory = Arc::clone(&self.directory);
-        blocking(move || {
-            let entries = std::fs::read_dir(&*directory)?;
+        let mut entries = fs::read_dir(&*self.directory).await?;
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next_entry().await? {
             // A name that is no text is none of the log's.
-            entries
-                .filter_map(|entry| match entry {
-                    Ok(entry) => entry.file_name().into_string().ok().map(Ok),
-                    Err(error) => Some(Err(error)),
-                })
-                .collect()
-        })
-        .await
+            names.extend(entry.file_name().into_string());
+        }
+        Ok(names)
     }
 
     async fn create(&self, name: &str) -> io::Result<File> {
-        let path = self.path(name);
-        let file = blocking(move || {
-            std::fs::File::options()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(path)
-        });
-        File::from_std(file.await?)
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        options.open(self.path(name)).await
     }
 
     async fn open(&self, name: &str) -> io::Result<File> {
-        let path = self.path(name);
+        let mut options = File::options();
         // Those who borrow the directory may not be allowed to write.
-        let write = self._lock.is_some();
-        let file = blocking(move || std::fs::File::options().read(true).write(write).open(path));
-        File::from_std(file.await?)
+        options.read(true).write(self.lock.is_some());
+        options.open(self.path(name)).await
     }
 
     async fn remove(&self, name: &str) -> io::Result<()> {
-        let path = self.path(name);
-        blocking(move || std::fs::remove_file(path)).await
+        fs::remove_file(self.path(name)).await
     }
 
     async fn sync_names(&self) -> io::Result<()> {
-        let directory = Arc::clone(&self.directory);
-        blocking(move || std::fs::File::open(&*directory)?.sync_all()).await
+        fs::sync_dir(&*self.directory).await
     }
 
     fn name(&self) -> String {
@@ -163,14 +141,5 @@ impl DiskFile for File {
 
     async fn len(&self) -> io::Result<u64> {
         Ok(self.metadata().await?.len())
-    }
-}
-
-async fn blocking<T: Send + 'static>(
-    function: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    match evenkeel::spawn_blocking(function).await {
-        Ok(result) => result,
-        Err(error) => Err(io::Error::other(error)),
     }
 }

@@ -181,6 +181,11 @@ impl<D: Disk> Log<D> {
         *self.shared.next.borrow()
     }
 
+    /// The largest record it takes, in bytes.
+    pub fn record_bytes_max(&self) -> usize {
+        self.shared.config.record_bytes_max
+    }
+
     /// Waits until the record of this number is durable.
     ///
     /// # Cancel safety
