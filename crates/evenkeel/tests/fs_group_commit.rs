@@ -138,7 +138,10 @@ async fn records_that_come_during_a_sync_share_the_next_one() {
         assert_eq!(within(other).await.unwrap().index, index);
     }
     assert_eq!((log.stats().batches, log.stats().largest_batch), (2, 100));
-    assert_eq!(memory.with(|contents| (contents.writes, contents.syncs)), (2, 2));
+    assert_eq!(
+        memory.with(|contents| (contents.writes, contents.syncs)),
+        (2, 2)
+    );
 }
 
 #[evenkeel::test]
@@ -177,7 +180,9 @@ async fn short_and_interrupted_writes_are_finished() {
     assert_eq!(memory.synced(), "a record of some length");
     let none = Memory::free();
     none.with(|contents| contents.write_max = Some(0));
-    let error = within(write_all_at(&none, Bytes::from_static(b"x"), 0)).await.unwrap_err();
+    let error = within(write_all_at(&none, Bytes::from_static(b"x"), 0))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WriteZero);
 }
 
@@ -210,7 +215,10 @@ async fn a_failed_sync_fails_all_who_wait_and_all_who_come_and_is_not_tried_agai
         let error = within(log.append("later")).await.unwrap_err();
         assert!(error.is_poisoned() && !error.maybe_written(), "{error}");
         assert!(log.failure().is_some() && within(log.close()).await.is_err());
-        assert_eq!(memory.with(|contents| (contents.writes, contents.syncs)), before);
+        assert_eq!(
+            memory.with(|contents| (contents.writes, contents.syncs)),
+            before
+        );
         assert_eq!(memory.synced(), "durable");
     }
 }
@@ -232,7 +240,13 @@ async fn a_cancelled_append_is_whole_or_absent_and_harms_no_other() {
     drop(writing);
     memory.allow(2);
     let position = within(stays).await.unwrap();
-    assert_eq!(position, Position { index: 1, offset: 9 });
+    assert_eq!(
+        position,
+        Position {
+            index: 1,
+            offset: 9
+        }
+    );
     assert_eq!(memory.synced(), "<writing><stays>");
 }
 
@@ -288,7 +302,10 @@ async fn a_delay_gathers_records_and_a_full_batch_does_not_wait_for_it() {
         .batch_records(3)
         .delay(Duration::from_secs(1))
         .open(FileLog::new(memory.clone()), Position::default());
-    let two = [log.submit("a").await.unwrap(), log.submit("b").await.unwrap()];
+    let two = [
+        log.submit("a").await.unwrap(),
+        log.submit("b").await.unwrap(),
+    ];
     for one in two {
         within(one).await.unwrap();
     }
@@ -313,7 +330,10 @@ async fn a_delay_gathers_records_and_a_full_batch_does_not_wait_for_it() {
 async fn what_is_submitted_is_written_after_all_handles_are_gone() {
     let memory = Memory::held();
     let log = open(&memory);
-    let commits = [log.submit("a").await.unwrap(), log.submit("b").await.unwrap()];
+    let commits = [
+        log.submit("a").await.unwrap(),
+        log.submit("b").await.unwrap(),
+    ];
     drop(log);
     memory.allow(2);
     for commit in commits {

@@ -20,7 +20,10 @@ fn help_teaches_every_command() {
     for command in ["serve", "append", "read", "ping", "verify", "bench"] {
         assert!(said.contains(command), "{said}");
         let (done, said, errors) = run_command(&[command, "--help"]);
-        assert!(done && errors.is_empty() && said.contains("Usage: txlog"), "{said}{errors}");
+        assert!(
+            done && errors.is_empty() && said.contains("Usage: txlog"),
+            "{said}{errors}"
+        );
     }
 }
 
@@ -37,7 +40,12 @@ fn what_is_appended_is_read_and_survives_an_end_by_ctrl_c() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(b"three\nfour\n").unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"three\nfour\n")
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"3\n4\n");
     let (done, said, _) = run_command(&["ping", "--server", &address, "--count", "1"]);
@@ -81,10 +89,19 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
     let empty = empty.path().to_str().unwrap();
     let fresh = fresh.path().to_str().unwrap();
     let mistakes: [(&[&str], &str); 6] = [
-        (&["serve", "--dir", path], "another server has this directory"),
-        (&["serve", "--dir", fresh, "--listen", &taken], "cannot listen on"),
+        (
+            &["serve", "--dir", path],
+            "another server has this directory",
+        ),
+        (
+            &["serve", "--dir", fresh, "--listen", &taken],
+            "cannot listen on",
+        ),
         (&["serve", "--nats", &nobody], "cannot connect to NATS"),
-        (&["append", "--server", &nobody, "x"], "does `txlog serve` run there?"),
+        (
+            &["append", "--server", &nobody, "x"],
+            "does `txlog serve` run there?",
+        ),
         (&["verify", empty], "holds no log"),
         (&["bench", path], "is not empty"),
     ];
@@ -92,7 +109,10 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
         let (done, said, errors) = run_command(arguments);
         assert!(!done && said.is_empty(), "{arguments:?}: {said}");
         let line = errors.lines().last().unwrap_or_default();
-        assert!(line.starts_with("error: ") && line.contains(says), "{arguments:?}: {errors}");
+        assert!(
+            line.starts_with("error: ") && line.contains(says),
+            "{arguments:?}: {errors}"
+        );
     }
     drop(server);
 }
@@ -101,11 +121,21 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
 fn the_bench_measures_both_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bench");
-    let arguments = ["bench", path.to_str().unwrap(), "--appenders", "20", "--rounds", "1"];
+    let arguments = [
+        "bench",
+        path.to_str().unwrap(),
+        "--appenders",
+        "20",
+        "--rounds",
+        "1",
+    ];
     let mut all = arguments.to_vec();
     all.extend(["--seconds", "0.1"]);
     let (done, said, errors) = run_command(&all);
     assert!(done, "{errors}");
-    assert!(said.contains("sync each") && said.contains("times the appends"), "{said}");
+    assert!(
+        said.contains("sync each") && said.contains("times the appends"),
+        "{said}"
+    );
     assert!(!path.exists());
 }

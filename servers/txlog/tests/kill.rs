@@ -1,8 +1,8 @@
-//! The server killed with SIGKILL at random moments: what it acknowledged is there, and every record
-//! is whole.
+//! The server killed with SIGKILL at random moments: what it acknowledged is there, and every
+//! record is whole.
 //!
-//! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so what was written
-//! and not synced is there, too; `log_faults` takes that away.)
+//! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so what was
+//! written and not synced is there, too; `log_faults` takes that away.)
 
 mod support;
 
@@ -119,6 +119,9 @@ fn what_was_acknowledged_outlives_the_server() {
     let server = Server::start(&path, &options);
     let address = server.address.to_string();
     next = run(async { check(address, next, &durable).await });
-    eprintln!("{kills} kills, {acknowledged} records acknowledged of {}", next - 1);
+    eprintln!(
+        "{kills} kills, {acknowledged} records acknowledged of {}",
+        next - 1
+    );
     assert!(acknowledged > 0);
 }

@@ -83,7 +83,12 @@ fn records_are_numbered_and_read_back() {
         assert_eq!(store.bounds(), (1, 1));
         let mut pending = Vec::new();
         for number in 1..=300 {
-            pending.push(store.submit(format!("record {number}").into()).await.unwrap());
+            pending.push(
+                store
+                    .submit(format!("record {number}").into())
+                    .await
+                    .unwrap(),
+            );
         }
         for (number, pending) in (1..).zip(pending) {
             assert_eq!(pending.await.unwrap(), number);
@@ -103,11 +108,19 @@ fn records_are_numbered_and_read_back() {
         // What others see, and what is there after connecting anew.
         let other = NatsStore::connect(nats.config()).await.unwrap();
         assert_eq!(other.bounds(), (1, 301));
-        store.submit("one more".into()).await.unwrap().await.unwrap();
+        store
+            .submit("one more".into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
         other.maintain().await.unwrap();
         assert_eq!(other.bounds(), (1, 302));
         store.close().await.unwrap();
-        assert_eq!(store.submit("late".into()).await.unwrap_err().code, Code::Closing);
+        assert_eq!(
+            store.submit("late".into()).await.unwrap_err().code,
+            Code::Closing
+        );
     });
 }
 
@@ -127,7 +140,12 @@ fn the_stream_keeps_what_it_is_told_to() {
         };
         let store = NatsStore::connect(config).await.unwrap();
         for number in 0..30 {
-            store.submit(format!("{number}").into()).await.unwrap().await.unwrap();
+            store
+                .submit(format!("{number}").into())
+                .await
+                .unwrap()
+                .await
+                .unwrap();
         }
         store.maintain().await.unwrap();
         assert_eq!(store.bounds(), (21, 31));

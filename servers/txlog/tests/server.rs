@@ -170,7 +170,10 @@ fn appends_of_one_connection_are_under_way_together_and_answered_in_order() {
             raw.send(&buffer).await;
             for id in 1..=500 {
                 let sequence = id;
-                assert_eq!(raw.answer().await, Some(Response::Appended { id, sequence }));
+                assert_eq!(
+                    raw.answer().await,
+                    Some(Response::Appended { id, sequence })
+                );
             }
             let syncs = disk.syncs_done();
             assert!(syncs < 250, "{syncs} syncs for 500 records");
@@ -185,7 +188,9 @@ fn those_who_speak_another_protocol_hear_what_this_is() {
         http.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert_eq!(http.faulted().await, Code::FrameTooLong);
         let mut other = Raw::connect(address).await;
-        other.send(&[9, 0, 0, 0, 1, b'X', b'X', b'X', b'X', 1, 0, 1, 0]).await;
+        other
+            .send(&[9, 0, 0, 0, 1, b'X', b'X', b'X', b'X', 1, 0, 1, 0])
+            .await;
         assert_eq!(other.faulted().await, Code::NotTxlog);
         let mut early = Raw::connect(address).await;
         early.ask(&Request::Ping { id: 1 }).await;
@@ -215,13 +220,19 @@ fn a_bad_frame_gets_an_error_and_a_close_after_the_answers_before_it() {
             let mut raw = Raw::welcomed(address).await;
             raw.ask(&append(7, "before")).await;
             raw.send(bytes).await;
-            assert!(matches!(raw.answer().await, Some(Response::Appended { id: 7, .. })));
+            assert!(matches!(
+                raw.answer().await,
+                Some(Response::Appended { id: 7, .. })
+            ));
             assert_eq!(raw.faulted().await, code);
         }
         let mut raw = Raw::welcomed(address).await;
         raw.ask(&append(7, "before")).await;
         raw.ask(&hello()).await;
-        assert!(matches!(raw.answer().await, Some(Response::Appended { id: 7, .. })));
+        assert!(matches!(
+            raw.answer().await,
+            Some(Response::Appended { id: 7, .. })
+        ));
         assert_eq!(raw.faulted().await, Code::BadFrame);
     });
 }
@@ -285,7 +296,10 @@ fn what_is_too_much_is_refused() {
     serving(config, |address, _| async move {
         let client = Client::connect(address.to_string()).await.unwrap();
         let error = client.append(vec![0; 5_000]).await.unwrap_err();
-        assert!(matches!(error, ClientError::RecordTooLarge { bytes: 5_000, .. }), "{error}");
+        assert!(
+            matches!(error, ClientError::RecordTooLarge { bytes: 5_000, .. }),
+            "{error}"
+        );
         let mut raw = Raw::welcomed(address).await;
         let third = Client::connect(address.to_string()).await.unwrap_err();
         assert_eq!(third.code(), Some(Code::TooManyConnections), "{third}");
@@ -307,7 +321,10 @@ fn what_is_too_much_is_refused() {
         client.append("now").await.unwrap();
         for _ in 0..2 {
             let answer = raw.answer().await;
-            assert!(matches!(answer, Some(Response::Records { next: 2, .. })), "{answer:?}");
+            assert!(
+                matches!(answer, Some(Response::Records { next: 2, .. })),
+                "{answer:?}"
+            );
         }
         drop(raw);
         // There is room again, as soon as the server has seen the end.

@@ -136,7 +136,9 @@ impl Disk for LocalDisk {
 
 impl DiskFile for File {
     async fn read_at(&self, len: usize, offset: u64) -> io::Result<Bytes> {
-        File::read_at(self, vec![0; len], offset).await.map(Bytes::from)
+        File::read_at(self, vec![0; len], offset)
+            .await
+            .map(Bytes::from)
     }
 
     async fn len(&self) -> io::Result<u64> {

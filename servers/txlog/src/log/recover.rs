@@ -46,7 +46,10 @@ impl fmt::Display for Torn {
             bytes,
             damage,
         } = self;
-        write!(f, "{segment} is torn at byte {offset} ({damage}), {bytes} bytes before its end")
+        write!(
+            f,
+            "{segment} is torn at byte {offset} ({damage}), {bytes} bytes before its end"
+        )
     }
 }
 
@@ -220,7 +223,10 @@ async fn unfinished<F: DiskFile>(
 ) -> Result<u64, LogError> {
     let failed = LogError::io("read", name);
     let bytes = file.len().await.map_err(&failed)?;
-    let foreign = matches!(damage, Damage::OtherLog { .. } | Damage::Head("of another segment"));
+    let foreign = matches!(
+        damage,
+        Damage::OtherLog { .. } | Damage::Head("of another segment")
+    );
     if is_last && !foreign && bytes <= HEAD_BYTES as u64 {
         return Ok(bytes);
     }
