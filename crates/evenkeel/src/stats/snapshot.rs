@@ -9,7 +9,7 @@ use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, BUCKETS, CheckOrigin, ORIGINS};
-use super::lanes::LaneStats;
+use super::lanes::{DiskStats, LaneStats};
 use super::waits::Waits;
 
 /// What a runtime did so far.
@@ -55,6 +55,8 @@ pub struct Stats {
     /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
     /// user's.
     pub lanes: Vec<LaneStats>,
+    /// How files are read.
+    pub disk: DiskStats,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
     /// Timers that are set, at the moment.
@@ -281,6 +283,7 @@ impl Stats {
             lanes: (lanes.iter())
                 .map(|lane| LaneStats::new(&shared.clock, lane))
                 .collect(),
+            disk: DiskStats::read(&shared.lanes),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
@@ -323,6 +326,7 @@ impl Stats {
             },
             blocking: self.blocking,
             lanes: LaneStats::all_since(&self.lanes, &earlier.lanes),
+            disk: self.disk.since(&earlier.disk),
             tasks_waiting: self.tasks_waiting,
             timers: self.timers,
         }

@@ -3,5 +3,7 @@
 pub(crate) mod cpus;
 pub(crate) mod cycles;
 pub(crate) mod peer;
+#[cfg(target_os = "linux")]
+pub(crate) mod ring;
 pub(crate) mod signal;
 pub(crate) mod thread;
