@@ -9,6 +9,7 @@
 mod cli;
 mod error;
 mod experiments;
+mod frames;
 mod load;
 mod peers;
 mod process;

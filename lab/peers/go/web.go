@@ -17,6 +17,7 @@ import (
 const (
 	parseStep    = 100 * time.Microsecond
 	schedLatency = "/sched/latencies:seconds"
+	runnableNow  = "/sched/goroutines/runnable:goroutines"
 )
 
 func newServer(handler http.Handler) *http.Server {
@@ -45,8 +46,9 @@ func serveHTTP(listener net.Listener) {
 
 // api answers /parse, the call whose time the storm must not stretch, and /stats.
 type api struct {
-	work time.Duration
-	sink *sink
+	work    time.Duration
+	sink    *sink
+	cameras *cameras
 
 	mu   sync.Mutex // guards what /stats said last
 	last sample
@@ -59,8 +61,8 @@ type sample struct {
 	deliveries, bytes int64
 }
 
-func newAPI(opts options, sink *sink) *api {
-	a := &api{work: opts.apiWork, sink: sink}
+func newAPI(opts options, sink *sink, cameras *cameras) *api {
+	a := &api{work: opts.apiWork, sink: sink, cameras: cameras}
 	a.last = a.sample()
 	return a
 }
@@ -69,6 +71,9 @@ func (a *api) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/parse", a.parse)
 	mux.HandleFunc("/stats", a.stats)
+	mux.HandleFunc("/camera", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, a.cameras.stats())
+	})
 	logSometimes("api: %v", newServer(mux).Serve(listener))
 }
 
@@ -111,6 +116,7 @@ func (a *api) stats(w http.ResponseWriter, _ *http.Request) {
 		"bytes_per_delivery": bytesPerDelivery,
 		"sink_connections":   a.sink.connection.Load(),
 		"goroutines":         runtime.NumGoroutine(),
+		"tasks_active":       runnable(),
 		"runnable_p50_us":    p50,
 		"runnable_p99_us":    p99,
 	})
@@ -137,6 +143,16 @@ func quotient(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// runnable is how many goroutines wait for a processor; nil where this Go does not say.
+func runnable() any {
+	read := []metrics.Sample{{Name: runnableNow}}
+	metrics.Read(read)
+	if read[0].Value.Kind() != metrics.KindUint64 {
+		return nil
+	}
+	return read[0].Value.Uint64()
 }
 
 // runnableLatency reads Go's own account of how long goroutines waited runnable, since the start.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::cpus::CpuList;
-use super::{calls, echo, http, mix, origin, pair, stream};
+use super::{calls, cameras, echo, http, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -36,6 +36,8 @@ enum Generator {
     Echo(EchoArgs),
     /// Many connections that each write at a steady rate.
     Stream(StreamArgs),
+    /// Cameras that send numbered frames of 1 460 bytes at a steady rate, and viewers of some.
+    Cameras(CamerasArgs),
     /// Closed-loop HTTP: so many requests, so many at once, over short or kept-alive connections.
     Http(HttpArgs),
     /// The far end of a request/response pair: answers every 64 bytes with 256.
@@ -95,6 +97,37 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     pub(crate) seconds: Duration,
     /// Print a line `ready` when every connection is there, before the first write.
+    #[arg(long)]
+    pub(crate) say_ready: bool,
+}
+
+/// Flags of `load cameras`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CamerasArgs {
+    /// The camera service.
+    pub(crate) target: SocketAddr,
+    /// Where viewers ask for their cameras [default: nobody watches].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Cameras that are watched [default: each tenth].
+    #[arg(long, value_name = "N", requires = "watch", value_parser = at_most(15_000))]
+    pub(crate) watched: Option<u32>,
+    /// Cameras, whose frames are spread evenly over time.
+    #[arg(long, value_name = "N", default_value_t = 350, value_parser = at_most(15_000))]
+    pub(crate) connections: u32,
+    /// Megabits per second of all cameras together.
+    #[arg(long, value_name = "M", default_value_t = 500.0, value_parser = positive)]
+    pub(crate) mbit: f64,
+    /// Frames that a camera sends at once, at the same rate in all.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(1_000))]
+    pub(crate) burst: u32,
+    /// Seconds to go on for.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Seconds that the server has for the rest, after the last frame.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    pub(crate) drain: Duration,
+    /// Print a line `ready` when every connection is there, before the first frame.
     #[arg(long)]
     pub(crate) say_ready: bool,
 }
@@ -204,6 +237,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     match &args.generator {
         Generator::Echo(echo_args) => print(args.json, &echo::run(echo_args)?),
         Generator::Stream(stream_args) => print(args.json, &stream::run(stream_args)?),
+        Generator::Cameras(cameras_args) => print(args.json, &cameras::run(cameras_args)?),
         Generator::Http(http_args) => print(args.json, &http::run(http_args)?),
         Generator::Respond(respond_args) => pair::respond(respond_args),
         Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),

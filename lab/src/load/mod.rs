@@ -6,11 +6,12 @@
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`cpus`]: the `--pin` lists
-//! - [`echo`], [`stream`], [`http`], [`pair`], [`mix`], [`calls`]: the generators
+//! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`]: the generators
 //! - [`origin`]: what stands behind a relay
 
 mod args;
 mod calls;
+mod cameras;
 mod cpus;
 mod echo;
 mod http;
@@ -23,6 +24,7 @@ mod pair;
 mod stream;
 
 pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
+pub(crate) use cameras::CameraSummary;
 pub(crate) use cpus::CpuList;
 pub(crate) use echo::EchoSummary;
 pub(crate) use http::HttpSummary;

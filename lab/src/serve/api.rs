@@ -7,9 +7,9 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use serde::Serialize;
 
+use super::camera::Cameras;
 use super::http::{Answer, answer, connection, not_found};
 use super::platform::{Platform, accept_loop};
-use super::sink::SinkCounters;
 use super::work::compute;
 
 /// Microseconds of computing between two checkpoints.
@@ -22,7 +22,7 @@ struct Parsed {
     took_us: u64,
     /// How long it would have taken with a core for itself.
     work_us: u64,
-    /// What the sink saw meanwhile.
+    /// What the sink and the cameras saw meanwhile.
     deliveries_per_s: f64,
     /// Mean length of those deliveries; 0 when there was none.
     bytes_per_delivery: f64,
@@ -32,13 +32,13 @@ pub(crate) async fn serve<P: Platform>(
     listener: P::Listener,
     observer: P::Observer,
     api_us: u64,
-    counters: Arc<SinkCounters>,
+    cameras: Arc<Cameras<P>>,
 ) {
     accept_loop::<P, _>("api", listener, move |stream| {
-        let (observer, counters) = (observer.clone(), Arc::clone(&counters));
+        let (observer, cameras) = (observer.clone(), Arc::clone(&cameras));
         connection::<P, _>(stream, move |request| {
-            let (observer, counters) = (observer.clone(), Arc::clone(&counters));
-            async move { call::<P>(&request, &observer, api_us, &counters).await }
+            let (observer, cameras) = (observer.clone(), Arc::clone(&cameras));
+            async move { call::<P>(&request, &observer, api_us, &cameras).await }
         })
     })
     .await;
@@ -48,18 +48,19 @@ async fn call<P: Platform>(
     request: &Request<Incoming>,
     observer: &P::Observer,
     api_us: u64,
-    counters: &SinkCounters,
+    cameras: &Cameras<P>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(api_us, counters).await),
+        (&Method::GET, "/parse") => json(&parse::<P>(api_us, cameras).await),
         (&Method::GET, "/stats") => json(&P::stats(observer)),
-        _ => not_found("GET /parse and GET /stats"),
+        (&Method::GET, "/camera") => json(&cameras.stats()),
+        _ => not_found("GET /parse, GET /stats and GET /camera"),
     }
 }
 
-async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
+async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
     let start = Instant::now();
-    let (deliveries_before, bytes_before) = counters.read();
+    let (deliveries_before, bytes_before) = cameras.deliveries();
     let mut left_us = api_us;
     while left_us > 0 {
         let step_us = left_us.min(STEP_US);
@@ -68,7 +69,7 @@ async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
         P::checkpoint().await;
     }
     let took = start.elapsed();
-    let (deliveries, bytes) = counters.read();
+    let (deliveries, bytes) = cameras.deliveries();
     let deliveries = deliveries.saturating_sub(deliveries_before) as f64;
     let bytes = bytes.saturating_sub(bytes_before) as f64;
     Parsed {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 /// Prints one line `SERVICE ADDRESS` for each service, then `ready`. Every ADDR may have port 0:
 /// the line names the port that was found.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("delivered").args(["sink", "camera"]).multiple(true)))]
 #[command(after_help = "\
 Examples:
   evenkeel-lab serve tokio --echo 127.0.0.1:7000 --hogs 4 --hog-poll-us 10000
@@ -21,6 +23,8 @@ Examples:
   evenkeel-lab serve evenkeel --relay 127.0.0.1:8000=127.0.0.1:9000 --bulk-class bulk \
       --admin 127.0.0.1:8001 --admin-class urgent
   evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --burn 50:20000 --handoff-us 1000
+  evenkeel-lab serve evenkeel --camera 127.0.0.1:5540 --watch 127.0.0.1:5541 --record ./recordings \
+      --delivery adaptive:10 --api 127.0.0.1:8081
 
 Classes: `urgent`, `normal` and `bulk` are always there, and --shares adds others by naming them
 (`--shares reports=5`). What has no class flag is in `normal`, and what a task spawns is in that
@@ -34,14 +38,29 @@ pub(crate) struct ServeArgs {
     /// Reads and discards.
     #[arg(long, value_name = "ADDR")]
     pub(crate) sink: Option<SocketAddr>,
-    /// Microseconds of computing for each delivery at the sink.
-    #[arg(long, value_name = "U", default_value_t = 0, requires = "sink")]
+    /// Microseconds of computing for each delivery at the sink and of a camera.
+    #[arg(long, value_name = "U", default_value_t = 0, requires = "delivered")]
     pub(crate) work_us: u64,
+    /// Cameras send numbered frames here, which are checked, recorded and passed on to viewers.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) camera: Option<SocketAddr>,
+    /// Where viewers ask for a camera by its number, and are sent what it sends.
+    #[arg(long, value_name = "ADDR", requires = "camera")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Where cameras are recorded, a megabyte each, over and over [default: nowhere].
+    #[arg(long, value_name = "DIR", requires = "camera")]
+    pub(crate) record: Option<PathBuf>,
+    /// When evenkeel wakes the reader of a camera: `immediate`, `coalesce:BYTES:MS` (at so many
+    /// bytes, or after so many milliseconds) or `adaptive:MS` (the later, the more it has to do,
+    /// but at most after so many milliseconds) [default: the runtime's own].
+    #[arg(long, value_name = "HOW", requires = "camera")]
+    pub(crate) delivery: Option<Delivery>,
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink saw meanwhile;
-    /// `GET /stats` answers what the runtime says of itself.
+    /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
+    /// cameras saw meanwhile; `GET /stats` answers what the runtime says of itself, `GET /camera`
+    /// what became of all frames.
     #[arg(long, value_name = "ADDR")]
     pub(crate) api: Option<SocketAddr>,
     /// Microseconds of computing for each `GET /parse`, with a checkpoint every 100.
@@ -143,6 +162,7 @@ impl ServeArgs {
     pub(crate) fn asks_for_something(&self) -> bool {
         self.echo.is_some()
             || self.sink.is_some()
+            || self.camera.is_some()
             || self.http.is_some()
             || self.api.is_some()
             || self.proxy.is_some()
@@ -435,6 +455,52 @@ impl std::fmt::Display for HandOff {
     }
 }
 
+/// When the reader of a connection is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// At whatever arrives.
+    Immediate,
+    /// At so many bytes, or so many milliseconds after the first of them.
+    Coalesce { bytes: u32, ms: u32 },
+    /// The later the busier its worker is, but at most so many milliseconds later.
+    Adaptive { ms: u32 },
+}
+
+impl FromStr for Delivery {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const BYTES_MAX: u32 = 1_048_576;
+        const MS_MAX: u32 = 60_000;
+        let number = |part: &str, name, most| match part.parse() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(format!("{name} `{part}` is not a number from 1 to {most}")),
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts[..] {
+            ["immediate"] => Ok(Delivery::Immediate),
+            ["coalesce", bytes, ms] => Ok(Delivery::Coalesce {
+                bytes: number(bytes, "BYTES", BYTES_MAX)?,
+                ms: number(ms, "MS", MS_MAX)?,
+            }),
+            ["adaptive", ms] => Ok(Delivery::Adaptive {
+                ms: number(ms, "MS", MS_MAX)?,
+            }),
+            _ => Err("neither `immediate` nor `coalesce:BYTES:MS` nor `adaptive:MS`".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Delivery::Immediate => f.write_str("immediate"),
+            Delivery::Coalesce { bytes, ms } => write!(f, "coalesce:{bytes}:{ms}"),
+            Delivery::Adaptive { ms } => write!(f, "adaptive:{ms}"),
+        }
+    }
+}
+
 /// The levels of busy waiting, under the names that Erlang gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -558,6 +624,27 @@ mod tests {
                 .parse::<HandOff>()
                 .is_err_and(|e| e.contains("`off`"))
         );
+    }
+
+    #[test]
+    fn a_delivery_reads_as_it_is_written() {
+        for good in ["immediate", "coalesce:16384:100", "adaptive:10"] {
+            let delivery: Delivery = good.parse().expect("a good delivery");
+            assert_eq!(delivery.to_string(), good);
+        }
+        for (wrong, complaint) in [
+            ("later", "coalesce:BYTES:MS"),
+            ("coalesce:10", "coalesce:BYTES:MS"),
+            ("coalesce:0:10", "BYTES `0`"),
+            ("coalesce:10:soon", "MS `soon`"),
+            (
+                "adaptive:60001",
+                "MS `60001` is not a number from 1 to 60000",
+            ),
+        ] {
+            let refused = wrong.parse::<Delivery>();
+            assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");
+        }
     }
 
     #[test]

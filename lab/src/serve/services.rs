@@ -10,7 +10,9 @@ use super::platform::{Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
-use super::{admin, api, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work};
+use super::{
+    admin, api, camera, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work,
+};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -61,6 +63,10 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
             P::NAME
         );
     }
+    if !P::HAS_DELIVERY && args.delivery.is_some() {
+        return Err(Error::NoDelivery { runtime: P::NAME });
+    }
+    camera::prepare(args.record.as_ref())?;
     let observer = platform.observer();
     let done = Done::default();
     let mut announcement = platform.block_on(start::<P>(args, observer.clone(), &done))?;
@@ -88,13 +94,14 @@ async fn start<P: Platform>(
         let serve = sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
         P::spawn_in(class(&args.sink_class), "sink", serve);
     }
+    let cameras = start_cameras::<P>(args, &counters, &mut announcement).await?;
     if let Some(address) = args.http {
         let listener = bind::<P>("http", address, &mut announcement).await?;
         P::spawn(http::serve::<P>(listener));
     }
     if let Some(address) = args.api {
         let listener = bind::<P>("api", address, &mut announcement).await?;
-        let serve = api::serve::<P>(listener, observer.clone(), args.api_us, counters);
+        let serve = api::serve::<P>(listener, observer.clone(), args.api_us, cameras);
         P::spawn_in(class(&args.api_class), "api", serve);
     }
     if let Some(route) = args.proxy {
@@ -125,6 +132,31 @@ async fn start<P: Platform>(
         P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
     }
     Ok(announcement)
+}
+
+/// The cameras' services, as far as they were asked for; their accounts are there in any case.
+async fn start_cameras<P: Platform>(
+    args: &ServeArgs,
+    counters: &Arc<SinkCounters>,
+    announcement: &mut Announcement,
+) -> Result<Arc<camera::Cameras<P>>> {
+    let cameras = Arc::new(camera::Cameras::new(
+        args.work_us,
+        args.record.clone(),
+        args.delivery,
+        Arc::clone(counters),
+    ));
+    if let Some(address) = args.camera {
+        let listener = bind::<P>("camera", address, announcement).await?;
+        let serve = camera::serve::<P>(listener, Arc::clone(&cameras));
+        P::spawn_in(None, "camera", serve);
+    }
+    if let Some(address) = args.watch {
+        let listener = bind::<P>("watch", address, announcement).await?;
+        let serve = camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
+        P::spawn_in(None, "watch", serve);
+    }
+    Ok(cameras)
 }
 
 /// Starts the thread of --work, if it was asked for.

@@ -23,6 +23,9 @@ pub(crate) struct RuntimeStats {
     /// Whose polls were too long, since the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hogs: Vec<HogPlace>,
+    /// Tasks that are ready, and wait for a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tasks_active: Option<u64>,
     /// Tasks that live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u64>,
@@ -172,6 +175,7 @@ impl RuntimeStats {
                 .collect(),
             heavy: self.heavy.as_ref().map(heavy),
             hogs: self.hogs.clone(),
+            tasks_active: self.tasks_active,
             tasks: self.tasks,
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),

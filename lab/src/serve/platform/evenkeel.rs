@@ -13,7 +13,7 @@ use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName};
+use crate::serve::args::{BusyWait, ClassName, Delivery};
 use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
 
 /// The runtime of this project.
@@ -30,6 +30,7 @@ impl Platform for Evenkeel {
     type Observer = (Handle, Instant);
     type Class = evenkeel::Class;
     const HAS_CLASSES: bool = true;
+    const HAS_DELIVERY: bool = true;
 
     fn start(settings: Settings<'_>) -> Result<Self> {
         let mut builder = Builder::new();
@@ -73,6 +74,7 @@ impl Platform for Evenkeel {
             classes: classes::times(&stats),
             heavy: Some(classes::heavy(&stats)),
             hogs: classes::hogs(&stats),
+            tasks_active: Some(waiting(handle)),
             tasks: Some(stats.tasks_waiting as u64),
             checks: [
                 ("due", stats.checks.due),
@@ -147,6 +149,20 @@ impl Platform for Evenkeel {
         Ok(stream)
     }
 
+    fn set_delivery(_stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
+        match delivery {
+            Delivery::Immediate => Ok(()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    async fn blocking<T: Send + 'static>(
+        function: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let joined = evenkeel::spawn_blocking(function).await;
+        joined.map_err(io::Error::other)?
+    }
+
     /// The stream itself: it has hyper's traits.
     fn hyper_stream(stream: TcpStream) -> TcpStream {
         stream
@@ -175,6 +191,13 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         lend_us: Some(micros(worker.lend)),
         parks: Some(worker.parks),
     }
+}
+
+/// Ready tasks of all classes.
+fn waiting(handle: &Handle) -> u64 {
+    let classes = handle.classes();
+    let queued = classes.iter().map(|info| handle.load(info.class).queued);
+    queued.sum::<usize>() as u64
 }
 
 fn checks(counts: CheckCounts) -> Checks {

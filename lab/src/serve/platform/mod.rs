@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
 
-use super::args::{BusyWait, ClassName, HandOff, Shares};
+use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
 use super::stats::RuntimeStats;
 use crate::error::Result;
 
@@ -56,6 +56,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
     const HAS_CLASSES: bool;
+    /// Whether the readers of a socket can be woken otherwise than at whatever arrives.
+    const HAS_DELIVERY: bool;
 
     fn start(settings: Settings<'_>) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -86,6 +88,12 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// From now on its reader is woken so.
+    fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
+    /// Runs what may wait for a disk beside the workers.
+    fn blocking<T: Send + 'static>(
+        function: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> impl Future<Output = io::Result<T>> + Send;
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 

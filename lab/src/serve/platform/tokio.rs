@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName};
+use crate::serve::args::{BusyWait, ClassName, Delivery};
 use crate::serve::stats::{RuntimeStats, WorkerTimes};
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
@@ -29,6 +29,7 @@ impl Platform for Tokio {
     type Observer = (Handle, Instant);
     type Class = ();
     const HAS_CLASSES: bool = false;
+    const HAS_DELIVERY: bool = false;
 
     fn start(settings: Settings<'_>) -> Result<Self> {
         if settings
@@ -156,6 +157,20 @@ impl Platform for Tokio {
         let stream = TcpStream::connect(address).await?;
         let _ = stream.set_nodelay(true);
         Ok(stream)
+    }
+
+    fn set_delivery(_: &TcpStream, delivery: Delivery) -> io::Result<()> {
+        match delivery {
+            Delivery::Immediate => Ok(()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    async fn blocking<T: Send + 'static>(
+        function: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let joined = tokio::task::spawn_blocking(function).await;
+        joined.map_err(io::Error::other)?
     }
 
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
