@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -192,5 +193,7 @@ func answer(w http.ResponseWriter, body map[string]any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	// Without a length a long answer would come in chunks.
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	_, _ = w.Write(append(text, '\n'))
 }

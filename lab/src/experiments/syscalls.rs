@@ -14,7 +14,7 @@ const EVENT: &str = "raw_syscalls:sys_enter";
 /// # Errors
 /// With the reason why not.
 pub(crate) fn available(lab: &Lab) -> Result<(), String> {
-    let counted = count(lab, std::process::id(), Duration::from_millis(1));
+    let counted = perf(lab, &["--", "true"]);
     counted.map(drop).map_err(|error| error.to_string())
 }
 
@@ -28,10 +28,14 @@ pub(crate) fn advice(why: &String) -> String {
 
 /// System calls of process `pid` within that time.
 pub(crate) fn count(lab: &Lab, pid: u32, length: Duration) -> Result<u64> {
+    let (pid, seconds) = (pid.to_string(), length.as_secs_f64().to_string());
+    perf(lab, &["-p", &pid, "--", "sleep", &seconds])
+}
+
+fn perf(lab: &Lab, of: &[&str]) -> Result<u64> {
     let mut command = Command::new("perf");
     command.args(["stat", "--log-fd", "1", "-x", ",", "-e", EVENT]);
-    command.args(["-p", &pid.to_string(), "--", "sleep"]);
-    command.arg(length.as_secs_f64().to_string());
+    command.args(of);
     command.stderr(std::process::Stdio::null());
     let output = lab.tool("perf", &mut command)?.output()?;
     read(&output).ok_or_else(|| Error::Unreadable {

@@ -15,7 +15,7 @@ const COALESCE: Delivery = Delivery::Coalesce {
     ms: 100,
 };
 /// And where it finds out by itself.
-pub(super) const ADAPTIVE_MS: u32 = 10;
+pub(super) const ADAPTIVE_MS: u32 = 16;
 const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 
 /// A server and how it is told to deliver.
@@ -77,7 +77,7 @@ pub(super) const IMMEDIATE: Row = Row {
 };
 pub(super) const ADAPTIVE_ROW: Row = Row {
     delivery: Some(ADAPTIVE),
-    ..row("evenkeel, adaptive 10 ms", Peer::Evenkeel)
+    ..row("evenkeel, adaptive 16 ms", Peer::Evenkeel)
 };
 pub(super) const COALESCE_ROW: Row = Row {
     delivery: Some(COALESCE),

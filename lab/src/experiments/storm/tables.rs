@@ -2,7 +2,9 @@
 
 use super::Samples;
 use super::measure::{Found, Idle};
-use super::rows::{ADAPTIVE_MS, ADAPTIVE_ROW, COALESCE_ROW, IMMEDIATE, OTP_DEFERRED, Row, TOKIO};
+use super::rows::{
+    ADAPTIVE_MS, ADAPTIVE_ROW, COALESCE_ROW, IMMEDIATE, MBIT, OTP_DEFERRED, Row, TOKIO,
+};
 use crate::experiments::figures::{cell, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::report::{Cell, Plot, Table};
@@ -12,6 +14,8 @@ const API_OVER_IDLE: f64 = 1.05;
 const CPU_OVER_TOKIO: f64 = 0.5;
 const CPU_OVER_OTP: f64 = 1.0;
 const IDLE_OVER_IMMEDIATE: f64 = 1.05;
+/// Less of what is sent is not the same storm.
+const KEPT_UP: f64 = 0.95;
 /// A tick of the runtime's timers: what a delivery may be later than it was told to.
 const TICK_MS: f64 = 1.0;
 
@@ -182,7 +186,21 @@ impl Samples {
     }
 
     fn cpu(&self, storm: usize, row: &Row) -> Result<f64, String> {
+        self.kept_up(storm, self.place(row)?)?;
         self.median_of(storm, row, Found::cpu_ms_per_mb)
+    }
+
+    /// Whether a server took in what was sent: of one that did not, nothing is quoted.
+    fn kept_up(&self, storm: usize, row: usize) -> Result<(), String> {
+        let came = median(self.found(storm, row).map(|found| found.quiet.mb_per_s));
+        let sent = f64::from(MBIT) / 8.0;
+        match came {
+            Some(came) if came < KEPT_UP * sent => {
+                let name = self.rows[row].name;
+                Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn held_back_ms(&self, storm: usize, row: &Row) -> Result<f64, String> {
@@ -196,6 +214,7 @@ impl Samples {
 
     /// Calls in the storm over calls before it: the medians of all rounds together.
     fn api_over_idle(&self, storm: usize, row: usize) -> Result<f64, String> {
+        self.kept_up(storm, row)?;
         let all = |calls: fn(&Found) -> &[f64]| {
             let calls = self.found(storm, row).flat_map(calls).copied();
             median(calls).ok_or_else(|| self.failure(storm, row))
