@@ -50,7 +50,12 @@ impl Clock {
     /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the
     /// counter's scale is only nearly exact, and would drift away over days.
     pub(crate) fn tick(&self) -> u64 {
-        self.since_start(Instant::now()) / TICK_NS
+        self.nanos() / TICK_NS
+    }
+
+    /// Nanoseconds since the runtime's start, by the clock of the ticks.
+    pub(crate) fn nanos(&self) -> u64 {
+        self.since_start(Instant::now())
     }
 
     /// The first tick that is not before `instant`.

@@ -3,6 +3,9 @@
 #[doc = include_str!("guide/classes.md")]
 pub mod classes {}
 
+#[doc = include_str!("guide/delivery.md")]
+pub mod delivery {}
+
 #[doc = include_str!("guide/hogs.md")]
 pub mod hogs {}
 

@@ -2,6 +2,9 @@
 //!
 //! Descriptors are registered once, for both directions, edge-triggered, and never re-armed. The
 //! worker that owns the queue checks it; any other thread may do so when the owner cannot.
+//!
+//! Beside the queue stands its *sweep*: the deadlines of those descriptors whose readers are held
+//! back ([`pace`](super::pace)).
 
 use std::io;
 use std::os::fd::RawFd;
@@ -9,11 +12,15 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 
+use crate::clock::Clock;
 use crate::io::interest::Ready;
-use crate::io::readiness::{Readiness, WakeList};
+use crate::io::pressure::Pressure;
+use crate::io::readiness::{Ground, Readiness, WakeList};
 use crate::io::slots::{Slots, Token};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
+use crate::sys::watermark;
+use crate::time::timers::{Key, Timers};
 
 /// The token by which a worker is woken; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);
@@ -23,6 +30,15 @@ const WAKE: mio::Token = mio::Token(usize::MAX);
 pub(crate) struct Checked {
     /// Events that reached a registered descriptor.
     pub(crate) events: usize,
+    /// Readers that were woken.
+    pub(crate) deliveries: usize,
+}
+
+/// What a sweep brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Swept {
+    /// Descriptors that were looked at.
+    pub(crate) looks: usize,
     /// Readers that were woken.
     pub(crate) deliveries: usize,
 }
@@ -39,6 +55,13 @@ pub(crate) struct Driver {
     registered: AtomicUsize,
     /// Nobody checks the queue any more. Written and read under the lock of `slots`.
     closed: AtomicBool,
+    /// The descriptors whose readers are to be woken at some tick.
+    sweep: Timers<Arc<Readiness>>,
+    /// Kept so that sweeps allocate nothing.
+    due: Mutex<Vec<Arc<Readiness>>>,
+    /// How old the queues of the worker are that owns this.
+    pub(crate) pressure: Pressure,
+    clock: Clock,
 }
 
 #[derive(Debug)]
@@ -54,7 +77,7 @@ impl Driver {
     /// # Errors
     ///
     /// If the system gives no more readiness queues or descriptors.
-    pub(crate) fn new(events_max: usize) -> io::Result<Self> {
+    pub(crate) fn new(events_max: usize, clock: Clock) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = mio::Waker::new(&registry, WAKE)?;
@@ -68,6 +91,10 @@ impl Driver {
             slots: Mutex::new(Slots::new()),
             registered: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            sweep: Timers::new(),
+            due: Mutex::new(Vec::new()),
+            pressure: Pressure::new(|duration| clock.cycles_of(duration)),
+            clock,
         })
     }
 
@@ -124,26 +151,66 @@ impl Driver {
         self.registry.deregister(&mut SourceFd(&fd))
     }
 
+    /// Announces that the owner goes to sleep in [`check`](Self::check), and says until which tick
+    /// it may, as far as the sweep goes; see [`Timers::before_park`].
+    pub(crate) fn before_park(&self) -> Option<u64> {
+        self.sweep.before_park()
+    }
+
     /// An I/O check by the queue's owner; sleeps at most `timeout`, for ever with `None`.
     pub(crate) fn check(&self, timeout: Option<Duration>, wakers: &mut WakeList) -> Checked {
-        self.check_locked(&mut self.queue.lock(), timeout, wakers)
+        self.check_locked(&mut self.queue.lock(), timeout, true, wakers)
+    }
+
+    /// The tick at which [`sweep`](Self::sweep) is worth a call; see [`Timers::next_due`].
+    #[inline]
+    pub(crate) fn sweep_due(&self) -> u64 {
+        self.sweep.next_due()
+    }
+
+    /// Wakes the readers whose deadline has come. Like timers, a bounded number of them: the rest
+    /// is due still.
+    pub(crate) fn sweep(&self, now_tick: u64, wakers: &mut WakeList) -> Swept {
+        let mut due = std::mem::take(&mut *self.due.lock());
+        self.sweep.fire(now_tick, &mut due);
+        let mut swept = Swept::default();
+        for readiness in due.drain(..) {
+            swept.looks += 1;
+            swept.deliveries += readiness.due(&self.ground(&readiness), wakers);
+        }
+        *self.due.lock() = due;
+        swept
+    }
+
+    /// Where a descriptor of this queue is held back.
+    pub(crate) fn ground<'a>(&'a self, readiness: &'a Arc<Readiness>) -> impl Ground + 'a {
+        Post {
+            driver: self,
+            readiness,
+        }
     }
 
     /// An I/O check by somebody else, unless the owner is at it.
     pub(crate) fn visit(&self, wakers: &mut WakeList) -> Option<Checked> {
         let mut queue = self.queue.try_lock()?;
-        Some(self.check_locked(&mut queue, Some(Duration::ZERO), wakers))
+        Some(self.check_locked(&mut queue, Some(Duration::ZERO), false, wakers))
     }
 
     fn check_locked(
         &self,
         queue: &mut Queue,
         timeout: Option<Duration>,
+        by_owner: bool,
         wakers: &mut WakeList,
     ) -> Checked {
         let Queue { poll, events } = queue;
         let mut checked = Checked::default();
-        if let Err(error) = poll.poll(events, timeout) {
+        let polled = poll.poll(events, timeout);
+        if by_owner {
+            // Before any event is held back, so that nobody calls a worker that is awake.
+            self.sweep.after_park();
+        }
+        if let Err(error) = polled {
             // A signal ends a sleep early. Nothing else can go wrong with arguments such as
             // ours; if it does, the next check says so again, and descriptors stay silent.
             debug_assert_eq!(error.kind(), io::ErrorKind::Interrupted, "{error}");
@@ -157,7 +224,8 @@ impl Driver {
             // A stale event's token resolves to nothing.
             if let Some(readiness) = slots.resolve(Token(event.token().0)) {
                 checked.events += 1;
-                checked.deliveries += readiness.set(ready_of(event), wakers);
+                let ready = ready_of(event);
+                checked.deliveries += readiness.arrive(ready, &self.ground(readiness), wakers);
             }
         }
         checked
@@ -180,6 +248,43 @@ impl Driver {
         for readiness in slots.iter() {
             readiness.set(Ready::SHUTDOWN, wakers);
         }
+        drop(slots);
+        // Whoever was held back has been woken. What is dropped here may be the last that keeps a
+        // waker, whose drop may do anything, so no lock is held.
+        let mut held = Vec::new();
+        self.sweep.close(&mut held);
+    }
+}
+
+/// One descriptor of a driver's.
+struct Post<'a> {
+    driver: &'a Driver,
+    readiness: &'a Arc<Readiness>,
+}
+
+impl Ground for Post<'_> {
+    fn now(&self) -> u64 {
+        self.driver.clock.nanos()
+    }
+
+    fn pressure(&self) -> u64 {
+        self.driver.pressure.now(self.driver.clock.cycles())
+    }
+
+    fn set_watermark(&self, fd: RawFd, bytes: usize) -> bool {
+        watermark::set(fd, bytes)
+    }
+
+    fn arm(&self, tick: u64) -> Key {
+        let (key, call) = self.driver.sweep.insert(tick, Arc::clone(self.readiness));
+        if call {
+            self.driver.wake();
+        }
+        key
+    }
+
+    fn disarm(&self, key: Key) {
+        self.driver.sweep.cancel(key);
     }
 }
 

@@ -139,6 +139,10 @@ impl Ready {
         Ready(self.0 & sides)
     }
 
+    pub(crate) fn without(self, other: Ready) -> Ready {
+        Ready(self.0 & !other.0)
+    }
+
     pub(crate) fn bits(self) -> usize {
         usize::from(self.0)
     }

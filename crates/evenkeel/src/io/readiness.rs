@@ -22,7 +22,10 @@
 //! | bits of the word | content |
 //! |---|---|
 //! | 0..6 | [`Ready`] |
+//! | 6    | paced: wake-ups of the reader may be held back, see [`held`] |
 //! | 8..  | tick: events so far, wrapping |
+
+mod held;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
@@ -33,6 +36,9 @@ use crate::io::interest::{Direction, Interest, Ready};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
+pub(crate) use held::Ground;
+
+const PACED: usize = 1 << 6;
 const TICK: usize = 1 << 8;
 const FLAGS: usize = TICK - 1;
 
@@ -47,6 +53,11 @@ impl Seen {
     pub(crate) fn ready(self) -> Ready {
         Ready::from_bits(self.word)
     }
+
+    #[inline]
+    pub(crate) fn is_paced(self) -> bool {
+        self.word & PACED != 0
+    }
 }
 
 /// See the module's documentation.
@@ -54,6 +65,7 @@ impl Seen {
 pub(crate) struct Readiness {
     word: AtomicUsize,
     waiters: Mutex<Waiters>,
+    held: Mutex<held::Held>,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +103,7 @@ impl Readiness {
         Self {
             word: AtomicUsize::new(ready.bits()),
             waiters: Mutex::new(Waiters::default()),
+            held: Mutex::default(),
         }
     }
 

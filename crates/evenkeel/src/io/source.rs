@@ -13,14 +13,16 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
-use crate::io::driver::ended;
+use crate::io::delivery::Delivery;
+use crate::io::driver::{Driver, ended};
 pub(crate) use crate::io::interest::Direction;
 use crate::io::interest::{Interest, Ready};
-use crate::io::readiness::{Readiness, Seen};
+use crate::io::readiness::{Readiness, Seen, WakeList, wake_all};
 use crate::io::slots::Token;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::stats::deliveries::DeliveryCounts;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::task::coop;
 
@@ -38,7 +40,11 @@ pub(crate) struct Source<E: AsRawFd> {
     readiness: Arc<Readiness>,
     /// Whether `home` is filled, for a look without the lock.
     registered: AtomicBool,
+    /// The worker of `home`, for a look without the lock.
+    worker: AtomicUsize,
     home: Mutex<Option<Home>>,
+    /// Bytes that the current delivery has brought; the reader's to change.
+    brought: AtomicU64,
     runtime: Handle,
 }
 
@@ -68,6 +74,8 @@ impl<E: AsRawFd> Source<E> {
             io: Some(io),
             readiness: Arc::new(Readiness::new(ready)),
             registered: AtomicBool::new(false),
+            worker: AtomicUsize::new(0),
+            brought: AtomicU64::new(0),
             home: Mutex::new(None),
             runtime,
         })
@@ -105,7 +113,7 @@ impl<E: AsRawFd> Source<E> {
         ready!(coop::poll_proceed(cx));
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
-            if let Some(result) = self.attempt(seen, direction, &mut op) {
+            if let Some(result) = self.attempt(seen, direction, false, &mut op) {
                 coop::got_on();
                 return Poll::Ready(result);
             }
@@ -127,14 +135,9 @@ impl<E: AsRawFd> Source<E> {
         ready!(coop::poll_proceed(cx));
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
-            if let Some(result) = self.attempt(seen, direction, &mut op) {
+            if let Some(result) = self.attempt(seen, direction, true, &mut op) {
                 coop::got_on();
-                // Relaxed: while unregistered there are no events to rely on.
-                if matches!(result, Ok(count) if 0 < count && count < len)
-                    && self.registered.load(Ordering::Relaxed)
-                {
-                    self.readiness.clear(seen, direction);
-                }
+                self.note_transfer(seen, direction, len, &result);
                 return Poll::Ready(result);
             }
         }
@@ -181,7 +184,7 @@ impl<E: AsRawFd> Source<E> {
         poll_fn(coop::poll_proceed).await;
         loop {
             let seen = self.seen(direction.into()).await?;
-            if let Some(result) = self.attempt(seen, direction, &mut op) {
+            if let Some(result) = self.attempt(seen, direction, false, &mut op) {
                 coop::got_on();
                 return result;
             }
@@ -233,7 +236,34 @@ impl<E: AsRawFd> Source<E> {
         direction: Direction,
         op: impl FnOnce(&E) -> io::Result<R>,
     ) -> io::Result<R> {
+        self.try_once(self.readiness.look(), direction, false, op)
+    }
+
+    /// As [`try_io`](Self::try_io), for moving at most `len` bytes; see
+    /// [`poll_transfer`](Self::poll_transfer).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_io`](Self::try_io).
+    pub(crate) fn try_transfer(
+        &self,
+        direction: Direction,
+        len: usize,
+        op: impl FnOnce(&E) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let seen = self.readiness.look();
+        let result = self.try_once(seen, direction, true, op);
+        self.note_transfer(seen, direction, len, &result);
+        result
+    }
+
+    fn try_once<R>(
+        &self,
+        seen: Seen,
+        direction: Direction,
+        moves_bytes: bool,
+        op: impl FnOnce(&E) -> io::Result<R>,
+    ) -> io::Result<R> {
         if seen.ready().for_interest(direction.into()).is_empty()
             // Relaxed: an unregistered descriptor gets no events; trying is the only way.
             && self.registered.load(Ordering::Relaxed)
@@ -245,23 +275,25 @@ impl<E: AsRawFd> Source<E> {
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
-            self.readiness.clear_blocked(seen, direction);
+            self.note_blocked(seen, direction, moves_bytes);
         }
         result
     }
 
-    /// Runs `op` once for every interruption by a signal. None: it would block.
+    /// Runs `op` once for every interruption by a signal. None: it would block. `moves_bytes`: see
+    /// [`note_blocked`](Self::note_blocked).
     #[inline]
     fn attempt<R>(
         &self,
         seen: Seen,
         direction: Direction,
+        moves_bytes: bool,
         op: &mut impl FnMut(&E) -> io::Result<R>,
     ) -> Option<io::Result<R>> {
         loop {
             match op(self.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.readiness.clear_blocked(seen, direction);
+                    self.note_blocked(seen, direction, moves_bytes);
                     return None;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -283,6 +315,9 @@ impl<E: AsRawFd> Source<E> {
             let fd = self.get_ref().as_raw_fd();
             let token = shared.driver(worker).register(fd, &self.readiness)?;
             *home = Some(Home { worker, token });
+            // Relaxed: read by those who see `registered`.
+            self.worker.store(worker, Ordering::Relaxed);
+            self.readiness.settle(fd);
             // Release pairs with the Acquire above.
             self.registered.store(true, Ordering::Release);
         }
@@ -291,13 +326,115 @@ impl<E: AsRawFd> Source<E> {
 
     fn deregister(&mut self) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
-            (Some(home), Some(io)) => self
-                .runtime
-                .shared()
-                .driver(home.worker)
-                .deregister(io.as_raw_fd(), home.token),
+            (Some(home), Some(io)) => {
+                let driver = self.runtime.shared().driver(home.worker);
+                self.readiness.unsettle(&driver.ground(&self.readiness));
+                driver.deregister(io.as_raw_fd(), home.token)
+            }
             _ => Ok(()),
         }
+    }
+}
+
+/// How readers are woken, and what they were brought.
+impl<E: AsRawFd> Source<E> {
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.readiness.delivery()
+    }
+
+    /// `has_watermark`: the kernel can be told how many bytes to wait for.
+    pub(crate) fn set_delivery(&self, mode: Delivery, has_watermark: bool) {
+        // The lock, so that a registration under way comes before or after.
+        let home = self.home.lock();
+        let ground = home
+            .as_ref()
+            .map(|home| self.driver(home.worker).ground(&self.readiness));
+        let mut wakers = WakeList::new();
+        self.readiness
+            .set_delivery(mode, has_watermark, ground.as_ref(), &mut wakers);
+        drop(ground);
+        drop(home);
+        wake_all(&mut wakers);
+    }
+
+    fn driver(&self, worker: usize) -> &Driver {
+        self.runtime.shared().driver(worker)
+    }
+
+    /// A transfer of at most `len` bytes was tried. One that comes back short has emptied, or
+    /// filled, the socket's buffer.
+    #[inline]
+    fn note_transfer(
+        &self,
+        seen: Seen,
+        direction: Direction,
+        len: usize,
+        result: &io::Result<usize>,
+    ) {
+        let Ok(count @ 1..) = *result else {
+            return;
+        };
+        let is_read = direction == Direction::Read;
+        if is_read {
+            // Relaxed: the reader's own.
+            let before = self.brought.load(Ordering::Relaxed);
+            self.brought.store(before + count as u64, Ordering::Relaxed);
+            let shared = self.runtime.shared();
+            shared.count_delivery(|counts| counts.count_read(count as u64, before == 0));
+        }
+        // Relaxed: while unregistered there are no events to rely on.
+        if count < len && self.registered.load(Ordering::Relaxed) {
+            self.readiness.clear(seen, direction);
+            if is_read {
+                self.end_delivery(seen);
+            }
+        }
+    }
+
+    /// An operation would have blocked. `moves_bytes`: it is one of those that are counted.
+    #[inline]
+    fn note_blocked(&self, seen: Seen, direction: Direction, moves_bytes: bool) {
+        self.readiness.clear_blocked(seen, direction);
+        if direction == Direction::Read {
+            if moves_bytes {
+                let shared = self.runtime.shared();
+                shared.count_delivery(DeliveryCounts::count_empty);
+            }
+            self.end_delivery(seen);
+        }
+    }
+
+    /// The reader has found its socket empty.
+    #[inline]
+    fn end_delivery(&self, seen: Seen) {
+        // Relaxed: the reader's own.
+        let brought = self.brought.load(Ordering::Relaxed);
+        if brought > 0 {
+            self.brought.store(0, Ordering::Relaxed);
+            let shared = self.runtime.shared();
+            shared.count_delivery(|counts| counts.count_size(brought));
+        }
+        if seen.is_paced() {
+            self.pace(brought);
+        }
+    }
+
+    #[cold]
+    fn pace(&self, brought: u64) {
+        // Acquire pairs with the Release in `register`. What is unregistered is not held back.
+        if !self.registered.load(Ordering::Acquire) {
+            return;
+        }
+        // Relaxed: written before `registered`.
+        let driver = self.driver(self.worker.load(Ordering::Relaxed));
+        let ground = driver.ground(&self.readiness);
+        if brought == 0 {
+            self.readiness.found_nothing(&ground);
+            return;
+        }
+        let held = self.readiness.drained(&ground);
+        let shared = self.runtime.shared();
+        shared.count_delivery(|counts| counts.count_delay(held));
     }
 }
 

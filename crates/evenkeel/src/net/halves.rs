@@ -192,6 +192,20 @@ macro_rules! common {
 macro_rules! reading {
     ($half:ty, $stream:ident) => {
         impl $half {
+            #[doc = concat!("See [`", stringify!($stream), "::set_delivery`].")]
+            ///
+            /// # Errors
+            ///
+            /// The delay is too long.
+            pub fn set_delivery(&self, delivery: $crate::net::Delivery) -> io::Result<()> {
+                self.as_ref().set_delivery(delivery)
+            }
+
+            #[doc = concat!("See [`", stringify!($stream), "::delivery`].")]
+            pub fn delivery(&self) -> $crate::net::Delivery {
+                self.as_ref().delivery()
+            }
+
             #[doc = concat!("See [`", stringify!($stream), "::peek`].")]
             ///
             /// # Errors

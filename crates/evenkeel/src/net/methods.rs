@@ -107,6 +107,28 @@ macro_rules! readiness {
 macro_rules! stream {
     ($stream:ident) => {
         impl $stream {
+            /// Sets how the reader of this stream is woken.
+            ///
+            /// It may be called at any time, by the holder of either half. What was held back is
+            /// released: the reader may be woken once and find nothing. On Linux, the option
+            /// `SO_RCVLOWAT` of a TCP socket is the runtime's from the first call on.
+            ///
+            /// # Errors
+            ///
+            /// The delay is longer than [`Delivery::DELAY_MAX`](crate::net::Delivery::DELAY_MAX);
+            /// the inner error is a [`DeliveryError`](crate::net::DeliveryError).
+            pub fn set_delivery(
+                &self,
+                delivery: $crate::net::Delivery,
+            ) -> ::std::io::Result<()> {
+                $crate::net::stream::set_delivery(&self.io, delivery)
+            }
+
+            /// How the reader of this stream is woken.
+            pub fn delivery(&self) -> $crate::net::Delivery {
+                self.io.delivery()
+            }
+
             /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
             /// [`tokio::io::AsyncRead`].
             ///

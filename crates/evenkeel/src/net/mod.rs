@@ -40,6 +40,7 @@ mod addr;
 mod halves;
 mod methods;
 pub(crate) mod read;
+mod read_size;
 pub(crate) mod stream;
 
 pub mod tcp;
@@ -48,7 +49,9 @@ pub mod udp;
 pub mod unix;
 
 pub use self::addr::{ToSocketAddrs, lookup_host};
+pub use self::read_size::ReadSize;
 pub use self::tcp::{TcpListener, TcpSocket, TcpStream};
 pub use self::udp::UdpSocket;
 #[cfg(unix)]
 pub use self::unix::{UnixDatagram, UnixListener, UnixStream};
+pub use crate::io::delivery::{Delivery, DeliveryError};

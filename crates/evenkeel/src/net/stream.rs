@@ -16,7 +16,9 @@ use socket2::SockRef;
 use tokio::io::ReadBuf;
 
 use super::read;
+use crate::io::delivery::Delivery;
 use crate::io::source::{Direction, Source};
+use crate::sys::watermark;
 
 /// Slices that one gathering write passes on: the kernel refuses more (`IOV_MAX` on Linux).
 const SLICES_MAX: usize = 1024;
@@ -33,6 +35,8 @@ const SEND_FLAGS: libc::c_int = 0;
 pub(crate) trait Stream: AsFd + AsRawFd {
     /// Whether a short read shows that the socket is empty.
     const SHORT_READ_DRAINS: bool;
+    /// Whether the kernel can be told how many bytes to wait for.
+    const HAS_WATERMARK: bool;
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
@@ -43,6 +47,7 @@ impl Stream for mio::net::TcpStream {
     // A read also ends early at urgent data. A peer that sends such data while it awaits an answer
     // to what it sent after may wait until it sends again, and delays nobody but itself.
     const SHORT_READ_DRAINS: bool = true;
+    const HAS_WATERMARK: bool = watermark::HAS_WATERMARK;
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         Read::read(&mut &*self, buf)
@@ -62,6 +67,8 @@ impl Stream for mio::net::UnixStream {
     // A read ends early where the bytes of one sender, or of one passed descriptor, meet the next:
     // more may be waiting behind, for which no event will come any more.
     const SHORT_READ_DRAINS: bool = false;
+    // Linux takes the option, and wakes at every byte all the same.
+    const HAS_WATERMARK: bool = false;
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         Read::read(&mut &*self, buf)
@@ -85,7 +92,7 @@ pub(crate) fn poll_read<S: Stream>(
     if room == 0 {
         return Poll::Ready(Ok(()));
     }
-    let full = if S::SHORT_READ_DRAINS { room } else { 0 };
+    let full = full_read::<S>(room);
     let received = source.poll_transfer(cx, Direction::Read, full, |io| read::recv(io, buf));
     received.map_ok(drop)
 }
@@ -101,13 +108,27 @@ pub(crate) fn poll_read_slice<S: Stream>(
     poll_read(source, cx, &mut buf).map_ok(|()| buf.filled().len())
 }
 
+pub(super) fn set_delivery<S: Stream>(source: &Source<S>, delivery: Delivery) -> io::Result<()> {
+    delivery.check()?;
+    source.set_delivery(delivery, S::HAS_WATERMARK);
+    Ok(())
+}
+
+/// The length of a read which, if it comes back shorter, has emptied the socket.
+fn full_read<S: Stream>(room: usize) -> usize {
+    if S::SHORT_READ_DRAINS { room } else { 0 }
+}
+
 #[cfg(feature = "futures-io")]
 pub(crate) fn poll_read_vectored<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     bufs: &mut [IoSliceMut<'_>],
 ) -> Poll<io::Result<usize>> {
-    source.poll_io(cx, Direction::Read, |stream| stream.read_vectored(bufs))
+    let full = full_read::<S>(room_of(bufs));
+    source.poll_transfer(cx, Direction::Read, full, |stream| {
+        stream.read_vectored(bufs)
+    })
 }
 
 pub(crate) fn poll_write<S: Stream>(
@@ -140,21 +161,24 @@ pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
 }
 
 pub(super) fn try_read<S: Stream>(source: &Source<S>, buf: &mut [u8]) -> io::Result<usize> {
-    source.try_io(Direction::Read, |stream| stream.read(buf))
+    let full = full_read::<S>(buf.len());
+    source.try_transfer(Direction::Read, full, |stream| stream.read(buf))
 }
 
 pub(super) fn try_read_buf<S: Stream>(
     source: &Source<S>,
     buf: &mut impl BufMut,
 ) -> io::Result<usize> {
-    source.try_io(Direction::Read, |stream| read::recv_buf(stream, buf))
+    let full = full_read::<S>(buf.chunk_mut().len());
+    source.try_transfer(Direction::Read, full, |stream| read::recv_buf(stream, buf))
 }
 
 pub(super) fn try_read_vectored<S: Stream>(
     source: &Source<S>,
     bufs: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    source.try_io(Direction::Read, |stream| stream.read_vectored(bufs))
+    let full = full_read::<S>(room_of(bufs));
+    source.try_transfer(Direction::Read, full, |stream| stream.read_vectored(bufs))
 }
 
 pub(super) fn try_write<S: Stream>(source: &Source<S>, buf: &[u8]) -> io::Result<usize> {
@@ -179,6 +203,11 @@ fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> 
 
 fn within_limit<'a, 'b>(bufs: &'a [IoSlice<'b>]) -> &'a [IoSlice<'b>] {
     &bufs[..bufs.len().min(SLICES_MAX)]
+}
+
+fn room_of(bufs: &[IoSliceMut<'_>]) -> usize {
+    bufs.iter()
+        .fold(0, |room, buf| room.saturating_add(buf.len()))
 }
 
 fn total(bufs: &[IoSlice<'_>]) -> usize {

@@ -8,6 +8,7 @@
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
+use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, ThreadId};
@@ -28,6 +29,8 @@ pub(crate) struct Desk {
     /// The task to run next, ahead of the lines; anybody may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
+    /// What reads on this thread brought.
+    pub(crate) deliveries: Apart<DeliveryCounts>,
 }
 
 /// What the thread writes at each poll: apart from what thieves look at.
@@ -51,6 +54,7 @@ impl Desk {
                 running: AtomicPtr::new(ptr::null_mut()),
                 is_named: AtomicBool::new(false),
             }),
+            deliveries: Apart(DeliveryCounts::new()),
         }
     }
 

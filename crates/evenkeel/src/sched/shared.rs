@@ -10,8 +10,9 @@ use crate::io::driver::Driver;
 use crate::runtime::config::Config;
 use crate::runtime::context;
 use crate::stats::accounts::{Accounts, Count};
-use crate::sync::Arc;
+use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex};
 use crate::task::cell::{Header, Runnable, Schedule};
 use crate::task::registry::Registry;
 use crate::time::timers::Timers;
@@ -47,10 +48,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    fn new(desk: usize, classes: usize, events_max: usize) -> std::io::Result<Self> {
+    fn new(desk: usize, classes: usize, events_max: usize, clock: Clock) -> std::io::Result<Self> {
         Ok(Self {
             desk: AtomicUsize::new(desk),
-            driver: Driver::new(events_max)?,
+            driver: Driver::new(events_max, clock)?,
             timers: Timers::new(),
             parker: Parker::new(),
             accounts: Accounts::new(classes),
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) config: Config,
     pub(crate) pool: Pool,
+    /// What reads brought on threads without a desk.
+    pub(crate) outside: Mutex<DeliveryCounts>,
     /// The runtime is shutting down.
     stopping: AtomicBool,
     /// Whose turn it is to host what threads without a worker wait for.
@@ -107,7 +110,7 @@ impl Shared {
         let desks = Desks::new(config.workers + config.heavy_threads, classes);
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
-            .map(|desk| Seat::new(desk, classes, config.io_check_events).map(Arc::new))
+            .map(|desk| Seat::new(desk, classes, config.io_check_events, clock).map(Arc::new))
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),
@@ -121,6 +124,7 @@ impl Shared {
             desks,
             clock,
             pool: Pool::new(&config),
+            outside: Mutex::new(DeliveryCounts::new()),
             config,
             stopping: AtomicBool::new(false),
             next_home: AtomicUsize::new(0),
@@ -164,6 +168,17 @@ impl Shared {
     /// Whether an inbox has something, for a worker about to sleep.
     pub(crate) fn has_mail(&self) -> bool {
         self.inboxes.iter().any(|inbox| !inbox.is_empty())
+    }
+
+    /// Counts what a read on this thread brought.
+    #[inline]
+    pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {
+        context::with_worker(|worker| match worker {
+            Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self) => {
+                count(&worker.desk().deliveries.0);
+            }
+            _ => count(&self.outside.lock()),
+        });
     }
 
     /// Puts a task into the inbox of its class, and wakes a worker if none would see it.

@@ -121,6 +121,8 @@ pub(crate) struct Worker {
     spinner: RefCell<Spinner>,
     /// State of a xorshift generator that chooses whom to steal from first.
     random: Cell<u32>,
+    /// The longest that a woken task had waited, of those polled since the pressure was noted.
+    oldest: Cell<u64>,
     /// Kept so that checks allocate nothing.
     wakers: Cell<WakeList>,
 }
@@ -173,6 +175,7 @@ impl Worker {
             searching: Cell::new(false),
             spinner: RefCell::new(Spinner::new(level, limit, shared.config.quota)),
             random: Cell::new(index as u32 + 1),
+            oldest: Cell::new(0),
             wakers: Cell::new(WakeList::new()),
             shared,
         }
@@ -193,6 +196,10 @@ impl Worker {
 
     pub(crate) fn seat(&self) -> &Seat {
         &self.seat
+    }
+
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     fn accounts(&self) -> &Accounts {
@@ -361,8 +368,11 @@ impl Worker {
         // Relaxed: a statistic.
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
         self.accounts().go_on(State::Run(class));
-        self.accounts()
-            .count_poll(class, now.saturating_sub(queued_at));
+        let waited = now.saturating_sub(queued_at);
+        self.accounts().count_poll(class, waited);
+        if self.taken_from.get() == Line::Woken {
+            self.oldest.set(self.oldest.get().max(waited));
+        }
         self.desk.begin_poll(task.header(), now);
         self.begin_task(task.header(), now);
 
@@ -602,10 +612,12 @@ impl Worker {
     fn look_around(&self) {
         let seat = self.seat();
         self.check_due.set(self.now.get() + self.bounds.check);
+        self.note_pressure();
         if seat.driver.has_descriptors() {
             self.check(seat, CheckOrigin::Due);
         }
         self.fire_timers(seat);
+        self.sweep(seat);
         (0..self.shared.inboxes.len()).for_each(|index| {
             self.fetch_mail(Class::at(index));
         });
@@ -669,5 +681,28 @@ impl Worker {
         let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
         self.dispatch(wakers);
         found
+    }
+
+    /// Wakes the readers that were held back at a seat until now. Returns whether there were any.
+    fn sweep(&self, seat: &Seat) -> bool {
+        let due = seat.driver.sweep_due();
+        if due == u64::MAX {
+            return false;
+        }
+        let tick = self.clock().tick();
+        if due > tick {
+            return false;
+        }
+        let mut wakers = self.wakers.take();
+        let swept = seat.driver.sweep(tick, &mut wakers);
+        self.accounts().count_sweep(swept.looks, swept.deliveries);
+        self.dispatch(wakers);
+        swept.deliveries > 0
+    }
+
+    /// Notes how old this worker's queues were since it last did so.
+    fn note_pressure(&self) {
+        let pressure = &self.seat().driver.pressure;
+        pressure.note(self.now.get(), self.oldest.take());
     }
 }

@@ -117,6 +117,8 @@ pub(crate) struct Accounts {
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
     pub(crate) events: Count,
+    /// Descriptors that sweeps looked at.
+    pub(crate) swept: Count,
     pub(crate) steals: Count,
     pub(crate) parks: Count,
     pub(crate) helps: Count,
@@ -155,6 +157,7 @@ impl Accounts {
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),
             events: Count::new(),
+            swept: Count::new(),
             steals: Count::new(),
             parks: Count::new(),
             helps: Count::new(),
@@ -228,6 +231,12 @@ impl Accounts {
     pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
         self.checks[origin as usize][usize::from(events == 0)].add(1);
         self.events.add(events as u64);
+        self.deliveries.add(deliveries as u64);
+    }
+
+    /// Counts a sweep: the descriptors it looked at, and the readers it woke.
+    pub(crate) fn count_sweep(&self, looks: usize, deliveries: usize) {
+        self.swept.add(looks as u64);
         self.deliveries.add(deliveries as u64);
     }
 

@@ -7,8 +7,11 @@
 //! neither work nor sleep, and is counted apart.
 
 pub(crate) mod accounts;
+pub(crate) mod deliveries;
 #[cfg(not(evenkeel_loom))]
 mod load;
+#[cfg(not(evenkeel_loom))]
+mod sizes;
 #[cfg(not(evenkeel_loom))]
 mod snapshot;
 #[cfg(not(evenkeel_loom))]
@@ -17,9 +20,11 @@ mod waits;
 #[cfg(not(evenkeel_loom))]
 pub use load::Load;
 #[cfg(not(evenkeel_loom))]
+pub use sizes::Sizes;
+#[cfg(not(evenkeel_loom))]
 pub use snapshot::{
-    BlockingStats, CheckCounts, Checks, ClassStats, HeavyPriority, HeavyStats, HogStats,
-    ReadinessStats, Stats, WorkerStats,
+    BlockingStats, CheckCounts, Checks, ClassStats, DeliveryStats, HeavyPriority, HeavyStats,
+    HogStats, ReadinessStats, Stats, WorkerStats,
 };
 #[cfg(not(evenkeel_loom))]
 pub use waits::Waits;

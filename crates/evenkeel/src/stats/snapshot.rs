@@ -8,7 +8,9 @@ use crate::class::Class;
 use crate::sched::lane::{LaneStats, Priority};
 use crate::sched::shared::{Seat, Shared};
 
-use super::accounts::{Accounts, BUCKETS, CheckOrigin, ORIGINS};
+use super::accounts::{Accounts, BUCKETS, CheckOrigin, Count, ORIGINS};
+use super::deliveries::{BUCKETS as SIZES, DeliveryCounts};
+use super::sizes::Sizes;
 use super::waits::Waits;
 
 /// What a runtime did so far.
@@ -49,6 +51,8 @@ pub struct Stats {
     pub checks: Checks,
     /// Events and what they brought.
     pub readiness: ReadinessStats,
+    /// What readers were brought.
+    pub delivery: DeliveryStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
     /// Tasks that have been polled and wait, at the moment.
@@ -224,10 +228,38 @@ impl CheckCounts {
 pub struct ReadinessStats {
     /// Events that reached a descriptor.
     pub events: u64,
-    /// Readers that were woken.
+    /// Readers that were woken, by events and by sweeps.
     pub deliveries: u64,
     /// Descriptors that are registered, at the moment.
     pub descriptors: usize,
+}
+
+/// What the readers of streams, and batches of datagrams, were brought.
+///
+/// Bytes are those that reads took from the kernel's sockets: with TLS on top they are encrypted,
+/// and count its framing. Reads with an operation of the user's (`try_io`, `async_io`), single
+/// datagrams, and what is only peeked at are not counted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeliveryStats {
+    /// Times that a reader was woken, or found bytes without waiting, and got some.
+    pub deliveries: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Reads that brought bytes or found nothing, each a system call.
+    pub reads: u64,
+    /// Those of them that found nothing.
+    pub empty_reads: u64,
+    /// What a delivery brought before the socket was empty. One that is not over is not in it.
+    pub bytes_per_delivery: Sizes,
+    /// For how long deliveries to sockets whose mode is not [`Immediate`] were held back, at most:
+    /// where the kernel does it, it does not tell when the first byte came, and the time counts
+    /// from when the reader had emptied the socket.
+    ///
+    /// [`Immediate`]: crate::net::Delivery::Immediate
+    pub added_delay: Waits,
+    /// Descriptors that sweeps looked at: one for each that is held back, once in its delay.
+    pub swept: u64,
 }
 
 /// The threads for blocking work, at the moment.
@@ -268,6 +300,7 @@ impl Stats {
                     .map(|seat| seat.driver.descriptors())
                     .sum(),
             },
+            delivery: delivery(shared, sum(|accounts| accounts.swept.load())),
             blocking: BlockingStats {
                 threads: pool.threads,
                 idle: pool.idle,
@@ -313,6 +346,7 @@ impl Stats {
                     .saturating_sub(earlier.readiness.deliveries),
                 descriptors: self.readiness.descriptors,
             },
+            delivery: self.delivery.since(&earlier.delivery),
             blocking: self.blocking,
             tasks_waiting: self.tasks_waiting,
             timers: self.timers,
@@ -339,6 +373,20 @@ impl Stats {
     pub fn utilisation(&self) -> f64 {
         let sum: f64 = self.workers.iter().map(WorkerStats::utilisation).sum();
         sum / self.workers.len().max(1) as f64
+    }
+}
+
+impl DeliveryStats {
+    fn since(&self, earlier: &DeliveryStats) -> DeliveryStats {
+        DeliveryStats {
+            deliveries: self.deliveries.saturating_sub(earlier.deliveries),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            reads: self.reads.saturating_sub(earlier.reads),
+            empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
+            bytes_per_delivery: self.bytes_per_delivery.since(&earlier.bytes_per_delivery),
+            added_delay: self.added_delay.since(&earlier.added_delay),
+            swept: self.swept.saturating_sub(earlier.swept),
+        }
     }
 }
 
@@ -434,6 +482,29 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<Cl
         }
     })
     .collect()
+}
+
+fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
+    let outside = shared.outside.lock();
+    let desks: Vec<_> = shared.desks.iter().map(|(_, desk)| desk).collect();
+    let counts = || {
+        let inside = desks.iter().map(|desk| &desk.deliveries.0);
+        inside.chain(std::iter::once(&*outside))
+    };
+    let sum = |of: fn(&DeliveryCounts) -> &Count| counts().map(|at| of(at).load()).sum::<u64>();
+    let sums = |of: fn(&DeliveryCounts) -> &[Count; SIZES]| -> Vec<u64> {
+        let bucket = |bucket: usize| counts().map(|at| of(at)[bucket].load()).sum();
+        (0..SIZES).map(bucket).collect()
+    };
+    DeliveryStats {
+        deliveries: sum(|at| &at.deliveries),
+        bytes: sum(|at| &at.bytes),
+        reads: sum(|at| &at.reads),
+        empty_reads: sum(|at| &at.empty),
+        bytes_per_delivery: Sizes::new(sums(|at| &at.sizes)),
+        added_delay: Waits::of_nanos(&sums(|at| &at.delays)),
+        swept,
+    }
 }
 
 fn heavy(lane: &LaneStats) -> HeavyStats {

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 
 use super::accounts::BUCKETS;
 
-/// How long tasks waited between being made ready and being polled.
+/// How long tasks waited between being made ready and being polled, or deliveries were held back.
 ///
 /// Buckets double, so a quantile is right within a factor of two; it is given as the upper end of
 /// its bucket, and therefore never too small.
@@ -24,6 +24,16 @@ impl Waits {
                 .iter()
                 .enumerate()
                 .map(|(b, &count)| (upper(b), count))
+                .collect(),
+        }
+    }
+
+    /// From counts of nanoseconds.
+    pub(crate) fn of_nanos(counts: &[u64]) -> Self {
+        let buckets = counts.iter().enumerate();
+        Self {
+            buckets: buckets
+                .map(|(bucket, &count)| (Duration::from_nanos(1 << bucket), count))
                 .collect(),
         }
     }

@@ -5,3 +5,4 @@ pub(crate) mod cycles;
 pub(crate) mod peer;
 pub(crate) mod signal;
 pub(crate) mod thread;
+pub(crate) mod watermark;

@@ -1,4 +1,5 @@
 //! The timers of one worker: a wheel of wakers, and the protocol by which a worker may sleep.
+//! A worker's sweep, whose entries are descriptors, is another wheel under the same protocol.
 //!
 //! Tasks on any thread add, change and cancel timers here; the thread in the worker's seat fires
 //! them. Each operation holds the lock for a bounded number of steps, [`close`](Timers::close)
@@ -37,7 +38,8 @@
 
 use std::task::Waker;
 
-use super::wheel::{Key, Wheel};
+pub(crate) use super::wheel::Key;
+use super::wheel::Wheel;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,14 +49,14 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 const STEPS_MAX: usize = 2048;
 
 /// See the [module](self).
-pub(crate) struct Timers {
+pub(crate) struct Timers<T = Waker> {
     /// What `Wheel::next_deadline` says, `u64::MAX` for an empty wheel, 0 for one with entries that
     /// are due. Written under the lock.
     next_due: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<State<T>>,
 }
 
-impl std::fmt::Debug for Timers {
+impl<T> std::fmt::Debug for Timers<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Timers")
             .field("next_due", &self.next_due())
@@ -62,15 +64,15 @@ impl std::fmt::Debug for Timers {
     }
 }
 
-struct State {
-    wheel: Wheel<Waker>,
+struct State<T> {
+    wheel: Wheel<T>,
     /// The tick until which the worker sleeps. `None` while it is awake or called already.
     asleep_until: Option<u64>,
     /// Nobody fires timers any more, so none is taken in.
     closed: bool,
 }
 
-impl Timers {
+impl<T> Timers<T> {
     /// Makes an empty set, whose time begins at tick 0.
     pub(crate) fn new() -> Self {
         Self {
@@ -83,17 +85,18 @@ impl Timers {
         }
     }
 
-    /// Has `waker` woken at the first [`fire`](Self::fire) at `deadline_tick` or later. The flag
-    /// says that the worker sleeps past the deadline, and that the caller has to unpark it.
+    /// Has `value`, a waker, handed out by the first [`fire`](Self::fire) at `deadline_tick` or
+    /// later. The flag says that the worker sleeps past the deadline, and that the caller has to
+    /// unpark it.
     ///
     /// Once closed, nothing is taken in: the key is stale from the start and the waker dropped.
-    pub(crate) fn insert(&self, deadline_tick: u64, waker: Waker) -> (Key, bool) {
+    pub(crate) fn insert(&self, deadline_tick: u64, value: T) -> (Key, bool) {
         let mut state = self.state.lock();
         if state.closed {
             drop(state);
             return (Key::STALE, false);
         }
-        self.insert_locked(&mut state, deadline_tick, waker)
+        self.insert_locked(&mut state, deadline_tick, value)
     }
 
     /// Moves a timer to another deadline, earlier or later, and keeps its waker. `None` if it
@@ -102,25 +105,6 @@ impl Timers {
         let mut state = self.state.lock();
         let waker = state.wheel.cancel(key)?;
         Some(self.insert_locked(&mut state, deadline_tick, waker))
-    }
-
-    /// Replaces a timer's waker, unless it wakes the same task already. `false` if the timer has
-    /// fired or was cancelled.
-    pub(crate) fn update_waker(&self, key: Key, waker: &Waker) -> bool {
-        match self.state.lock().wheel.get_mut(key) {
-            None => return false,
-            Some(current) if current.will_wake(waker) => return true,
-            Some(_) => {}
-        }
-        // The clone is the user's code, so it is made between two visits to the lock.
-        let mut waker = waker.clone();
-        let mut state = self.state.lock();
-        let found = state
-            .wheel
-            .get_mut(key)
-            .map(|current| std::mem::swap(current, &mut waker));
-        drop(state);
-        found.is_some()
     }
 
     /// Removes a timer. `true` if its waker has not been and will not be woken by it.
@@ -134,7 +118,7 @@ impl Timers {
 
     /// Moves the wakers of timers due at `now_tick` to `wakers`, in the order of their ticks. The
     /// caller wakes them. Returns whether those were all; if not, the next call goes on.
-    pub(crate) fn fire(&self, now_tick: u64, wakers: &mut Vec<Waker>) -> bool {
+    pub(crate) fn fire(&self, now_tick: u64, wakers: &mut Vec<T>) -> bool {
         let mut state = self.state.lock();
         let all = state
             .wheel
@@ -177,7 +161,7 @@ impl Timers {
 
     /// Moves all wakers to `wakers` and takes in no timer from now on. The caller wakes them: a
     /// future that waits for its time then finds that nobody keeps it any more.
-    pub(crate) fn close(&self, wakers: &mut Vec<Waker>) {
+    pub(crate) fn close(&self, wakers: &mut Vec<T>) {
         let mut state = self.state.lock();
         state.closed = true;
         wakers.extend(state.wheel.drain());
@@ -189,8 +173,8 @@ impl Timers {
         self.state.lock().wheel.len()
     }
 
-    fn insert_locked(&self, state: &mut State, deadline_tick: u64, waker: Waker) -> (Key, bool) {
-        let key = state.wheel.insert(deadline_tick, waker);
+    fn insert_locked(&self, state: &mut State<T>, deadline_tick: u64, value: T) -> (Key, bool) {
+        let key = state.wheel.insert(deadline_tick, value);
         self.publish(&state.wheel);
         let call = state
             .asleep_until
@@ -203,7 +187,7 @@ impl Timers {
     }
 
     /// Stores the next deadline. The caller holds the lock, which orders the stores.
-    fn publish(&self, wheel: &Wheel<Waker>) {
+    fn publish(&self, wheel: &Wheel<T>) {
         let next = if wheel.has_due() {
             0
         } else {
@@ -213,6 +197,27 @@ impl Timers {
         if self.next_due.load(Ordering::Relaxed) != next {
             self.next_due.store(next, Ordering::Relaxed);
         }
+    }
+}
+
+impl Timers {
+    /// Replaces a timer's waker, unless it wakes the same task already. `false` if the timer has
+    /// fired or was cancelled.
+    pub(crate) fn update_waker(&self, key: Key, waker: &Waker) -> bool {
+        match self.state.lock().wheel.get_mut(key) {
+            None => return false,
+            Some(current) if current.will_wake(waker) => return true,
+            Some(_) => {}
+        }
+        // The clone is the user's code, so it is made between two visits to the lock.
+        let mut waker = waker.clone();
+        let mut state = self.state.lock();
+        let found = state
+            .wheel
+            .get_mut(key)
+            .map(|current| std::mem::swap(current, &mut waker));
+        drop(state);
+        found.is_some()
     }
 }
 

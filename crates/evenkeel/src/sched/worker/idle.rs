@@ -76,7 +76,7 @@ impl Worker {
             self.line_up(Line::Woken, task);
             return true;
         }
-        if self.fire_timers(victim) {
+        if self.fire_timers(victim) || self.sweep(victim) {
             return true;
         }
         victim.driver.has_descriptors()
@@ -87,11 +87,11 @@ impl Worker {
     /// Busy-waits as long as the level says. Returns whether there may be work.
     fn spin(&self) -> bool {
         let limit = self.spinner.borrow().limit();
-        if limit == 0 || self.seat().timers.is_behind() {
+        let seat = self.seat();
+        if limit == 0 || seat.timers.is_behind() || seat.driver.sweep_due() == 0 {
             return false;
         }
         let began = self.mark(State::Steal, State::Spin);
-        let seat = self.seat();
         let mut found = false;
         let mut check_at = began;
         let mut now = began;
@@ -106,7 +106,7 @@ impl Worker {
                 check_at = now + self.bounds.check / 100;
             }
             now = self.clock().cycles();
-            // Timers are not looked at: spinning ends within a tick.
+            // Timers and the sweep are not looked at: spinning ends within a tick.
         }
         let count = if found {
             &self.accounts().hits
@@ -154,9 +154,12 @@ impl Worker {
             self.mark(State::Steal, State::Steal);
             return;
         }
-        let timeout = seat
-            .timers
-            .before_park()
+        self.note_pressure();
+        let wakes_at = [seat.timers.before_park(), seat.driver.before_park()];
+        let timeout = wakes_at
+            .into_iter()
+            .flatten()
+            .min()
             .map(|tick| self.clock().until_tick(tick));
         let timeout = match (timeout, limit) {
             (Some(timeout), Some(limit)) => Some(timeout.min(limit)),
@@ -175,6 +178,7 @@ impl Worker {
             seat.parker.finish();
         }
         let now = self.mark(state, State::Check);
+        self.note_pressure();
         seat.checked_at.put(now);
         seat.timers.after_park();
         self.accounts().parks.add(1);
@@ -186,6 +190,7 @@ impl Worker {
         }
         self.dispatch(wakers);
         self.fire_timers(seat);
+        self.sweep(seat);
         let now = self.mark(State::Check, State::Steal);
         let due = if self.shared.is_stopping() {
             now

@@ -1,0 +1,155 @@
+//! How a socket's reader is woken: what users choose.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How the reader of a socket is woken.
+///
+/// A *delivery* is one wake-up of a reader with data. Each costs a poll of its task, a read, and
+/// whatever the task does once per read; many small packets delivered one by one can cost more
+/// than the work on their bytes. The other modes hold a wake-up back, within a bound, so that it
+/// brings more.
+///
+/// What ends a connection is never held back: the end of the stream, an error and the runtime's
+/// shutdown wake the reader at once, with what came before them. Nor is a receive buffer that is
+/// full. The [guide](crate::guide::delivery) says what each mode promises, and what it does not.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # #[evenkeel::main(workers = 1)]
+/// # async fn main() -> std::io::Result<()> {
+/// use evenkeel::net::{Delivery, TcpListener, TcpStream};
+/// use std::time::Duration;
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut camera = TcpStream::connect(listener.local_addr()?).await?;
+/// let (mut recorder, _) = listener.accept().await?;
+/// recorder.set_delivery(Delivery::Coalesce {
+///     bytes: 64 * 1024,
+///     delay: Duration::from_millis(20),
+/// })?;
+///
+/// camera.write_all(b"a tail much shorter than the watermark").await?;
+/// let mut heard = [0; 128];
+/// let len = recorder.read(&mut heard).await?;
+/// assert_eq!(&heard[..len], b"a tail much shorter than the watermark");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// The reader is woken as soon as there is something to read.
+    #[default]
+    Immediate,
+    /// The reader is woken when `bytes` wait to be read, and otherwise when bytes have waited for
+    /// `delay`.
+    Coalesce {
+        /// How many bytes are worth a wake-up: the watermark. 0 and 1 mean [`Delivery::Immediate`].
+        /// The kernel takes no more than half of what the receive buffer may grow to.
+        ///
+        /// Only TCP on Linux has a watermark. Elsewhere, and on Unix streams, the delay alone
+        /// decides. Datagram sockets ask for that in so many words: `usize::MAX`.
+        bytes: usize,
+        /// How long bytes may be held back at most, from when their worker could have heard of
+        /// them, in whole milliseconds: less than one counts as one, and zero means
+        /// [`Delivery::Immediate`]. At most [`Delivery::DELAY_MAX`].
+        delay: Duration,
+    },
+    /// The reader is woken at once while its worker keeps up. When tasks that were woken have to
+    /// wait for it, it holds readers back, the longer the older its queues are.
+    Adaptive {
+        /// How long bytes may be held back at most; as `delay` of [`Delivery::Coalesce`].
+        max_delay: Duration,
+    },
+}
+
+impl Delivery {
+    /// The longest delay there may be.
+    pub const DELAY_MAX: Duration = Duration::from_secs(60);
+
+    /// The most that bytes may be held back.
+    pub(crate) fn delay_max(self) -> Duration {
+        match self {
+            Delivery::Immediate => Duration::ZERO,
+            Delivery::Coalesce { delay, .. } => delay,
+            Delivery::Adaptive { max_delay } => max_delay,
+        }
+    }
+
+    /// Whether nothing is ever held back.
+    pub(crate) fn is_immediate(self) -> bool {
+        let passes_all = matches!(self, Delivery::Coalesce { bytes: 0 | 1, .. });
+        passes_all || self.delay_max().is_zero()
+    }
+
+    /// # Errors
+    ///
+    /// The delay is too long.
+    pub(crate) fn check(self) -> Result<(), DeliveryError> {
+        let delay = self.delay_max();
+        if delay > Self::DELAY_MAX {
+            return Err(DeliveryError::TooLong { delay });
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), or a watermark is asked for.
+    pub(crate) fn check_for_datagrams(self) -> Result<(), DeliveryError> {
+        match self {
+            Delivery::Coalesce { bytes, .. } if bytes != usize::MAX => {
+                Err(DeliveryError::NoWatermark { bytes })
+            }
+            _ => self.check(),
+        }
+    }
+}
+
+/// Why a [`Delivery`] cannot be set. It is the inner error of an [`io::Error`] of the kind
+/// `InvalidInput`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeliveryError {
+    /// The delay is longer than [`Delivery::DELAY_MAX`].
+    TooLong {
+        /// The delay that was asked for.
+        delay: Duration,
+    },
+    /// A datagram socket has no watermark.
+    NoWatermark {
+        /// The watermark that was asked for.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for DeliveryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeliveryError::TooLong { delay } => write!(
+                f,
+                "bytes were to be held back for {delay:?}; choose {:?} or less",
+                Delivery::DELAY_MAX
+            ),
+            DeliveryError::NoWatermark { bytes } => write!(
+                f,
+                "a datagram socket cannot wait for {bytes} bytes, as the system counts none for \
+                 it; hold datagrams back by delay alone, with `bytes: usize::MAX`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DeliveryError {}
+
+impl From<DeliveryError> for io::Error {
+    fn from(error: DeliveryError) -> Self {
+        io::Error::new(io::ErrorKind::InvalidInput, error)
+    }
+}

@@ -1,0 +1,228 @@
+//! When one descriptor's reader is to be woken: the pure core of delivery.
+//!
+//! It knows no thread, clock or system call. What happens goes in, with the time as a number of
+//! nanoseconds, and what is to be done comes out as [`Orders`].
+//!
+//! # States
+//!
+//! ```text
+//!             event: watermark up, armed            due: released
+//!   silent ──────────────────────────────▶ active ─────────────────▶ active, reader at it
+//!     ▲                                      ▲                            │      │
+//!     │                                      └── socket emptied: armed ◀──┘      │
+//!     └────────────── nothing was there: watermark down ◀────────────────────────┘
+//! ```
+//!
+//! - *Silent*: the kernel reports every byte. The descriptor is in no sweep, and costs nothing.
+//! - *Active*: the kernel reports `bytes` bytes, and the sweep has one entry for the descriptor
+//!   while its reader waits. Neither needs a system call for a delivery.
+//!
+//! At its deadline the reader is woken without asking the kernel whether there is anything: mostly
+//! there is, and the reader's own read is the question. If that finds nothing, then nothing came
+//! for a whole delay, and the descriptor becomes silent again.
+//!
+//! Where the kernel has no watermark, a descriptor is always silent; its event itself is held back
+//! and put into the sweep.
+//!
+//! **Invariant:** an active descriptor whose reader waits has an entry in the sweep. Without it, a
+//! tail shorter than the watermark would never arrive.
+
+use super::delivery::Delivery;
+
+/// The sweep's resolution.
+pub(crate) const TICK_NS: u64 = 1_000_000;
+/// The watermark of an adaptive descriptor that is held back: what fits the smallest common receive
+/// buffer, so that setting it makes none grow.
+const ADAPTIVE_BYTES: usize = 64 * 1024;
+/// The pressure at which an adaptive descriptor is held back for as long as it may be.
+pub(crate) const PRESSURE_MAX: u64 = 1024;
+/// The highest watermark that the kernel's interface can express.
+const WATERMARK_MAX: usize = i32::MAX as usize;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    /// Have the kernel report this many bytes and no fewer.
+    pub(crate) watermark: Option<usize>,
+    /// Put an entry into the sweep, at this tick.
+    pub(crate) arm: Option<u64>,
+    /// Take the entry out of the sweep.
+    pub(crate) disarm: bool,
+    /// Wake the reader.
+    pub(crate) release: bool,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace {
+    mode: Delivery,
+    /// The kernel reports as many bytes; no more than 1 is what it does by itself.
+    watermark: usize,
+    /// The kernel can be told how many bytes to wait for.
+    has_watermark: bool,
+    /// The tick of the entry in the sweep.
+    armed: Option<u64>,
+    /// When the reader is to be woken, by whatever entry.
+    deadline: u64,
+    /// Since when bytes may have been held back.
+    since: u64,
+    /// For how long they were, at the latest release.
+    held: u64,
+}
+
+impl Pace {
+    pub(crate) fn mode(&self) -> Delivery {
+        self.mode
+    }
+
+    /// Whether it matters how old the queues are.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        matches!(self.mode, Delivery::Adaptive { .. })
+    }
+
+    /// Whether the sweep has an entry.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// The kernel refused.
+    pub(crate) fn give_up_watermark(&mut self) {
+        self.has_watermark = false;
+        self.watermark = 1;
+    }
+
+    /// Another mode. Whatever is held back is released, and the new mode begins silent.
+    /// `has_watermark`: the kernel can be told how many bytes to wait for.
+    pub(crate) fn set_mode(&mut self, mode: Delivery, has_watermark: bool) -> Orders {
+        self.mode = mode;
+        self.has_watermark = has_watermark;
+        let mut orders = self.become_silent();
+        orders.disarm = self.armed.take().is_some();
+        orders.release = true;
+        self.held = 0;
+        orders
+    }
+
+    /// The kernel says that there are bytes, and the reader does not know it.
+    pub(crate) fn event(&mut self, now: u64, pressure: u64) -> Orders {
+        let mut orders = Orders::default();
+        if self.is_active() {
+            // The watermark is reached, or the buffer full.
+            self.release(now, &mut orders);
+            return orders;
+        }
+        let delay = self.delay(pressure);
+        if delay == 0 {
+            self.since = now;
+            self.release(now, &mut orders);
+        } else if self.has_watermark {
+            self.watermark = self.watermark_of_mode();
+            orders.watermark = Some(self.watermark);
+            self.hold(now, delay, &mut orders);
+        } else if self.armed.is_none() {
+            self.hold(now, delay, &mut orders);
+        }
+        orders
+    }
+
+    /// The reader got bytes, and has emptied the socket. Returns also for how long what it got had
+    /// been held back.
+    pub(crate) fn drained(&mut self, now: u64, pressure: u64) -> (Orders, u64) {
+        let held = self.held;
+        let mut orders = Orders::default();
+        if self.is_active() {
+            if self.is_adaptive() && pressure == 0 {
+                orders = self.become_silent();
+            } else {
+                self.hold(now, self.delay(pressure).max(TICK_NS), &mut orders);
+            }
+        }
+        (orders, held)
+    }
+
+    /// The reader found nothing, and has got nothing since it was woken.
+    pub(crate) fn found_nothing(&mut self) -> Orders {
+        // With an entry in the sweep the delay is not over.
+        if self.is_active() && self.armed.is_none() {
+            return self.become_silent();
+        }
+        Orders::default()
+    }
+
+    /// The sweep has come to an entry. `is_ready`: the reader has not come since it was woken.
+    pub(crate) fn due(&mut self, now: u64, is_ready: bool) -> Orders {
+        let mut orders = Orders::default();
+        let tick = now / TICK_NS;
+        // An entry that was taken out when it had left the sweep already is nobody's.
+        if self.armed.is_none_or(|armed| armed > tick) {
+            return orders;
+        }
+        self.armed = None;
+        if is_ready {
+            return orders;
+        }
+        if self.deadline / TICK_NS > tick {
+            self.arm(now, &mut orders);
+        } else {
+            self.release(now, &mut orders);
+        }
+        orders
+    }
+
+    fn is_active(&self) -> bool {
+        self.watermark > 1
+    }
+
+    fn become_silent(&mut self) -> Orders {
+        let told = std::mem::replace(&mut self.watermark, 1);
+        Orders {
+            watermark: (told > 1).then_some(1),
+            ..Orders::default()
+        }
+    }
+
+    fn hold(&mut self, now: u64, delay: u64, orders: &mut Orders) {
+        self.since = now;
+        self.deadline = now + delay;
+        if self.armed.is_none() {
+            self.arm(now, orders);
+        }
+    }
+
+    /// The tick in which the deadline lies, but none that has begun: rounding down keeps a delay
+    /// from being exceeded by more than the worker is late.
+    fn arm(&mut self, now: u64, orders: &mut Orders) {
+        let tick = (self.deadline / TICK_NS).max(now / TICK_NS + 1);
+        self.armed = Some(tick);
+        orders.arm = Some(tick);
+    }
+
+    fn release(&mut self, now: u64, orders: &mut Orders) {
+        self.held = now.saturating_sub(self.since);
+        orders.release = true;
+    }
+
+    /// For how long to hold back; zero for not at all.
+    fn delay(&self, pressure: u64) -> u64 {
+        if self.mode.is_immediate() {
+            return 0;
+        }
+        let most = u64::try_from(self.mode.delay_max().as_nanos()).unwrap_or(u64::MAX);
+        match self.mode {
+            Delivery::Immediate => 0,
+            Delivery::Coalesce { .. } => most.max(TICK_NS),
+            Delivery::Adaptive { .. } => {
+                let delay = most / PRESSURE_MAX * pressure.min(PRESSURE_MAX);
+                if delay < TICK_NS { 0 } else { delay }
+            }
+        }
+    }
+
+    fn watermark_of_mode(&self) -> usize {
+        match self.mode {
+            Delivery::Immediate => 1,
+            Delivery::Coalesce { bytes, .. } => bytes.min(WATERMARK_MAX),
+            Delivery::Adaptive { .. } => ADAPTIVE_BYTES,
+        }
+    }
+}

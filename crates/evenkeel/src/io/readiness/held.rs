@@ -1,0 +1,199 @@
+//! Wake-ups that are held back: how the pace of a descriptor acts on its readiness.
+//!
+//! # The protocol
+//!
+//! Everything below holds the lock of the pace, which is taken before that of the waiters.
+//!
+//! ```text
+//!  task                                        whoever checks the readiness queue, or sweeps it
+//!  1. look, try, clear, as in `readiness`      a. an event, or an entry that is due: lock the pace;
+//!  2. lock the pace; enter the sweep again,       if the reader knows already, pass the event on
+//!     or lower the watermark, whereupon the    b. else raise the watermark and enter the sweep,
+//!     kernel reports what is there                or set the flags and take the waiters
+//!  3. enlist, wait                             c. unlock, and wake whom b took
+//! ```
+//!
+//! A byte that comes while the reader is between 1 and 3 is either above the watermark, and comes
+//! with an event, or below it; then the entry of step 2 releases it. A sweep between 1 and 2 finds
+//! the flag cleared and wakes a reader that finds nothing, or finds it set and leaves the entry to
+//! step 2.
+//!
+//! A descriptor is told its watermark only under the lock and while `fd` is there; whoever closes
+//! the descriptor takes `fd` away first.
+
+use std::os::fd::RawFd;
+
+use super::{PACED, Readiness, WakeList};
+use crate::io::delivery::Delivery;
+use crate::io::interest::{Interest, Ready};
+use crate::io::pace::{Orders, Pace};
+use crate::sync::atomic::Ordering;
+use crate::time::timers::Key;
+
+/// What holding back stands on: a clock, a kernel, and the sweep of the descriptor's worker.
+pub(crate) trait Ground {
+    /// The time, in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// How old the worker's queues are, from 0 to [`PRESSURE_MAX`](crate::io::pace::PRESSURE_MAX).
+    fn pressure(&self) -> u64;
+
+    /// Has the kernel report `bytes` bytes and no fewer. False if it cannot.
+    fn set_watermark(&self, fd: RawFd, bytes: usize) -> bool;
+
+    /// Has [`due`](Readiness::due) called at a tick.
+    fn arm(&self, tick: u64) -> Key;
+
+    /// Takes back what [`arm`](Self::arm) said.
+    fn disarm(&self, key: Key);
+}
+
+/// The pace of one descriptor, and where it is registered.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pace: Pace,
+    /// There while the descriptor is registered with a readiness queue.
+    fd: Option<RawFd>,
+    key: Option<Key>,
+}
+
+impl Held {
+    fn pressure(&self, ground: &impl Ground) -> u64 {
+        if self.pace.is_adaptive() {
+            ground.pressure()
+        } else {
+            0
+        }
+    }
+
+    fn carry_out(&mut self, orders: Orders, ground: &impl Ground) {
+        if let Some(key) = self.key.take_if(|_| orders.disarm || orders.arm.is_some()) {
+            ground.disarm(key);
+        }
+        if let Some(tick) = orders.arm {
+            self.key = Some(ground.arm(tick));
+        }
+        if let (Some(bytes), Some(fd)) = (orders.watermark, self.fd)
+            && !ground.set_watermark(fd, bytes)
+        {
+            self.pace.give_up_watermark();
+        }
+    }
+}
+
+impl Readiness {
+    /// How the reader is woken.
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.held.lock().pace.mode()
+    }
+
+    /// The descriptor is registered, and may be held back from now on.
+    pub(crate) fn settle(&self, fd: RawFd) {
+        self.held.lock().fd = Some(fd);
+    }
+
+    /// The descriptor is about to be closed, or to leave the readiness queue: afterwards nobody
+    /// tells it anything.
+    pub(crate) fn unsettle(&self, ground: &impl Ground) {
+        let mut held = self.held.lock();
+        let orders = held.pace.set_mode(Delivery::Immediate, false);
+        held.carry_out(orders, ground);
+        held.fd = None;
+    }
+
+    /// Changes how the reader is woken. It is woken once, in case anything was held back.
+    pub(crate) fn set_delivery(
+        &self,
+        mode: Delivery,
+        has_watermark: bool,
+        ground: Option<&impl Ground>,
+        wakers: &mut WakeList,
+    ) {
+        let mut held = self.held.lock();
+        let orders = held.pace.set_mode(mode, has_watermark);
+        // Relaxed: who misses it delivers at once, or takes the lock in vain.
+        if mode.is_immediate() {
+            self.word.fetch_and(!PACED, Ordering::Relaxed);
+        } else {
+            self.word.fetch_or(PACED, Ordering::Relaxed);
+        }
+        if let Some(ground) = ground {
+            held.carry_out(orders, ground);
+            self.set(Ready::READABLE, wakers);
+        }
+    }
+
+    /// (a) An event came. Returns how many readers it wakes.
+    pub(crate) fn arrive(
+        &self,
+        ready: Ready,
+        ground: &impl Ground,
+        wakers: &mut WakeList,
+    ) -> usize {
+        // What else than bytes concerns a reader is never held back.
+        let is_plain = ready.for_interest(Interest::READABLE) == Ready::READABLE;
+        if !is_plain || !self.look().is_paced() {
+            return self.set(ready, wakers);
+        }
+        let mut held = self.held.lock();
+        if held.fd.is_none() || self.knows_of_bytes() {
+            return self.set(ready, wakers);
+        }
+        let pressure = held.pressure(ground);
+        let orders = held.pace.event(ground.now(), pressure);
+        held.carry_out(orders, ground);
+        let passed_on = if orders.release {
+            ready
+        } else {
+            ready.without(Ready::READABLE)
+        };
+        if passed_on.is_empty() {
+            return 0;
+        }
+        self.set(passed_on, wakers)
+    }
+
+    /// (a) The sweep has come to an entry of this descriptor. Returns how many readers it wakes.
+    pub(crate) fn due(&self, ground: &impl Ground, wakers: &mut WakeList) -> usize {
+        let mut held = self.held.lock();
+        if held.fd.is_none() {
+            return 0;
+        }
+        let orders = held.pace.due(ground.now(), self.knows_of_bytes());
+        if orders.arm.is_some() || !held.pace.is_armed() {
+            // The key is that of the entry which was taken out to get here.
+            held.key = None;
+        }
+        held.carry_out(orders, ground);
+        if orders.release {
+            self.set(Ready::READABLE, wakers)
+        } else {
+            0
+        }
+    }
+
+    /// (2) The reader has got bytes and emptied the socket. Returns for how long what it got was
+    /// held back, in nanoseconds.
+    pub(crate) fn drained(&self, ground: &impl Ground) -> u64 {
+        let mut held = self.held.lock();
+        let pressure = held.pressure(ground);
+        let (orders, nanos) = held.pace.drained(ground.now(), pressure);
+        held.carry_out(orders, ground);
+        nanos
+    }
+
+    /// (2) The reader found nothing, and has got nothing since it was woken.
+    pub(crate) fn found_nothing(&self, ground: &impl Ground) {
+        let mut held = self.held.lock();
+        let orders = held.pace.found_nothing();
+        held.carry_out(orders, ground);
+    }
+
+    fn knows_of_bytes(&self) -> bool {
+        !self
+            .look()
+            .ready()
+            .for_interest(Interest::READABLE)
+            .is_empty()
+    }
+}

@@ -1,0 +1,65 @@
+//! What readers were brought: each thread that reads counts for itself.
+
+use super::accounts::Count;
+
+/// Buckets of the histograms: bucket `b` counts what is below `2^b` and not below half of it.
+pub(crate) const BUCKETS: usize = 40;
+
+/// One thread's count of what its reads brought. It has one writer.
+#[derive(Debug)]
+pub(crate) struct DeliveryCounts {
+    /// Reads, and those of them that found nothing.
+    pub(crate) reads: Count,
+    pub(crate) empty: Count,
+    pub(crate) bytes: Count,
+    pub(crate) deliveries: Count,
+    /// Bytes in a delivery that is over.
+    pub(crate) sizes: [Count; BUCKETS],
+    /// Nanoseconds for which a delivery that is over was held back.
+    pub(crate) delays: [Count; BUCKETS],
+}
+
+impl DeliveryCounts {
+    pub(crate) fn new() -> Self {
+        Self {
+            reads: Count::new(),
+            empty: Count::new(),
+            bytes: Count::new(),
+            deliveries: Count::new(),
+            sizes: std::array::from_fn(|_| Count::new()),
+            delays: std::array::from_fn(|_| Count::new()),
+        }
+    }
+
+    /// A read brought bytes, the first of a delivery or more of it.
+    #[inline]
+    pub(crate) fn count_read(&self, bytes: u64, is_first: bool) {
+        self.reads.add(1);
+        self.bytes.add(bytes);
+        self.deliveries.add(u64::from(is_first));
+    }
+
+    /// A read found nothing.
+    #[inline]
+    pub(crate) fn count_empty(&self) {
+        self.reads.add(1);
+        self.empty.add(1);
+    }
+
+    /// A delivery is over.
+    #[inline]
+    pub(crate) fn count_size(&self, bytes: u64) {
+        self.sizes[bucket(bytes)].add(1);
+    }
+
+    /// For how long a delivery that is over was held back.
+    pub(crate) fn count_delay(&self, nanos: u64) {
+        self.delays[bucket(nanos)].add(1);
+    }
+}
+
+#[inline]
+fn bucket(value: u64) -> usize {
+    let bucket = (u64::BITS - value.leading_zeros()) as usize;
+    bucket.min(BUCKETS - 1)
+}

@@ -1,0 +1,60 @@
+//! A histogram of sizes: how many bytes deliveries brought.
+
+/// How many bytes deliveries brought.
+///
+/// Buckets double, so a quantile is right within a factor of two; it is given as the upper end of
+/// its bucket, and therefore never too small.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    counts: Vec<u64>,
+}
+
+impl Sizes {
+    pub(crate) fn new(counts: Vec<u64>) -> Self {
+        Self { counts }
+    }
+
+    pub(crate) fn since(&self, earlier: &Sizes) -> Sizes {
+        let pairs = self.counts.iter().zip(&earlier.counts);
+        Sizes {
+            counts: pairs.map(|(now, then)| now.saturating_sub(*then)).collect(),
+        }
+    }
+
+    /// How many deliveries there were.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The size that a fraction `q` of all, from 0 to 1, stayed below; `None` without any.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.buckets().find_map(|(upper, count)| {
+            seen += count;
+            (seen >= rank).then_some(upper)
+        })
+    }
+
+    /// The upper end of each bucket, in bytes, and how many deliveries were below it and not below
+    /// the one before.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let counts = self.counts.iter().enumerate();
+        counts.map(|(bucket, &count)| (1 << bucket, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_the_upper_ends_of_their_buckets() {
+        let sizes = Sizes::new(vec![0, 90, 9, 1]);
+        assert_eq!(sizes.count(), 100);
+        assert_eq!(sizes.quantile(0.5), Some(2));
+        assert_eq!(sizes.quantile(0.99), Some(4));
+        assert_eq!(sizes.quantile(1.0), Some(8));
+        assert_eq!(sizes.since(&sizes).quantile(0.5), None);
+    }
+}
