@@ -38,6 +38,9 @@ pub(crate) struct RuntimeStats {
     /// Wake-ups of readers with data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deliveries: Option<u64>,
+    /// What readers of sockets were brought, where it is counted by readers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<Delivered>,
     /// How long tasks were ready before they were polled: the upper end of each bucket in
     /// microseconds, and how many waits it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,6 +111,19 @@ pub(crate) struct HogPlace {
     pub(crate) in_lane: bool,
 }
 
+/// What readers of sockets were brought.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Delivered {
+    pub(crate) deliveries: u64,
+    pub(crate) bytes: u64,
+    /// Reads, and those of them that found nothing.
+    pub(crate) reads: u64,
+    pub(crate) empty_reads: u64,
+    /// For how long deliveries were held back: the upper end of each bucket in microseconds, and
+    /// how many it has. Buckets double.
+    pub(crate) held_back: Vec<(f64, u64)>,
+}
+
 /// I/O checks of one origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checks {
@@ -115,6 +131,31 @@ pub(crate) struct Checks {
     pub(crate) total: u64,
     /// Those that found nothing ready.
     pub(crate) empty: u64,
+}
+
+impl Delivered {
+    fn since(&self, earlier: &Delivered) -> Delivered {
+        let held = self.held_back.iter().zip(&earlier.held_back);
+        Delivered {
+            deliveries: self.deliveries.saturating_sub(earlier.deliveries),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            reads: self.reads.saturating_sub(earlier.reads),
+            empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
+            held_back: held
+                .map(|(now, then)| (now.0, now.1.saturating_sub(then.1)))
+                .collect(),
+        }
+    }
+
+    /// Between which two lengths the longest is for which a delivery was held back, in
+    /// microseconds; `None` where none was.
+    pub(crate) fn longest_held_us(&self) -> Option<(f64, f64)> {
+        let last = self.held_back.iter().rposition(|(_, count)| *count > 0)?;
+        let lower = last
+            .checked_sub(1)
+            .map_or(0.0, |below| self.held_back[below].0);
+        Some((lower, self.held_back[last].0))
+    }
 }
 
 impl RuntimeStats {
@@ -180,6 +221,10 @@ impl RuntimeStats {
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),
             deliveries: less(self.deliveries, earlier.deliveries),
+            delivery: self.delivery.as_ref().map(|now| match &earlier.delivery {
+                Some(then) => now.since(then),
+                None => now.clone(),
+            }),
             waits: self.waits.iter().enumerate().map(waits).collect(),
         }
     }
@@ -293,6 +338,19 @@ mod tests {
         assert_eq!(between.wait_us(0.99), Some(4.0));
         assert_eq!(waits([0, 0, 0]).wait_us(0.5), None);
         assert_eq!(RuntimeStats::default().wait_us(0.5), None);
+    }
+
+    #[test]
+    fn the_longest_held_back_lies_in_the_last_bucket() {
+        let held = |counts: [u64; 3]| Delivered {
+            held_back: [10.0, 20.0, 40.0].into_iter().zip(counts).collect(),
+            ..Delivered::default()
+        };
+        assert_eq!(held([3, 2, 0]).longest_held_us(), Some((10.0, 20.0)));
+        assert_eq!(held([3, 0, 0]).longest_held_us(), Some((0.0, 10.0)));
+        let between = held([3, 2, 1]).since(&held([0, 2, 1]));
+        assert_eq!(between.longest_held_us(), Some((0.0, 10.0)));
+        assert_eq!(held([0, 0, 0]).longest_held_us(), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::experiments::lab::Lab;
 use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
-use crate::serve::{CameraStats, bucket_end_us};
+use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 
 /// From the first frame until the load is steady.
 const RAMP: Duration = Duration::from_millis(400);
@@ -49,7 +49,7 @@ pub(super) struct Found {
     /// All the server had, in the end.
     pub(super) end: CameraStats,
     /// What the runtime says of itself, since its start.
-    pub(super) stats: Option<serde_json::Value>,
+    pub(super) stats: Option<RuntimeStats>,
 }
 
 /// A stretch of the storm without API calls.
@@ -78,10 +78,11 @@ impl Found {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
     }
 
-    /// The longest that a delivery was held back, by the runtime's own account.
-    pub(super) fn held_back_ms(&self) -> Option<f64> {
-        let us = self.stats.as_ref()?["held_back_max_us"].as_f64()?;
-        Some(us / 1e3)
+    /// Between which two lengths the longest is for which a delivery was held back, by the
+    /// runtime's own account.
+    pub(super) fn held_back_ms(&self) -> Option<(f64, f64)> {
+        let (above, most) = self.stats.as_ref()?.delivery.as_ref()?.longest_held_us()?;
+        Some((above / 1e3, most / 1e3))
     }
 
     pub(super) fn describe(&self) -> String {
@@ -169,7 +170,10 @@ pub(super) fn storm(
         Err(_) => None,
     };
     let load: CameraSummary = cameras.result()?;
-    let stats = client::get(api, "/stats", PATIENCE).ok();
+    let stats = match row.peer.has_stats() {
+        true => client::get(api, "/stats", PATIENCE).ok(),
+        false => None,
+    };
     let end = ended(api)?;
     Ok(Found {
         api_idle_us,

@@ -14,7 +14,8 @@ const COALESCE: Delivery = Delivery::Coalesce {
     bytes: 16_384,
     ms: 100,
 };
-/// And where it finds out by itself.
+/// And where it finds out by itself: the longest is known within a doubling, and the next power of
+/// two above 16 ms is 16.8 ms in nanoseconds.
 pub(super) const ADAPTIVE_MS: u32 = 16;
 const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 

@@ -147,8 +147,9 @@ impl Samples {
                 let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
                 add("frames lost", lost, Reach::AtMost(0.0), "", 0);
                 if row == ADAPTIVE_ROW {
-                    let most = Reach::AtMost(f64::from(ADAPTIVE_MS) + TICK_MS);
-                    let held = self.held_back_ms(storm, &row);
+                    let most = f64::from(ADAPTIVE_MS) + TICK_MS;
+                    let held = self.held_back_ms(storm, &row, most);
+                    let most = Reach::AtMost(most);
                     add("longest held back", held, most, "ms", 1);
                 }
             }
@@ -203,13 +204,18 @@ impl Samples {
         }
     }
 
-    fn held_back_ms(&self, storm: usize, row: &Row) -> Result<f64, String> {
+    /// The longest that a delivery was held back: at most the end of its bucket, unless that
+    /// leaves open whether it was more than `most`.
+    fn held_back_ms(&self, storm: usize, row: &Row, most: f64) -> Result<f64, String> {
         let place = self.place(row)?;
-        let held = self
-            .found(storm, place)
-            .filter_map(|found| found.held_back_ms());
-        let longest = held.reduce(f64::max);
-        longest.ok_or_else(|| "the runtime does not say".to_owned())
+        let held = self.found(storm, place).filter_map(Found::held_back_ms);
+        match held.reduce(|a, b| if a.1 > b.1 { a } else { b }) {
+            Some((above, end)) if above < most && end > most => Err(format!(
+                "the runtime says between {above:.1} and {end:.1} ms"
+            )),
+            Some((_, end)) => Ok(end),
+            None => Err("the runtime says of none".to_owned()),
+        }
     }
 
     /// Calls in the storm over calls before it: the medians of all rounds together.

@@ -7,14 +7,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use evenkeel::net::{TcpListener, TcpSocket, TcpStream};
+use evenkeel::net::{self, TcpListener, TcpSocket, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
+use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::{BusyWait, ClassName, Delivery};
-use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
+use crate::serve::stats::{Checks, Delivered, RuntimeStats, WorkerTimes};
 
 /// The runtime of this project.
 pub(crate) struct Evenkeel {
@@ -86,6 +86,7 @@ impl Platform for Evenkeel {
             .into(),
             polls: Some(stats.classes.iter().map(|class| class.polls).sum()),
             deliveries: Some(stats.readiness.deliveries),
+            delivery: Some(delivery(&stats.delivery)),
             waits: waits(&stats),
         }
     }
@@ -149,11 +150,18 @@ impl Platform for Evenkeel {
         Ok(stream)
     }
 
-    fn set_delivery(_stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
-        match delivery {
-            Delivery::Immediate => Ok(()),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
+    fn set_delivery(stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
+        let millis = |ms: u32| Duration::from_millis(ms.into());
+        stream.set_delivery(match delivery {
+            Delivery::Immediate => net::Delivery::Immediate,
+            Delivery::Coalesce { bytes, ms } => net::Delivery::Coalesce {
+                bytes: bytes as usize,
+                delay: millis(ms),
+            },
+            Delivery::Adaptive { ms } => net::Delivery::Adaptive {
+                max_delay: millis(ms),
+            },
+        })
     }
 
     async fn blocking<T: Send + 'static>(
@@ -190,6 +198,19 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         steal_us: Some(micros(worker.steal)),
         lend_us: Some(micros(worker.lend)),
         parks: Some(worker.parks),
+    }
+}
+
+fn delivery(delivery: &DeliveryStats) -> Delivered {
+    let held = delivery.added_delay.buckets();
+    Delivered {
+        deliveries: delivery.deliveries,
+        bytes: delivery.bytes,
+        reads: delivery.reads,
+        empty_reads: delivery.empty_reads,
+        held_back: held
+            .map(|(upper, count)| (upper.as_secs_f64() * 1e6, count))
+            .collect(),
     }
 }
 
