@@ -2,7 +2,7 @@
 
 /// Bytes of a frame: what one TCP segment carries over Ethernet.
 pub(crate) const FRAME_LEN: usize = 1_460;
-/// Bytes at its start that say whose it is, which one, and when it was due.
+/// Bytes at its start that say whose it is, which one, and when it was sent.
 pub(crate) const HEAD_LEN: usize = 24;
 const MARK: [u8; 4] = *b"cam1";
 
@@ -12,8 +12,9 @@ pub(crate) struct Head {
     pub(crate) camera: u32,
     /// Counted by the camera, also if the frame is never sent.
     pub(crate) number: u64,
-    /// When it was due, in nanoseconds of the clock that all processes of a machine share.
-    pub(crate) due_ns: u64,
+    /// When it was sent or, if its connection took nothing then, should have been, in nanoseconds
+    /// of the clock that all processes of a machine share.
+    pub(crate) sent_ns: u64,
 }
 
 impl Head {
@@ -22,7 +23,7 @@ impl Head {
         bytes[..4].copy_from_slice(&MARK);
         bytes[4..8].copy_from_slice(&self.camera.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.due_ns.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.sent_ns.to_le_bytes());
         bytes
     }
 
@@ -31,11 +32,11 @@ impl Head {
         let (mark, rest) = bytes.split_first_chunk::<4>()?;
         let (camera, rest) = rest.split_first_chunk::<4>()?;
         let (number, rest) = rest.split_first_chunk::<8>()?;
-        let (due_ns, _) = rest.split_first_chunk::<8>()?;
+        let (sent_ns, _) = rest.split_first_chunk::<8>()?;
         (*mark == MARK).then(|| Head {
             camera: u32::from_le_bytes(*camera),
             number: u64::from_le_bytes(*number),
-            due_ns: u64::from_le_bytes(*due_ns),
+            sent_ns: u64::from_le_bytes(*sent_ns),
         })
     }
 }
@@ -67,8 +68,8 @@ pub(crate) struct Seen {
     pub(crate) frames: u64,
     /// Frames that should have come before one that began in it.
     pub(crate) lost: u64,
-    /// When the first frame that began in it was due.
-    pub(crate) due_ns: Option<u64>,
+    /// When the first frame that began in it was sent.
+    pub(crate) sent_ns: Option<u64>,
 }
 
 /// Bytes that are no frame, or another camera's, or one that was there before.
@@ -146,7 +147,7 @@ impl Follower {
         seen.lost += head.number - expected;
         self.lost += head.number - expected;
         self.next = Some(head.number.saturating_add(1));
-        seen.due_ns.get_or_insert(head.due_ns);
+        seen.sent_ns.get_or_insert(head.sent_ns);
         Ok(())
     }
 }
@@ -160,7 +161,7 @@ mod tests {
             let head = Head {
                 camera: 7,
                 number,
-                due_ns: 100 + number,
+                sent_ns: 100 + number,
             };
             let mut frame = vec![0; FRAME_LEN];
             frame[..HEAD_LEN].copy_from_slice(&head.bytes());
@@ -177,7 +178,7 @@ mod tests {
             let seen = follower.take(piece)?;
             all.frames += seen.frames;
             all.lost += seen.lost;
-            all.due_ns = all.due_ns.or(seen.due_ns);
+            all.sent_ns = all.sent_ns.or(seen.sent_ns);
         }
         assert_eq!(follower.camera(), Some(7));
         Ok(all)
@@ -188,10 +189,10 @@ mod tests {
         let bytes = frames(&[0, 1, 2, 3]);
         for piece in [1, 7, 23, 24, 25, 1_459, 1_460, 1_461, 4_000, 10_000] {
             let seen = followed(&bytes, piece).expect("whole frames");
-            let due_ns = Some(100);
+            let sent_ns = Some(100);
             assert_eq!(
-                (seen.frames, seen.lost, seen.due_ns),
-                (4, 0, due_ns),
+                (seen.frames, seen.lost, seen.sent_ns),
+                (4, 0, sent_ns),
                 "{piece}"
             );
         }

@@ -7,6 +7,9 @@
 -define(HEAD, 24).
 -define(RECORD_BLOCK, 262144).        % what a recorder writes at once
 -define(RECORD_RING, 4 * ?RECORD_BLOCK).
+%% Recorders begin at so many different places of a block, so that cameras that begin together do
+%% not write together ever after.
+-define(RECORD_PLACES, 16).
 -define(WAITING_MAX, 16384).          % viewers that wait for their camera
 -define(DELAY_BUCKETS, 2048).         % room for half an hour
 -define(DELAYS_PER_DOUBLING, 64).
@@ -28,7 +31,7 @@
 
 %% One camera: its frames so far, its recording, its viewer.
 -record(camera, {socket, env, counts, rest = <<>>, skip = 0, number, next = 0,
-                 file, kept = [], kept_len = 0, at = 0, viewer, looked_at = 0}).
+                 file, kept = [], kept_len = 0, block = ?RECORD_BLOCK, at = 0, viewer, looked_at = 0}).
 
 new() ->
     Waiting = ets:new(waiting, [public, set]),
@@ -53,7 +56,10 @@ watch(Socket, #{cameras := {Counts, Waiting}}) ->
 
 serve(Socket, #{cameras := {Counts, _}, mode := Mode} = Env) ->
     counters:add(Counts, ?OPEN, 1),
-    Camera = #camera{socket = Socket, env = Env, counts = Counts, file = recording(Env)},
+    counters:add(Counts, ?CONNECTIONS, 1),
+    Place = counters:get(Counts, ?CONNECTIONS) rem ?RECORD_PLACES,
+    Camera = #camera{socket = Socket, env = Env, counts = Counts, file = recording(Env),
+                     block = ?RECORD_BLOCK - Place * (?RECORD_BLOCK div ?RECORD_PLACES)},
     try
         ok_or_gone(inet:setopts(Socket, [{active, first_active(Mode)}])),
         loop(Camera)
@@ -164,7 +170,6 @@ delayed(Due, Counts) ->
 recording(#{record := undefined}) -> undefined;
 recording(#{record := Directory, cameras := {Counts, _}}) ->
     %% A name for each connection, of which no other process has the same.
-    counters:add(Counts, ?CONNECTIONS, 1),
     Name = "camera-" ++ integer_to_list(erlang:unique_integer([positive])),
     case file:open(filename:join(Directory, Name), [write, raw, binary]) of
         {ok, File} ->
@@ -177,7 +182,7 @@ recording(#{record := Directory, cameras := {Counts, _}}) ->
 keep(_, #camera{file = undefined} = Camera) -> Camera;
 keep(Data, #camera{kept = Kept, kept_len = Len} = Camera) ->
     More = Camera#camera{kept = [Data | Kept], kept_len = Len + byte_size(Data)},
-    case More#camera.kept_len >= ?RECORD_BLOCK of
+    case More#camera.kept_len >= More#camera.block of
         true -> flush(More);
         false -> More
     end.
@@ -192,7 +197,7 @@ flush(#camera{file = File, kept = Kept, kept_len = Len, at = At, counts = Counts
                 true -> 0;
                 false -> At + Len
             end,
-            Camera#camera{kept = [], kept_len = 0, at = Next};
+            Camera#camera{kept = [], kept_len = 0, block = ?RECORD_BLOCK, at = Next};
         {error, _} ->
             counters:add(Counts, ?UNRECORDED, 1),
             _ = file:close(File),

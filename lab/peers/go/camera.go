@@ -20,6 +20,9 @@ const (
 	// recordBlock is what a recorder writes at once, recordRing where it starts over.
 	recordBlock = 256 << 10
 	recordRing  = 4 * recordBlock
+	// recordPlaces: recorders begin at so many different places of a block, so that cameras that
+	// begin together do not write together ever after.
+	recordPlaces = 16
 	// delayBuckets is room for half an hour at delaysPerDoubling.
 	delayBuckets      = 2_048
 	delaysPerDoubling = 64
@@ -223,15 +226,17 @@ func (c *cameras) newRecorder() *recorder {
 		c.unrecorded.Add(1)
 		return &recorder{cameras: c}
 	}
-	return &recorder{cameras: c, file: file, block: make([]byte, 0, recordBlock)}
+	at := number % recordPlaces * (recordBlock / recordPlaces)
+	return &recorder{cameras: c, file: file, at: at, block: make([]byte, 0, recordBlock)}
 }
 
 func (r *recorder) keep(bytes []byte) {
 	for r.file != nil && len(bytes) > 0 {
-		n := min(len(bytes), recordBlock-len(r.block))
+		room := recordBlock - int(r.at%recordBlock) - len(r.block)
+		n := min(len(bytes), room)
 		r.block = append(r.block, bytes[:n]...)
 		bytes = bytes[n:]
-		if len(r.block) == recordBlock {
+		if n == room {
 			r.flush()
 		}
 	}

@@ -124,7 +124,7 @@ impl Scene {
     /// each turn a camera sends a burst.
     fn play(&mut self, pace: Pace, burst: u32, drain: Duration) -> io::Result<()> {
         // Before the timer starts, so that what a tick is for is due when it comes.
-        let (start, start_ns) = (Instant::now(), now_ns());
+        let start = Instant::now();
         let mut timer = sys::periodic_timer(pace.tick())?;
         let source = timer.as_raw_fd();
         self.poll
@@ -137,9 +137,9 @@ impl Scene {
                 let due_at = pace.due_at(turn);
                 self.late.record(start.elapsed().saturating_sub(due_at));
                 let index = (turn % self.cameras.len() as u64) as usize;
-                let due_ns = start_ns.saturating_add(nanos(due_at));
+                let sent_ns = now_ns();
                 for _ in 0..burst {
-                    self.cameras[index].send(index as u32, due_ns);
+                    self.cameras[index].send(index as u32, sent_ns);
                     self.summary.frames += 1;
                 }
             }
@@ -210,11 +210,11 @@ impl Scene {
 
 impl Camera {
     /// Sends the next frame, keeps it, or drops it; it is numbered in any case.
-    fn send(&mut self, camera: u32, due_ns: u64) {
+    fn send(&mut self, camera: u32, sent_ns: u64) {
         let head = Head {
             camera,
             number: self.number,
-            due_ns,
+            sent_ns,
         };
         self.number += 1;
         if self.lost || self.kept.len() + FRAME_LEN > KEPT_MAX {
@@ -277,8 +277,4 @@ impl Viewer {
     fn missed(&self, numbered: u64) -> u64 {
         self.follower.lost() + numbered.saturating_sub(self.follower.next())
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

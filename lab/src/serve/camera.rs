@@ -128,8 +128,8 @@ impl<P: Platform> Cameras<P> {
         if seen.lost > 0 {
             add(&self.counts.lost, seen.lost);
         }
-        if let Some(due_ns) = seen.due_ns {
-            self.delays.count(now_ns().saturating_sub(due_ns) / 1_000);
+        if let Some(sent_ns) = seen.sent_ns {
+            self.delays.count(now_ns().saturating_sub(sent_ns) / 1_000);
         }
     }
 }
@@ -226,7 +226,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
 async fn record<P: Platform>(cameras: &Cameras<P>) -> Option<Recorder> {
     let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
     let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
-    let recorder = Recorder::create::<P>(path).await;
+    let recorder = Recorder::create::<P>(path, number).await;
     recorder
         .map_err(|_| add(&cameras.counts.unrecorded, 1))
         .ok()

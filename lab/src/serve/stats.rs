@@ -146,16 +146,6 @@ impl Delivered {
                 .collect(),
         }
     }
-
-    /// Between which two lengths the longest is for which a delivery was held back, in
-    /// microseconds; `None` where none was.
-    pub(crate) fn longest_held_us(&self) -> Option<(f64, f64)> {
-        let last = self.held_back.iter().rposition(|(_, count)| *count > 0)?;
-        let lower = last
-            .checked_sub(1)
-            .map_or(0.0, |below| self.held_back[below].0);
-        Some((lower, self.held_back[last].0))
-    }
 }
 
 impl RuntimeStats {
@@ -341,16 +331,20 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_held_back_lies_in_the_last_bucket() {
+    fn deliveries_are_of_the_time_between_two_readings() {
         let held = |counts: [u64; 3]| Delivered {
             held_back: [10.0, 20.0, 40.0].into_iter().zip(counts).collect(),
             ..Delivered::default()
         };
-        assert_eq!(held([3, 2, 0]).longest_held_us(), Some((10.0, 20.0)));
-        assert_eq!(held([3, 0, 0]).longest_held_us(), Some((0.0, 10.0)));
-        let between = held([3, 2, 1]).since(&held([0, 2, 1]));
-        assert_eq!(between.longest_held_us(), Some((0.0, 10.0)));
-        assert_eq!(held([0, 0, 0]).longest_held_us(), None);
+        let with = |delivery| RuntimeStats {
+            delivery,
+            ..RuntimeStats::default()
+        };
+        let (before, after) = (held([0, 2, 1]), held([3, 2, 2]));
+        let between = with(Some(after)).since(&with(Some(before)));
+        assert_eq!(between.delivery, Some(held([3, 0, 1])));
+        let first = with(Some(held([1, 1, 1]))).since(&with(None));
+        assert_eq!(first.delivery, Some(held([1, 1, 1])));
     }
 
     #[test]

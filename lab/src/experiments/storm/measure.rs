@@ -78,13 +78,6 @@ impl Found {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
     }
 
-    /// Between which two lengths the longest is for which a delivery was held back, by the
-    /// runtime's own account.
-    pub(super) fn held_back_ms(&self) -> Option<(f64, f64)> {
-        let (above, most) = self.stats.as_ref()?.delivery.as_ref()?.longest_held_us()?;
-        Some((above / 1e3, most / 1e3))
-    }
-
     pub(super) fn describe(&self) -> String {
         let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
         format!(
@@ -164,11 +157,12 @@ pub(super) fn storm(
     let cameras = scene.cameras(&server, storm, veth, MBIT, whole)?;
     sleep(RAMP);
     let quiet = stretch(&server, length)?;
-    let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
     let syscalls_per_mb = match &scene.syscalls {
         Ok(()) => syscalls_per_mb(scene, &server, counted)?,
         Err(_) => None,
     };
+    // Last, as a call that takes for ever leaves nothing of the storm.
+    let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
     let load: CameraSummary = cameras.result()?;
     let stats = match row.peer.has_stats() {
         true => client::get(api, "/stats", PATIENCE).ok(),

@@ -3,7 +3,7 @@
 use super::Samples;
 use super::measure::{Found, Idle};
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, COALESCE_ROW, IMMEDIATE, MBIT, OTP_DEFERRED, Row, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_ROW, IMMEDIATE, MBIT, OTP_DEFERRED, Row, TOKIO,
 };
 use crate::experiments::figures::{cell, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
@@ -19,7 +19,7 @@ const KEPT_UP: f64 = 0.95;
 /// A tick of the runtime's timers: what a delivery may be later than it was told to.
 const TICK_MS: f64 = 1.0;
 
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "server",
     "API idle",
     "API in the storm",
@@ -34,6 +34,7 @@ const COLUMNS: [&str; 16] = [
     "tasks ready",
     "frames' way p50",
     "p99",
+    "longest",
     "probe p99",
     "frames lost",
 ];
@@ -88,6 +89,7 @@ impl Samples {
             perhaps(&|f| f.tasks_active, "", 0, "it does not say"),
             number(&|f| f.quiet.way_p50_us / 1e3, "ms", 2),
             number(&|f| f.quiet.way_p99_us / 1e3, "ms", 2),
+            number(&|f| f.quiet.way_max_us / 1e3, "ms", 1),
             number(&|f| f.echo.latency.p99_us / 1e3, "ms", 2),
             number(&|f| (f.lost + f.load.missed) as f64, "", 0),
         ]
@@ -122,7 +124,7 @@ impl Samples {
     fn verdicts(&self) -> Table {
         let mut verdicts = Vec::new();
         for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
-            for row in [COALESCE_ROW, ADAPTIVE_ROW] {
+            for row in [COALESCE_ROW, ADAPTIVE_ROW, API_FIRST] {
                 let of = format!("{}; {name}", row.name);
                 let mut add = |what: &str, found, reach, unit, digits| {
                     verdicts.push(Verdict {
@@ -146,11 +148,10 @@ impl Samples {
                 }
                 let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
                 add("frames lost", lost, Reach::AtMost(0.0), "", 0);
-                if row == ADAPTIVE_ROW {
-                    let most = f64::from(ADAPTIVE_MS) + TICK_MS;
-                    let held = self.held_back_ms(storm, &row, most);
-                    let most = Reach::AtMost(most);
-                    add("longest held back", held, most, "ms", 1);
+                if row != COALESCE_ROW {
+                    let most = Reach::AtMost(f64::from(ADAPTIVE_MS) + TICK_MS);
+                    let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
+                    add("longest way of a frame", way, most, "ms", 1);
                 }
             }
         }
@@ -201,20 +202,6 @@ impl Samples {
                 Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// The longest that a delivery was held back: at most the end of its bucket, unless that
-    /// leaves open whether it was more than `most`.
-    fn held_back_ms(&self, storm: usize, row: &Row, most: f64) -> Result<f64, String> {
-        let place = self.place(row)?;
-        let held = self.found(storm, place).filter_map(Found::held_back_ms);
-        match held.reduce(|a, b| if a.1 > b.1 { a } else { b }) {
-            Some((above, end)) if above < most && end > most => Err(format!(
-                "the runtime says between {above:.1} and {end:.1} ms"
-            )),
-            Some((_, end)) => Ok(end),
-            None => Err("the runtime says of none".to_owned()),
         }
     }
 

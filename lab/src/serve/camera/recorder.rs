@@ -10,6 +10,9 @@ use crate::serve::platform::Platform;
 
 /// Bytes of a block: what a camera of 1.4 Mbit/s sends in a second and a half.
 const BLOCK_LEN: usize = 256 * 1024;
+/// Recorders begin at so many different places of a block, so that cameras that begin together do
+/// not write together ever after.
+const PLACES: u64 = 16;
 /// Bytes of a recording, after which it starts over: a run of any length costs a disk no more.
 const RING_LEN: u64 = 4 * BLOCK_LEN as u64;
 
@@ -20,11 +23,12 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) async fn create<P: Platform>(path: PathBuf) -> io::Result<Self> {
+    /// The recorder of the camera of that number.
+    pub(super) async fn create<P: Platform>(path: PathBuf, number: u64) -> io::Result<Self> {
         Ok(Recorder {
             file: Arc::new(P::blocking(move || File::create(path)).await?),
             block: Vec::with_capacity(BLOCK_LEN),
-            at: 0,
+            at: number % PLACES * (BLOCK_LEN as u64 / PLACES),
         })
     }
 
@@ -32,10 +36,11 @@ impl Recorder {
     pub(super) async fn keep<P: Platform>(&mut self, mut bytes: &[u8]) -> io::Result<u64> {
         let mut written = 0;
         while !bytes.is_empty() {
-            let len = bytes.len().min(BLOCK_LEN - self.block.len());
+            let room = BLOCK_LEN - (self.at % BLOCK_LEN as u64) as usize - self.block.len();
+            let len = bytes.len().min(room);
             self.block.extend_from_slice(&bytes[..len]);
             bytes = &bytes[len..];
-            if self.block.len() == BLOCK_LEN {
+            if len == room {
                 written += self.flush::<P>().await?;
             }
         }
