@@ -33,6 +33,14 @@ struct Home {
     token: Token,
 }
 
+/// What an operation received that takes many datagrams at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) bytes: usize,
+    /// The socket was empty afterwards.
+    pub(crate) is_last: bool,
+}
+
 /// See the module's documentation.
 pub(crate) struct Source<E: AsRawFd> {
     /// There until `into_inner`.
@@ -257,6 +265,37 @@ impl<E: AsRawFd> Source<E> {
         result
     }
 
+    /// Receives a batch of datagrams. Any number of tasks may wait at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`io`](Self::io).
+    pub(crate) async fn batch(
+        &self,
+        mut op: impl FnMut(&E) -> io::Result<Batch>,
+    ) -> io::Result<()> {
+        poll_fn(coop::poll_proceed).await;
+        loop {
+            let seen = self.seen(Interest::READABLE).await?;
+            if let Some(result) = self.attempt(seen, Direction::Read, true, &mut op) {
+                coop::got_on();
+                return result.map(|batch| self.note_batch(seen, batch));
+            }
+        }
+    }
+
+    /// As [`batch`](Self::batch), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_io`](Self::try_io).
+    pub(crate) fn try_batch(&self, op: impl FnOnce(&E) -> io::Result<Batch>) -> io::Result<()> {
+        let seen = self.readiness.look();
+        let batch = self.try_once(seen, Direction::Read, true, op)?;
+        self.note_batch(seen, batch);
+        Ok(())
+    }
+
     fn try_once<R>(
         &self,
         seen: Seen,
@@ -374,18 +413,40 @@ impl<E: AsRawFd> Source<E> {
         let Ok(count @ 1..) = *result else {
             return;
         };
-        let is_read = direction == Direction::Read;
-        if is_read {
-            // Relaxed: the reader's own.
-            let before = self.brought.load(Ordering::Relaxed);
-            self.brought.store(before + count as u64, Ordering::Relaxed);
-            let shared = self.runtime.shared();
-            shared.count_delivery(|counts| counts.count_read(count as u64, before == 0));
+        if direction == Direction::Read {
+            self.note_bytes(count);
         }
+        if count < len {
+            self.note_short(seen, direction);
+        }
+    }
+
+    fn note_batch(&self, seen: Seen, batch: Batch) {
+        if batch.bytes > 0 {
+            self.note_bytes(batch.bytes);
+        }
+        if batch.is_last {
+            self.note_short(seen, Direction::Read);
+        }
+    }
+
+    /// A read brought bytes.
+    #[inline]
+    fn note_bytes(&self, count: usize) {
+        // Relaxed: the reader's own.
+        let before = self.brought.load(Ordering::Relaxed);
+        self.brought.store(before + count as u64, Ordering::Relaxed);
+        let shared = self.runtime.shared();
+        shared.count_delivery(|counts| counts.count_read(count as u64, before == 0));
+    }
+
+    /// A transfer has emptied, or filled, the socket's buffer.
+    #[inline]
+    fn note_short(&self, seen: Seen, direction: Direction) {
         // Relaxed: while unregistered there are no events to rely on.
-        if count < len && self.registered.load(Ordering::Relaxed) {
+        if self.registered.load(Ordering::Relaxed) {
             self.readiness.clear(seen, direction);
-            if is_read {
+            if direction == Direction::Read {
                 self.end_delivery(seen);
             }
         }

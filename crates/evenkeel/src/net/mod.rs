@@ -51,7 +51,7 @@ pub mod unix;
 pub use self::addr::{ToSocketAddrs, lookup_host};
 pub use self::read_size::ReadSize;
 pub use self::tcp::{TcpListener, TcpSocket, TcpStream};
-pub use self::udp::UdpSocket;
+pub use self::udp::{Datagram, RecvBatch, UdpSocket};
 #[cfg(unix)]
 pub use self::unix::{UnixDatagram, UnixListener, UnixStream};
 pub use crate::io::delivery::{Delivery, DeliveryError};

@@ -1,5 +1,7 @@
 //! UDP.
 
+mod batch;
+
 use std::future;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,9 +11,11 @@ use bytes::BufMut;
 use socket2::SockAddr;
 use tokio::io::ReadBuf;
 
+pub use self::batch::{Datagram, RecvBatch};
 use crate::io::source::{Direction, Source};
 use crate::net::addr::{each_address, no_address, resolve};
-use crate::net::{ToSocketAddrs, methods, read};
+use crate::net::{Delivery, ToSocketAddrs, methods, read};
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A UDP socket.
 ///
@@ -45,6 +49,8 @@ use crate::net::{ToSocketAddrs, methods, read};
 /// ```
 pub struct UdpSocket {
     io: Source<mio::net::UdpSocket>,
+    /// The kernel merges datagrams, so that they can be received in batches only.
+    merges: AtomicBool,
 }
 
 impl UdpSocket {
@@ -66,7 +72,53 @@ impl UdpSocket {
     fn from_mio(socket: mio::net::UdpSocket) -> io::Result<Self> {
         Ok(Self {
             io: Source::new(socket)?,
+            merges: AtomicBool::new(false),
         })
+    }
+
+    fn merges(&self) -> bool {
+        // Relaxed, here and below: set by the user before he receives.
+        self.merges.load(Ordering::Relaxed)
+    }
+
+    fn set_merges(&self) {
+        self.merges.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    ///
+    /// Several datagrams would come as one.
+    fn one_by_one(&self) -> io::Result<()> {
+        if self.merges() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the socket merges datagrams; receive with `recv_batch`",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sets how the reader of this socket is woken.
+    ///
+    /// Datagrams have no watermark: [`Delivery::Coalesce`] asks for `bytes: usize::MAX` and goes by
+    /// the delay alone. **What comes while the reader is held back has to fit the receive buffer:
+    /// the kernel throws the rest away.** Make it longer than what comes in a delay (see
+    /// [how](crate::net#options-that-have-no-method)), and take what has come with
+    /// [`recv_batch`](Self::recv_batch).
+    ///
+    /// # Errors
+    ///
+    /// A watermark is asked for, or the delay is too long; the inner error is a
+    /// [`DeliveryError`](crate::net::DeliveryError).
+    pub fn set_delivery(&self, delivery: Delivery) -> io::Result<()> {
+        delivery.check_for_datagrams()?;
+        self.io.set_delivery(delivery, false);
+        Ok(())
+    }
+
+    /// How the reader of this socket is woken.
+    pub fn delivery(&self) -> Delivery {
+        self.io.delivery()
     }
 
     /// Makes `addr` the one peer that this sends to and receives from.
@@ -200,6 +252,7 @@ impl UdpSocket {
     ///
     /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io.io(Direction::Read, |socket| socket.recv(buf)).await
     }
 
@@ -209,6 +262,7 @@ impl UdpSocket {
     ///
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.one_by_one()?;
         self.io.poll_io(cx, Direction::Read, |socket| {
             read::recv(socket, buf).map(drop)
         })
@@ -220,6 +274,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io.try_io(Direction::Read, |socket| socket.recv(buf))
     }
 
@@ -233,6 +288,7 @@ impl UdpSocket {
     ///
     /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         self.io
             .io(Direction::Read, |socket| socket.recv_from(buf))
             .await
@@ -249,6 +305,7 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
+        self.one_by_one()?;
         let from = self
             .io
             .poll_io(cx, Direction::Read, |socket| read::recv_from(socket, buf));
@@ -261,6 +318,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         self.io
             .try_io(Direction::Read, |socket| socket.recv_from(buf))
     }
@@ -279,6 +337,7 @@ impl UdpSocket {
     ///
     /// As [`recv`](Self::recv).
     pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io
             .io(Direction::Read, |socket| read::recv_buf(socket, buf))
             .await
@@ -290,6 +349,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io
             .try_io(Direction::Read, |socket| read::recv_buf(socket, buf))
     }
@@ -304,6 +364,7 @@ impl UdpSocket {
     ///
     /// As [`recv_from`](Self::recv_from).
     pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         let received = self
             .io
             .io(Direction::Read, |socket| read::recv_buf_from(socket, buf))
@@ -317,6 +378,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         let received = self
             .io
             .try_io(Direction::Read, |socket| read::recv_buf_from(socket, buf));
@@ -333,6 +395,7 @@ impl UdpSocket {
     ///
     /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io.io(Direction::Read, |socket| socket.peek(buf)).await
     }
 
@@ -342,6 +405,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.one_by_one()?;
         self.io.try_io(Direction::Read, |socket| socket.peek(buf))
     }
 
@@ -355,6 +419,7 @@ impl UdpSocket {
     ///
     /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         self.io
             .io(Direction::Read, |socket| socket.peek_from(buf))
             .await
@@ -370,6 +435,7 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
+        self.one_by_one()?;
         let from = self
             .io
             .poll_io(cx, Direction::Read, |socket| read::peek_from(socket, buf));
@@ -382,6 +448,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.one_by_one()?;
         self.io
             .try_io(Direction::Read, |socket| socket.peek_from(buf))
     }

@@ -3,6 +3,7 @@
 pub(crate) mod cpus;
 pub(crate) mod cycles;
 pub(crate) mod peer;
+pub(crate) mod recv_batch;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod watermark;

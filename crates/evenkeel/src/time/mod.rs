@@ -27,7 +27,7 @@ mod sleep;
 #[cfg(not(evenkeel_loom))]
 mod timeout;
 pub(crate) mod timers;
-mod wheel;
+pub(crate) mod wheel;
 
 #[cfg(not(evenkeel_loom))]
 pub use instant::Instant;

@@ -197,3 +197,8 @@ impl Readiness {
             .is_empty()
     }
 }
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;

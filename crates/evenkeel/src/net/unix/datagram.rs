@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 
 use super::{RETRY_MAX, RETRY_MIN};
 use crate::io::source::{Direction, Source};
-use crate::net::{methods, read};
+use crate::net::{Delivery, methods, read};
 use crate::time::sleep;
 
 /// A Unix socket for datagrams, which arrive whole, in order and without loss.
@@ -84,6 +84,26 @@ impl UnixDatagram {
     /// No socket of this kind is at `path`.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.io.get_ref().connect(path)
+    }
+
+    /// Sets how the reader of this socket is woken.
+    ///
+    /// Datagrams have no watermark: [`Delivery::Coalesce`] asks for `bytes: usize::MAX` and goes by
+    /// the delay alone. Senders wait while the receive buffer is full.
+    ///
+    /// # Errors
+    ///
+    /// A watermark is asked for, or the delay is too long; the inner error is a
+    /// [`DeliveryError`](crate::net::DeliveryError).
+    pub fn set_delivery(&self, delivery: Delivery) -> io::Result<()> {
+        delivery.check_for_datagrams()?;
+        self.io.set_delivery(delivery, false);
+        Ok(())
+    }
+
+    /// How the reader of this socket is woken.
+    pub fn delivery(&self) -> Delivery {
+        self.io.delivery()
     }
 
     /// The address that this is bound to.

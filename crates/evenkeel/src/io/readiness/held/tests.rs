@@ -1,0 +1,455 @@
+//! Delivery in virtual time: one descriptor, a kernel that is made of numbers, and the real wheel.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::io::interest::Direction;
+use crate::io::pace::{PRESSURE_MAX, TICK_NS};
+use crate::time::wheel::Wheel;
+
+/// How far time goes between two turns of the worker.
+const STEP_NS: u64 = TICK_NS / 4;
+
+/// The kernel, the clock and the sweep.
+struct World {
+    now: Cell<u64>,
+    pressure: Cell<u64>,
+    /// When bytes arrived, and how many of them have not been read.
+    arrived: RefCell<VecDeque<(u64, usize)>>,
+    watermark: Cell<usize>,
+    /// An event that the worker has not heard of.
+    event: Cell<bool>,
+    /// What is made of a watermark.
+    kernel: Kernel,
+    calls: Cell<usize>,
+    looks: Cell<usize>,
+    wheel: RefCell<Wheel<()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Heeds,
+    /// It is known to have no watermark.
+    Lacks,
+    /// It turns out to have none.
+    Refuses,
+}
+
+impl World {
+    fn new(kernel: Kernel) -> Self {
+        // Not at the beginning of time, nor at that of a tick.
+        let now = 1_234_567_890;
+        Self {
+            now: Cell::new(now),
+            pressure: Cell::new(0),
+            arrived: RefCell::default(),
+            watermark: Cell::new(1),
+            event: Cell::new(false),
+            kernel,
+            calls: Cell::new(0),
+            looks: Cell::new(0),
+            wheel: RefCell::new(Wheel::starting_at(now / TICK_NS)),
+        }
+    }
+
+    fn available(&self) -> usize {
+        self.arrived.borrow().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn report(&self) {
+        let available = self.available();
+        if available > 0 && available >= self.watermark.get() {
+            self.event.set(true);
+        }
+    }
+
+    fn send(&self, bytes: usize) {
+        self.arrived.borrow_mut().push_back((self.now.get(), bytes));
+        self.report();
+    }
+
+    /// A read into `room` bytes.
+    fn read(&self, mut room: usize) -> usize {
+        let mut arrived = self.arrived.borrow_mut();
+        let asked = room;
+        while let Some((_, bytes)) = arrived.front_mut()
+            && room > 0
+        {
+            let taken = room.min(*bytes);
+            room -= taken;
+            *bytes -= taken;
+            if *bytes == 0 {
+                arrived.pop_front();
+            }
+        }
+        asked - room
+    }
+}
+
+impl Ground for World {
+    fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn pressure(&self) -> u64 {
+        self.pressure.get()
+    }
+
+    fn set_watermark(&self, _fd: RawFd, bytes: usize) -> bool {
+        assert_ne!(self.kernel, Kernel::Lacks, "nothing is told to it");
+        assert_ne!(self.watermark.get(), bytes, "a call in vain");
+        self.calls.set(self.calls.get() + 1);
+        if self.kernel == Kernel::Refuses {
+            return false;
+        }
+        self.watermark.set(bytes);
+        self.report();
+        true
+    }
+
+    fn arm(&self, tick: u64) -> Key {
+        self.wheel.borrow_mut().insert(tick, ())
+    }
+
+    fn disarm(&self, key: Key) {
+        self.wheel.borrow_mut().cancel(key);
+    }
+}
+
+/// One descriptor, its worker and its reader.
+struct Bench {
+    world: World,
+    readiness: Readiness,
+    mode: Delivery,
+    room: usize,
+    /// Bytes that the current delivery has brought.
+    brought: usize,
+    received: usize,
+    deliveries: usize,
+    empty_reads: usize,
+    /// Turns for which the reader does not come.
+    absent: usize,
+}
+
+impl Bench {
+    fn new(kernel: Kernel, mode: Delivery, room: usize) -> Self {
+        let bench = Self {
+            world: World::new(kernel),
+            readiness: Readiness::new(Ready::EMPTY),
+            mode: Delivery::Immediate,
+            room,
+            brought: 0,
+            received: 0,
+            deliveries: 0,
+            empty_reads: 0,
+            absent: 0,
+        };
+        bench.readiness.settle(3);
+        let mut bench = bench;
+        bench.set_mode(mode);
+        bench.turn();
+        bench.empty_reads = 0;
+        bench
+    }
+
+    fn set_mode(&mut self, mode: Delivery) {
+        self.mode = mode;
+        let has_watermark = self.world.kernel != Kernel::Lacks;
+        let mut wakers = WakeList::new();
+        self.readiness
+            .set_delivery(mode, has_watermark, Some(&self.world), &mut wakers);
+    }
+
+    /// The worker checks its queue and its sweep, and the reader runs if it is awake.
+    fn turn(&mut self) {
+        let (world, mut wakers) = (&self.world, WakeList::new());
+        if world.event.take() {
+            self.readiness.arrive(Ready::READABLE, world, &mut wakers);
+        }
+        let tick = world.now.get() / TICK_NS;
+        let mut due = 0;
+        world
+            .wheel
+            .borrow_mut()
+            .advance(tick, 99, &mut |()| due += 1);
+        for _ in 0..due {
+            world.looks.set(world.looks.get() + 1);
+            self.readiness.due(world, &mut wakers);
+        }
+        self.check();
+        match self.absent {
+            0 => self.read(),
+            absent => self.absent = absent - 1,
+        }
+    }
+
+    /// As `Source::poll_transfer` does it, again and again until it would wait.
+    fn read(&mut self) {
+        loop {
+            let seen = self.readiness.look();
+            if !seen.ready().is_readable() {
+                return;
+            }
+            let count = self.world.read(self.room);
+            if count == self.room {
+                self.got(count);
+                continue;
+            }
+            if count == 0 {
+                self.empty_reads += 1;
+                self.readiness.clear_blocked(seen, Direction::Read);
+            } else {
+                self.got(count);
+                self.readiness.clear(seen, Direction::Read);
+            }
+            let brought = std::mem::take(&mut self.brought);
+            match (seen.is_paced(), brought) {
+                (false, _) => {}
+                (true, 0) => self.readiness.found_nothing(&self.world),
+                (true, _) => {
+                    let held = self.readiness.drained(&self.world);
+                    let most = self.longest().as_nanos() as u64 + TICK_NS + STEP_NS;
+                    assert!(held <= most, "{held} ns in {:?}", self.mode);
+                }
+            }
+        }
+    }
+
+    fn got(&mut self, count: usize) {
+        self.deliveries += usize::from(self.brought == 0);
+        self.brought += count;
+        self.received += count;
+    }
+
+    fn longest(&self) -> Duration {
+        if self.mode.is_immediate() {
+            return Duration::ZERO;
+        }
+        self.mode.delay_max().max(Duration::from_nanos(TICK_NS))
+    }
+
+    /// What holds after every turn of the worker, before the reader's.
+    fn check(&self) {
+        let world = &self.world;
+        assert!(
+            world.wheel.borrow().len() <= 1,
+            "one entry for each descriptor"
+        );
+        if self.readiness.look().ready().is_readable() {
+            return;
+        }
+        if let Some((since, _)) = world.arrived.borrow().front() {
+            let waits = Duration::from_nanos(world.now.get() - since);
+            let most = self.longest() + Duration::from_nanos(TICK_NS + STEP_NS);
+            assert!(waits <= most, "bytes wait for {waits:?} in {:?}", self.mode);
+        }
+        if let (Delivery::Coalesce { bytes, .. }, Kernel::Heeds) = (self.mode, world.kernel) {
+            let event_to_come = world.event.get();
+            assert!(
+                world.available() < bytes || event_to_come,
+                "the watermark is reached, and nobody is told"
+            );
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.world.now.get() + time.as_nanos() as u64;
+        while self.world.now.get() < end {
+            self.world.now.set(self.world.now.get() + STEP_NS);
+            self.turn();
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.world.wheel.borrow().len() == 0 && self.world.watermark.get() == 1
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send(usize),
+    Pass(Duration),
+    Absent(usize),
+    Mode(Delivery),
+    Pressure(u64),
+}
+
+fn mode() -> impl Strategy<Value = Delivery> {
+    let delay = || (0_u64..40_000).prop_map(Duration::from_micros);
+    let bytes = prop_oneof![0_usize..10_000, Just(usize::MAX)];
+    prop_oneof![
+        Just(Delivery::Immediate),
+        (bytes, delay()).prop_map(|(bytes, delay)| Delivery::Coalesce { bytes, delay }),
+        delay().prop_map(|max_delay| Delivery::Adaptive { max_delay }),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (1_usize..4_000).prop_map(Op::Send),
+        6 => (0_u64..8_000).prop_map(|micros| Op::Pass(Duration::from_micros(micros))),
+        1 => (40_u64..100).prop_map(|millis| Op::Pass(Duration::from_millis(millis))),
+        1 => (1_usize..80).prop_map(Op::Absent),
+        1 => mode().prop_map(Op::Mode),
+        1 => (0..=PRESSURE_MAX).prop_map(Op::Pressure),
+    ]
+}
+
+fn kernel() -> impl Strategy<Value = Kernel> {
+    prop_oneof![
+        3 => Just(Kernel::Heeds),
+        1 => Just(Kernel::Lacks),
+        1 => Just(Kernel::Refuses)
+    ]
+}
+
+proptest! {
+    /// Whatever is sent when, in whatever mode: it is heard of within the bound (`check`), all of
+    /// it is read, and what falls silent leaves the sweep.
+    #[test]
+    fn all_is_heard_of_in_time(
+        kernel in kernel(),
+        first in mode(),
+        room in 1_usize..20_000,
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let mut bench = Bench::new(kernel, first, room);
+        let mut sent = 0;
+        for op in ops {
+            match op {
+                Op::Send(bytes) => {
+                    sent += bytes;
+                    bench.world.send(bytes);
+                }
+                Op::Pass(time) => bench.pass(time),
+                Op::Absent(turns) => bench.absent = turns,
+                Op::Mode(mode) => bench.set_mode(mode),
+                Op::Pressure(pressure) => bench.world.pressure.set(pressure),
+            }
+        }
+        bench.pass(Duration::from_millis(200));
+        prop_assert_eq!(bench.received, sent);
+        prop_assert!(bench.is_silent(), "it said nothing for several delays");
+    }
+}
+
+const DELAY: Duration = Duration::from_millis(20);
+
+fn coalesce(bytes: usize) -> Delivery {
+    Delivery::Coalesce {
+        bytes,
+        delay: DELAY,
+    }
+}
+
+/// A stream of segments, each 4 ms, for 2 s.
+fn stream(bench: &mut Bench) {
+    for _ in 0..500 {
+        bench.world.send(1460);
+        bench.pass(Duration::from_millis(4));
+    }
+}
+
+#[test]
+fn a_steady_stream_takes_no_system_call_for_a_delivery() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    stream(&mut bench);
+    assert!(bench.deliveries <= 110, "{} in 2 s", bench.deliveries);
+    assert!(
+        bench.world.looks.get() <= 220,
+        "{} looks",
+        bench.world.looks.get()
+    );
+    assert_eq!(bench.world.calls.get(), 1, "to begin with");
+    assert_eq!(bench.empty_reads, 0);
+}
+
+#[test]
+fn a_watermark_below_the_delay_decides() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(2 * 1460), 64 * 1024);
+    stream(&mut bench);
+    assert_eq!(bench.deliveries, 250);
+    assert_eq!(bench.world.calls.get(), 1);
+}
+
+#[test]
+fn without_a_watermark_the_delay_decides() {
+    let mut bench = Bench::new(Kernel::Lacks, coalesce(2), 64 * 1024);
+    stream(&mut bench);
+    assert!(
+        (80..=100).contains(&bench.deliveries),
+        "{}",
+        bench.deliveries
+    );
+    assert_eq!(bench.world.calls.get() + bench.empty_reads, 0);
+}
+
+#[test]
+fn silence_costs_two_calls_and_one_read() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    for burst in 1..=10 {
+        bench.world.send(1460);
+        bench.pass(10 * DELAY);
+        assert_eq!(bench.deliveries, burst);
+        assert_eq!(bench.world.calls.get(), 2 * burst);
+        assert_eq!(bench.empty_reads, burst);
+        assert!(bench.is_silent());
+    }
+    let looks = bench.world.looks.get();
+    bench.pass(1000 * DELAY);
+    assert_eq!(bench.world.looks.get(), looks, "nothing to sweep");
+}
+
+#[test]
+fn adaptive_is_immediate_without_pressure_and_again_after_it() {
+    let mode = Delivery::Adaptive { max_delay: DELAY };
+    let mut bench = Bench::new(Kernel::Heeds, mode, 64 * 1024);
+    stream(&mut bench);
+    assert_eq!(bench.deliveries, 500);
+    assert_eq!(bench.world.calls.get() + bench.world.looks.get(), 0);
+
+    bench.world.pressure.set(PRESSURE_MAX);
+    stream(&mut bench);
+    let under_pressure = bench.deliveries - 500;
+    assert!(under_pressure <= 110, "{under_pressure} in 2 s");
+    assert_eq!(bench.world.calls.get(), 1);
+
+    bench.world.pressure.set(0);
+    stream(&mut bench);
+    let afterwards = bench.deliveries - 500 - under_pressure;
+    assert!(afterwards >= 494, "{afterwards} in 2 s");
+    assert_eq!(bench.world.calls.get(), 2);
+}
+
+#[test]
+fn the_end_of_the_stream_is_not_held_back() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    bench.world.send(100);
+    bench.pass(DELAY / 4);
+    assert_eq!(bench.received, 0, "held back");
+    let end = Ready::READABLE | Ready::READ_CLOSED;
+    let (readiness, world) = (&bench.readiness, &bench.world);
+    readiness.arrive(end, world, &mut WakeList::new());
+    assert!(readiness.look().ready().is_read_closed());
+}
+
+/// The descriptor is closed: nothing is told to whoever has its number next.
+#[test]
+fn what_is_closed_is_told_nothing() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    bench.world.send(100);
+    bench.turn();
+    assert_eq!(bench.world.watermark.get(), 1 << 20);
+    bench.readiness.unsettle(&bench.world);
+    assert!(bench.is_silent(), "given back as it was");
+    let calls = bench.world.calls.get();
+    bench.set_mode(coalesce(77));
+    bench.world.event.set(true);
+    bench.turn();
+    assert_eq!(bench.world.calls.get(), calls);
+    assert_eq!(bench.world.wheel.borrow().len(), 0);
+}
