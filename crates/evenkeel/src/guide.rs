@@ -6,6 +6,9 @@ pub mod classes {}
 #[doc = include_str!("guide/delivery.md")]
 pub mod delivery {}
 
+#[doc = include_str!("guide/disk.md")]
+pub mod disk {}
+
 #[doc = include_str!("guide/hogs.md")]
 pub mod hogs {}
 

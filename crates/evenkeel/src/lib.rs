@@ -126,10 +126,12 @@ compile_error!(
 );
 
 #[cfg(not(evenkeel_loom))]
-mod blocking;
+pub mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
+#[cfg(not(evenkeel_loom))]
+pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
 #[cfg(not(evenkeel_loom))]

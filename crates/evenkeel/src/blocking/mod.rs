@@ -1,6 +1,15 @@
 //! Blocking work: functions that would hold up a worker, on threads of their own.
+//!
+//! Work is done in *lanes*: bounded queues with bounded threads, so that what hangs in one holds
+//! up no other. [`spawn_blocking`](crate::spawn_blocking) has a lane, [`fs`](crate::fs) has some
+//! for each device, and a [`Lane`] is one of your own. [`Stats::lanes`](crate::stats::Stats::lanes)
+//! has the accounts of all.
 
-pub(crate) mod pool;
+pub(crate) mod core;
+mod error;
+pub(crate) mod lane;
+pub(crate) mod lanes;
+mod order;
 
 use std::panic::Location;
 
@@ -9,6 +18,9 @@ use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::task::JoinHandle;
 use crate::task::cell::{Origin, Runnable, Schedule, new_task};
+
+pub use error::LaneError;
+pub use lane::{Lane, LaneBuildError, LaneBuilder};
 
 /// The scheduler of blocking work, which is polled once and never waits, so nothing wakes it.
 struct Never;
@@ -20,7 +32,27 @@ impl Schedule for Never {
     }
 }
 
-/// Runs a function on a thread of the runtime's pool.
+/// A function as a task of the calling task's class, for a lane to run.
+pub(crate) fn new_work<F, T>(
+    spawned_at: &'static Location<'static>,
+    name: Option<&'static str>,
+    function: F,
+) -> (Runnable, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let class = context::with_worker(|worker| worker.map(|worker| worker.current_class()));
+    let origin = Origin {
+        class: class.unwrap_or(Class::NORMAL),
+        spawned_at,
+        name,
+    };
+    let (task, join) = new_task(async move { function() }, Never, origin);
+    (task, JoinHandle::new(join))
+}
+
+/// Runs a function on a thread of the general lane.
 pub(crate) fn spawn<F, T>(
     handle: &Handle,
     spawned_at: &'static Location<'static>,
@@ -30,13 +62,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let class = context::with_worker(|worker| worker.map(|worker| worker.current_class()));
-    let origin = Origin {
-        class: class.unwrap_or(Class::NORMAL),
-        spawned_at,
-        name: None,
-    };
-    let (task, join) = new_task(async move { function() }, Never, origin);
-    handle.shared().pool.submit(handle, task);
-    JoinHandle::new(join)
+    let (task, join) = new_work(spawned_at, None, function);
+    handle.shared().lanes.general.submit(handle, task, false);
+    join
 }

@@ -26,6 +26,8 @@ const HAND_OFFS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(200)..=Duration::from_secs(60);
 /// Beyond, a check could take longer than any bound on the time between two.
 const EVENTS: std::ops::RangeInclusive<usize> = 1..=65_536;
+/// Devices do not serve more at a time.
+const DISK_THREADS_MAX: usize = 1024;
 /// As for workers.
 const HEAVY_THREADS_MAX: usize = 1024;
 
@@ -64,6 +66,9 @@ pub struct Builder {
     max_blocking_threads: usize,
     blocking_queue_limit: usize,
     blocking_keep_alive: Duration,
+    disk_threads: usize,
+    disk_queue_limit: usize,
+    disk_wait_limit: Option<Duration>,
     on_thread_start: Option<Hook>,
     on_thread_stop: Option<Hook>,
 }
@@ -91,6 +96,9 @@ impl Builder {
             max_blocking_threads: 512,
             blocking_queue_limit: 65_536,
             blocking_keep_alive: Duration::from_secs(10),
+            disk_threads: 32,
+            disk_queue_limit: 4_096,
+            disk_wait_limit: Some(Duration::from_secs(30)),
             on_thread_start: None,
             on_thread_stop: None,
         }
@@ -203,6 +211,29 @@ impl Builder {
         self
     }
 
+    /// How many threads read and write files on one device at most, from 1 to 1024; each device
+    /// has its own. Default: 32. The chapter [Disk](crate::guide::disk) says what else there is.
+    pub fn disk_threads(&mut self, threads: usize) -> &mut Self {
+        self.disk_threads = threads;
+        self
+    }
+
+    /// How much work may wait in each lane of a device, at least 1; more is refused with
+    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096.
+    pub fn disk_queue_limit(&mut self, limit: usize) -> &mut Self {
+        self.disk_queue_limit = limit;
+        self
+    }
+
+    /// How long file work may wait for a thread before it fails with
+    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does where a
+    /// device hangs; at least a millisecond, `None` for no limit. Default: 30 seconds. Work that
+    /// was begun has no time limit: nothing can end it.
+    pub fn disk_wait_limit(&mut self, limit: Option<Duration>) -> &mut Self {
+        self.disk_wait_limit = limit;
+        self
+    }
+
     /// Runs on each thread that runs tasks or blocking work, before anything else. If it panics,
     /// the thread goes on without it.
     pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
@@ -253,6 +284,9 @@ impl Builder {
             max_blocking_threads: self.max_blocking_threads,
             blocking_queue_limit: self.blocking_queue_limit,
             blocking_keep_alive: self.blocking_keep_alive,
+            disk_threads: self.disk_threads,
+            disk_queue_limit: self.disk_queue_limit,
+            disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
             on_thread_start: self.on_thread_start.clone(),
             on_thread_stop: self.on_thread_stop.clone(),
         })
@@ -313,6 +347,28 @@ impl Builder {
             "blocking_queue_limit",
             "0".to_owned(),
             "use at least 1: every piece of blocking work passes through the queue",
+        )?;
+        self.check_disk()
+    }
+
+    fn check_disk(&self) -> Result<(), BuildError> {
+        check(
+            (1..=DISK_THREADS_MAX).contains(&self.disk_threads),
+            "disk_threads",
+            self.disk_threads.to_string(),
+            "use 1 to 1024",
+        )?;
+        check(
+            self.disk_queue_limit > 0,
+            "disk_queue_limit",
+            "0".to_owned(),
+            "use at least 1: all file work passes through a queue",
+        )?;
+        check(
+            (self.disk_wait_limit).is_none_or(|limit| limit >= Duration::from_millis(1)),
+            "disk_wait_limit",
+            format!("{:?}", self.disk_wait_limit),
+            "use at least a millisecond, or None for no limit",
         )
     }
 }

@@ -73,6 +73,11 @@ pub(crate) struct Config {
     pub(crate) max_blocking_threads: usize,
     pub(crate) blocking_queue_limit: usize,
     pub(crate) blocking_keep_alive: Duration,
+    /// The most threads that read and write on one device.
+    pub(crate) disk_threads: usize,
+    pub(crate) disk_queue_limit: usize,
+    /// `Duration::MAX` for no limit.
+    pub(crate) disk_wait_limit: Duration,
     pub(crate) on_thread_start: Option<Hook>,
     pub(crate) on_thread_stop: Option<Hook>,
 }

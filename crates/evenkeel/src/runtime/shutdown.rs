@@ -66,7 +66,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // Futures that are dropped here may use the runtime, as they may on a worker.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     // First of all, as a poll may wait for blocking work that waits for a thread.
-    shared.pool.close();
+    shared.lanes.close(&Handle::from_shared(Arc::clone(shared)));
     loop {
         if !drop_waiting(shared, deadline) {
             let error = ShutdownError::new(shared);
@@ -93,7 +93,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // The workers have ended, and dropped what lay in their lines. What came there afterwards, from
     // the drop of a task's future, is dropped here.
     while drop_lined_up(shared) {}
-    if !shared.pool.wait(deadline) {
+    if !shared.lanes.wait(deadline) {
         return Err(ShutdownError::new(shared));
     }
     drop(ManuallyDrop::into_inner(kept));
@@ -168,16 +168,18 @@ fn stuck(shared: &Shared) -> Vec<StuckThread> {
             Some(worker) => format!("{name}-{worker}"),
             None => format!("{name}-heavy"),
         };
-        Some(StuckThread { thread, spawned_at })
-    });
-    let blocking = shared
-        .pool
-        .running()
-        .into_iter()
-        .map(|spawned_at| StuckThread {
-            thread: format!("{name}-blocking"),
+        Some(StuckThread {
+            thread,
             spawned_at,
-        });
+            name: None,
+        })
+    });
+    let lanes = shared.lanes.running().into_iter();
+    let blocking = lanes.map(|(suffix, running)| StuckThread {
+        thread: format!("{name}-{suffix}"),
+        spawned_at: running.spawned_at,
+        name: running.name,
+    });
     workers.chain(blocking).collect()
 }
 
@@ -189,6 +191,8 @@ pub struct StuckThread {
     pub thread: String,
     /// Where the task was spawned that the thread was running.
     pub spawned_at: &'static Location<'static>,
+    /// What it does, if it is file work.
+    pub name: Option<&'static str>,
 }
 
 /// A runtime did not end within the timeout.
@@ -217,11 +221,22 @@ impl ShutdownError {
 impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the runtime did not shut down within the timeout")?;
-        for StuckThread { thread, spawned_at } in &self.stuck {
-            write!(
-                f,
-                "; thread `{thread}` is held by the task spawned at {spawned_at}"
-            )?;
+        for StuckThread {
+            thread,
+            spawned_at,
+            name,
+        } in &self.stuck
+        {
+            match name {
+                Some(name) => write!(
+                    f,
+                    "; thread `{thread}` is held by `{name}` called at {spawned_at}"
+                )?,
+                None => write!(
+                    f,
+                    "; thread `{thread}` is held by the task spawned at {spawned_at}"
+                )?,
+            }
         }
         if self.stuck.is_empty() && self.left > 0 {
             write!(f, "; {} tasks' futures are still being dropped", self.left)?;

@@ -3,9 +3,10 @@
 use std::ptr;
 use std::time::Duration;
 
-use crate::blocking::pool::Pool;
+use crate::blocking::lanes::Lanes;
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
+use crate::fs::lookup::Directories;
 use crate::io::driver::Driver;
 use crate::runtime::config::Config;
 use crate::runtime::context;
@@ -91,9 +92,12 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    pub(crate) pool: Pool,
     /// What reads brought on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
+    /// Where blocking work is done.
+    pub(crate) lanes: Lanes,
+    /// Which device directories are on.
+    pub(crate) directories: Directories,
     /// The runtime is shutting down.
     stopping: AtomicBool,
     /// Whose turn it is to host what threads without a worker wait for.
@@ -123,8 +127,9 @@ impl Shared {
             seats,
             desks,
             clock,
-            pool: Pool::new(&config),
             outside: Mutex::new(DeliveryCounts::new()),
+            lanes: Lanes::new(&config, clock),
+            directories: Directories::default(),
             config,
             stopping: AtomicBool::new(false),
             next_home: AtomicUsize::new(0),

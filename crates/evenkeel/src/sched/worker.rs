@@ -578,6 +578,12 @@ impl Worker {
         self.current.get().unwrap_or_default()
     }
 
+    /// Where the running task was spawned.
+    pub(crate) fn current_spawned_at(&self) -> Option<&'static Location<'static>> {
+        self.current.get()?;
+        self.desk.last_running()
+    }
+
     /// Whether the running task has used up its slice.
     #[inline]
     pub(crate) fn slice_is_used_up(&self) -> bool {

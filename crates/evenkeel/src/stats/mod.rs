@@ -9,6 +9,8 @@
 pub(crate) mod accounts;
 pub(crate) mod deliveries;
 #[cfg(not(evenkeel_loom))]
+mod lanes;
+#[cfg(not(evenkeel_loom))]
 mod load;
 #[cfg(not(evenkeel_loom))]
 mod sizes;
@@ -17,6 +19,8 @@ mod snapshot;
 #[cfg(not(evenkeel_loom))]
 mod waits;
 
+#[cfg(not(evenkeel_loom))]
+pub use lanes::LaneStats;
 #[cfg(not(evenkeel_loom))]
 pub use load::Load;
 #[cfg(not(evenkeel_loom))]

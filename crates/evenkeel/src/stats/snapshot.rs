@@ -5,11 +5,12 @@ use std::panic::Location;
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::sched::lane::{LaneStats, Priority};
+use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, BUCKETS, CheckOrigin, Count, ORIGINS};
 use super::deliveries::{BUCKETS as SIZES, DeliveryCounts};
+use super::lanes::LaneStats;
 use super::sizes::Sizes;
 use super::waits::Waits;
 
@@ -55,6 +56,9 @@ pub struct Stats {
     pub delivery: DeliveryStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
+    /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
+    /// user's.
+    pub lanes: Vec<LaneStats>,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
     /// Timers that are set, at the moment.
@@ -284,7 +288,8 @@ impl Stats {
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
         let lane = shared.lane.stats();
-        let pool = shared.pool.stats();
+        let lanes = shared.lanes.stats();
+        let general = &lanes[0];
         Self {
             classes: classes(shared, &workers, &lane),
             heavy: heavy(&lane),
@@ -302,10 +307,13 @@ impl Stats {
             },
             delivery: delivery(shared, sum(|accounts| accounts.swept.load())),
             blocking: BlockingStats {
-                threads: pool.threads,
-                idle: pool.idle,
-                queued: pool.queued,
+                threads: general.threads,
+                idle: general.idle,
+                queued: general.queued,
             },
+            lanes: (lanes.iter())
+                .map(|lane| LaneStats::new(&shared.clock, lane))
+                .collect(),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
@@ -348,9 +356,15 @@ impl Stats {
             },
             delivery: self.delivery.since(&earlier.delivery),
             blocking: self.blocking,
+            lanes: LaneStats::all_since(&self.lanes, &earlier.lanes),
             tasks_waiting: self.tasks_waiting,
             timers: self.timers,
         }
+    }
+
+    /// The lane of this name, if it is there at the moment.
+    pub fn lane(&self, name: &str) -> Option<&LaneStats> {
+        self.lanes.iter().find(|lane| lane.name == name)
     }
 
     fn hogs_since(&self, earlier: &Stats) -> Vec<HogStats> {
@@ -458,7 +472,7 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
     }
 }
 
-fn classes(shared: &Shared, workers: &[WorkerStats], lane: &LaneStats) -> Vec<ClassStats> {
+fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyLane) -> Vec<ClassStats> {
     let rows = shared.config.classes.iter();
     rows.map(|(class, row)| {
         let index = class.index();
@@ -507,7 +521,7 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
     }
 }
 
-fn heavy(lane: &LaneStats) -> HeavyStats {
+fn heavy(lane: &HeavyLane) -> HeavyStats {
     HeavyStats {
         threads: lane.threads,
         limit: lane.limit,

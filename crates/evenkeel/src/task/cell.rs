@@ -370,10 +370,10 @@ impl Runnable {
         self.end_started(JoinError::cancelled(), before_complete);
     }
 
-    /// Drops the future without polling it and completes the task as refused.
-    pub(crate) fn refuse(self) {
+    /// Drops the future without polling it and completes the task with an error.
+    pub(crate) fn fail(self, error: JoinError) {
         let (Start::Poll | Start::Abort) = self.header().state.start();
-        self.end_started(JoinError::refused(), |_| ());
+        self.end_started(error, |_| ());
     }
 
     fn end_started(self, error: JoinError, before_complete: impl FnOnce(&Header)) {

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
+#[cfg(not(evenkeel_loom))]
+use crate::blocking::LaneError;
 use crate::sync::Mutex;
 
 /// Why a task ended without an output.
@@ -21,7 +23,9 @@ pub struct JoinError(Cause);
 
 enum Cause {
     Cancelled,
-    Refused,
+    /// The lane did not do it.
+    #[cfg(not(evenkeel_loom))]
+    Lane(Box<LaneError>),
     /// The lock is never contended: it makes the payload, which is only `Send`, shareable.
     Panic(Mutex<Box<dyn Any + Send + 'static>>),
 }
@@ -31,8 +35,18 @@ impl JoinError {
         Self(Cause::Cancelled)
     }
 
-    pub(crate) fn refused() -> Self {
-        Self(Cause::Refused)
+    #[cfg(not(evenkeel_loom))]
+    pub(crate) fn lane(error: LaneError) -> Self {
+        Self(Cause::Lane(Box::new(error)))
+    }
+
+    /// What a lane said, or the error itself if none did.
+    #[cfg(not(evenkeel_loom))]
+    pub(crate) fn try_into_lane(self) -> Result<LaneError, JoinError> {
+        match self.0 {
+            Cause::Lane(error) => Ok(*error),
+            cause => Err(JoinError(cause)),
+        }
     }
 
     pub(crate) fn panic(payload: Box<dyn Any + Send + 'static>) -> Self {
@@ -41,7 +55,12 @@ impl JoinError {
 
     /// Whether the task was aborted, or its runtime shut down before it finished.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.0, Cause::Cancelled)
+        match &self.0 {
+            Cause::Cancelled => true,
+            #[cfg(not(evenkeel_loom))]
+            Cause::Lane(error) => matches!(**error, LaneError::ShutDown { .. }),
+            Cause::Panic(_) => false,
+        }
     }
 
     /// Whether the task panicked.
@@ -49,9 +68,14 @@ impl JoinError {
         matches!(self.0, Cause::Panic(_))
     }
 
-    /// Whether the work was refused because the queue for blocking work was full; it never ran.
+    /// Whether the work was refused because the queue for blocking work was full, or because the
+    /// system gave no thread for it; it never ran.
     pub fn is_refused(&self) -> bool {
-        matches!(self.0, Cause::Refused)
+        match &self.0 {
+            #[cfg(not(evenkeel_loom))]
+            Cause::Lane(error) => !matches!(**error, LaneError::ShutDown { .. }),
+            Cause::Cancelled | Cause::Panic(_) => false,
+        }
     }
 
     /// The panic's payload, for [`resume_unwind`](std::panic::resume_unwind).
@@ -92,10 +116,13 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Cause::Cancelled => f.write_str("the task was cancelled before it finished"),
-            Cause::Refused => f.write_str(
+            #[cfg(not(evenkeel_loom))]
+            Cause::Lane(error) if error.is_full() => f.write_str(
                 "the blocking work was refused because its queue is full; \
                  retry later, or raise `Builder::blocking_queue_limit`",
             ),
+            #[cfg(not(evenkeel_loom))]
+            Cause::Lane(error) => fmt::Display::fmt(error, f),
             Cause::Panic(payload) => match Self::message(&**payload.lock()) {
                 Some(message) => write!(f, "the task panicked: {message}"),
                 None => f.write_str("the task panicked"),

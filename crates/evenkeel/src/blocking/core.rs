@@ -1,0 +1,564 @@
+//! A lane: a bounded queue of blocking work and the bounded threads that do it.
+//!
+//! # How work meets threads
+//!
+//! All is decided under one lock. Work that is queued has one thread *come* for it: one that spins,
+//! else the one that fell asleep last, whose memory is still in the caches, else a new one. While
+//! one is coming, no other is sent for; it takes its work and, if there is more, sends for the
+//! next. So a burst of short work is done by few threads, and long work gets as many as there may
+//! be, each a moment after the other.
+//!
+//! A thread that ran out of work spins for some microseconds while that has lately paid, before it
+//! sleeps: work that is awaited is soon followed by more.
+
+use std::panic::Location;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+use crate::class::Class;
+use crate::clock;
+use crate::runtime::config::{Config, Hook};
+use crate::runtime::context;
+use crate::runtime::handle::Handle;
+use crate::sched::BusyWait;
+use crate::sched::spin::Spinner;
+use crate::stats::accounts::BUCKETS;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread::{self, JoinHandle, Thread, ThreadId};
+use crate::sync::{Arc, Condvar, Mutex, hint};
+use crate::task::JoinError;
+use crate::task::cell::{Ran, Runnable};
+
+use super::LaneError;
+use super::order::{Entitled, Limits, Order};
+
+/// How far a class may be ahead of its share and still go first.
+const LEAD: Duration = Duration::from_millis(20);
+/// The most that a thread spins: about what falling asleep and being woken takes.
+const SPIN: Duration = Duration::from_micros(15);
+
+/// What a lane is told to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: Arc<str>,
+    /// What its threads are called, after the runtime's name.
+    pub(crate) thread_suffix: Arc<str>,
+    pub(crate) threads: usize,
+    pub(crate) queue: usize,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) keep_alive: Duration,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Core {
+    settings: Settings,
+    spin: u64,
+    quota: bool,
+    level: BusyWait,
+    state: Mutex<State>,
+    /// How much waits, for those who spin; written under the lock.
+    queued: AtomicUsize,
+    /// A thread has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct Job {
+    task: Runnable,
+    /// It is done even if the runtime shuts down before it was begun.
+    kept: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    order: Order<Job>,
+    threads: usize,
+    /// Threads that were sent for and have not come yet.
+    coming: usize,
+    spinning: usize,
+    /// Threads that sleep; the last one fell asleep last.
+    asleep: Vec<Thread>,
+    /// Those of the threads, and of some that have ended since.
+    handles: Vec<JoinHandle<()>>,
+    closed: bool,
+    /// A timer is set that looks for what has waited too long.
+    armed: bool,
+    running: Slab<Running>,
+    accounts: Accounts,
+}
+
+#[derive(Clone, Debug)]
+struct Accounts {
+    done: u64,
+    refused: u64,
+    expired: u64,
+    waits: [u64; BUCKETS],
+    runs: [u64; BUCKETS],
+}
+
+/// Work that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) name: Option<&'static str>,
+}
+
+/// What a lane looks like at a moment, and what it did so far.
+#[derive(Clone, Debug)]
+pub(crate) struct CoreStats {
+    pub(crate) name: Arc<str>,
+    pub(crate) threads: usize,
+    pub(crate) threads_max: usize,
+    pub(crate) idle: usize,
+    pub(crate) busy: usize,
+    pub(crate) queued: usize,
+    pub(crate) done: u64,
+    pub(crate) refused: u64,
+    pub(crate) expired: u64,
+    pub(crate) waits: [u64; BUCKETS],
+    pub(crate) runs: [u64; BUCKETS],
+}
+
+/// Whom to send for.
+enum Hand {
+    Nobody,
+    Asleep(Thread),
+    New,
+}
+
+impl State {
+    /// Sends for a thread, if there is work and none is on its way to it.
+    fn send_for_hand(&mut self, threads_max: usize) -> Hand {
+        if self.order.is_empty() || self.coming > 0 || self.spinning > 0 {
+            return Hand::Nobody;
+        }
+        if let Some(thread) = self.asleep.pop() {
+            self.coming += 1;
+            return Hand::Asleep(thread);
+        }
+        if self.threads < threads_max {
+            self.threads += 1;
+            self.coming += 1;
+            return Hand::New;
+        }
+        Hand::Nobody
+    }
+
+    fn forget_sleeper(&mut self, id: ThreadId) -> bool {
+        let place = self.asleep.iter().position(|thread| thread.id() == id);
+        place.map(|place| self.asleep.remove(place)).is_some()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(settings: Settings, config: &Config, clock: clock::Clock) -> Self {
+        let limits = Limits {
+            queue: settings.queue,
+            wait: settings.wait.map(|wait| clock.cycles_of(wait)),
+            lead: clock.cycles_of(LEAD),
+        };
+        let entitled = config.classes.iter().map(|(_, row)| Entitled {
+            share: row.terms.share,
+            target: clock.cycles_of(row.terms.target),
+        });
+        let level = match config.busy_wait {
+            BusyWait::None => BusyWait::None,
+            _ => BusyWait::Adaptive,
+        };
+        Self {
+            spin: clock.cycles_of(SPIN),
+            quota: config.quota,
+            level,
+            state: Mutex::new(State {
+                order: Order::new(limits, entitled),
+                threads: 0,
+                coming: 0,
+                spinning: 0,
+                asleep: Vec::new(),
+                handles: Vec::new(),
+                closed: false,
+                armed: false,
+                running: Slab::new(),
+                accounts: Accounts {
+                    done: 0,
+                    refused: 0,
+                    expired: 0,
+                    waits: [0; BUCKETS],
+                    runs: [0; BUCKETS],
+                },
+            }),
+            settings,
+            queued: AtomicUsize::new(0),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.settings.name
+    }
+
+    pub(crate) fn thread_suffix(&self) -> &str {
+        &self.settings.thread_suffix
+    }
+
+    /// Queues work. If the queue is full or the lane closed, it is refused or cancelled, which its
+    /// join handle says. Work that is `kept` is done even if the lane closes before it was begun.
+    pub(crate) fn submit(self: &Arc<Self>, handle: &Handle, task: Runnable, kept: bool) {
+        let shared = handle.shared();
+        // A class of the user's own in another runtime means nothing here.
+        let known = |class: &Class| shared.config.classes.has(*class);
+        let class = Some(task.header().class())
+            .filter(known)
+            .unwrap_or_default();
+        let now = shared.clock.cycles();
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            task.cancel(|_| ());
+            return;
+        }
+        if let Err(job) = state.order.push(now, class, Job { task, kept }) {
+            state.accounts.refused += 1;
+            drop(state);
+            job.task.fail(JoinError::lane(self.queue_full()));
+            return;
+        }
+        self.note_queued(&state);
+        let hand = state.send_for_hand(self.settings.threads);
+        let arm = matches!(hand, Hand::Nobody) && self.settings.wait.is_some() && !state.armed;
+        state.armed |= arm;
+        drop(state);
+        self.send(handle, hand);
+        if arm && let Some(wait) = self.settings.wait {
+            self.set_timer(handle, wait);
+        }
+    }
+
+    fn queue_full(&self) -> LaneError {
+        LaneError::QueueFull {
+            lane: Arc::clone(&self.settings.name),
+            limit: self.settings.queue,
+        }
+    }
+
+    fn note_queued(&self, state: &State) {
+        // Relaxed: a hint to those who spin, who look again under the lock.
+        self.queued.store(state.order.len(), Ordering::Relaxed);
+    }
+
+    fn send(self: &Arc<Self>, handle: &Handle, hand: Hand) {
+        match hand {
+            Hand::Nobody => {}
+            Hand::Asleep(thread) => thread.unpark(),
+            Hand::New => self.start_thread(handle),
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>, handle: &Handle) {
+        let handle = handle.clone();
+        let core = Arc::clone(self);
+        let runtime = &handle.shared().config.thread_name;
+        let name = format!("{runtime}-{}", self.settings.thread_suffix);
+        let started = thread::Builder::new().name(name).spawn(move || {
+            context::own_thread(handle.shared());
+            let config = &handle.shared().config;
+            let _entered = context::enter(handle.clone());
+            let _leave = Leave(&core, &handle);
+            config.on_thread_start.iter().for_each(Hook::run);
+            core.run_thread(&handle);
+            config.on_thread_stop.iter().for_each(Hook::run);
+        });
+        match started {
+            Ok(thread) => self.keep_track(thread),
+            Err(error) => {
+                self.state.lock().coming -= 1;
+                self.give_up_thread(error.kind());
+            }
+        }
+    }
+
+    /// Remembers a thread, to be joined at the end, and forgets those that have ended.
+    fn keep_track(&self, thread: JoinHandle<()>) {
+        let mut state = self.state.lock();
+        state.handles.retain(|handle| !handle.is_finished());
+        state.handles.push(thread);
+    }
+
+    /// There is one thread less than counted on. If there are others, one of them will do the work;
+    /// if there are none, it is refused rather than left waiting for ever.
+    fn give_up_thread(&self, kind: std::io::ErrorKind) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        let orphans = if state.threads == 0 {
+            state.order.take_all()
+        } else {
+            Vec::new()
+        };
+        self.note_queued(&state);
+        state.accounts.refused += orphans.len() as u64;
+        drop(state);
+        self.ended.notify_all();
+        for job in orphans {
+            job.task.fail(JoinError::lane(LaneError::NoThread {
+                lane: Arc::clone(&self.settings.name),
+                kind,
+            }));
+        }
+    }
+
+    /// Does work until there has been none for the time to keep alive, or the lane closes.
+    fn run_thread(self: &Arc<Self>, handle: &Handle) {
+        let clock = handle.shared().clock;
+        let mut spinner = Spinner::new(self.level, self.spin, self.quota);
+        let mut state = self.state.lock();
+        state.coming -= 1;
+        drop(state);
+        loop {
+            self.work(handle);
+            let (since, began) = (clock.cycles(), clock::now());
+            if spinner.limit() > 0 && self.spin(&clock, spinner.limit()) {
+                spinner.learn(clock.cycles().saturating_sub(since));
+                continue;
+            }
+            if !self.sleep(began) {
+                return;
+            }
+            spinner.learn(clock.cycles().saturating_sub(since));
+        }
+    }
+
+    /// Does what there is to do.
+    fn work(self: &Arc<Self>, handle: &Handle) {
+        let clock = &handle.shared().clock;
+        let mut state = self.state.lock();
+        while let Some((since, Job { task, .. }, charge)) = state.order.pop() {
+            let began = clock.cycles();
+            count(&mut state.accounts.waits, began.saturating_sub(since));
+            let running = state.running.insert(Running {
+                spawned_at: task.header().spawned_at(),
+                name: task.header().name(),
+            });
+            self.note_queued(&state);
+            let hand = state.send_for_hand(self.settings.threads);
+            drop(state);
+            self.send(handle, hand);
+            // The work never waits, so it is complete after one run.
+            if let Ran::Again(task) = task.run(|_| true, |_| ()) {
+                task.cancel(|_| ());
+            }
+            let took = clock.cycles().saturating_sub(began);
+            state = self.state.lock();
+            state.running.remove(running);
+            state.order.done(charge, took);
+            state.accounts.done += 1;
+            count(&mut state.accounts.runs, took);
+        }
+    }
+
+    /// Busy-waits for work; one thread of a lane at a time. Returns whether there may be some.
+    fn spin(&self, clock: &clock::Clock, limit: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.spinning > 0 || state.closed {
+            return !state.order.is_empty();
+        }
+        state.spinning += 1;
+        drop(state);
+        let began = clock.cycles();
+        // Relaxed: a hint; the lock below tells.
+        while self.queued.load(Ordering::Relaxed) == 0
+            && clock.cycles().saturating_sub(began) < limit
+        {
+            for _ in 0..16 {
+                hint::spin_loop();
+            }
+        }
+        let mut state = self.state.lock();
+        state.spinning -= 1;
+        !state.order.is_empty()
+    }
+
+    /// Sleeps until there is work. Returns false if there was none until the thread may end, or if
+    /// the lane has closed.
+    fn sleep(&self, began: Instant) -> bool {
+        let me = thread::current();
+        let mut state = self.state.lock();
+        if !state.order.is_empty() {
+            return true;
+        }
+        if state.closed {
+            return false;
+        }
+        state.asleep.push(me.clone());
+        loop {
+            drop(state);
+            let left = self.settings.keep_alive.saturating_sub(began.elapsed());
+            thread::park_timeout(left);
+            state = self.state.lock();
+            if !state.asleep.iter().any(|thread| thread.id() == me.id()) {
+                // Sent for, by whoever took this thread off the list.
+                state.coming -= 1;
+                return true;
+            }
+            let end = began.elapsed() >= self.settings.keep_alive && state.order.is_empty();
+            if end || state.closed {
+                state.forget_sleeper(me.id());
+                return !state.order.is_empty();
+            }
+            if !state.order.is_empty() {
+                state.forget_sleeper(me.id());
+                return true;
+            }
+        }
+    }
+
+    /// Has a timer look for what has waited too long.
+    fn set_timer(self: &Arc<Self>, handle: &Handle, after: Duration) {
+        let shared = handle.shared();
+        let worker = shared.next_home();
+        let tick = shared.clock.tick_at(clock::now() + after);
+        let sweep = Arc::new(Sweep {
+            core: Arc::clone(self),
+            handle: handle.clone(),
+        });
+        let (_, call) = shared.seats[worker].timers.insert(tick, Waker::from(sweep));
+        if call {
+            shared.unpark(worker);
+        }
+    }
+
+    /// Fails what has waited too long.
+    fn sweep(self: &Arc<Self>, handle: &Handle) {
+        let clock = &handle.shared().clock;
+        let now = clock.cycles();
+        let mut state = self.state.lock();
+        let expired = state.order.take_expired(now);
+        state.accounts.expired += expired.len() as u64;
+        self.note_queued(&state);
+        let next = state.order.next_expiry();
+        state.armed = next.is_some() && !state.closed;
+        let armed = state.armed;
+        drop(state);
+        for (since, job) in expired {
+            job.task.fail(JoinError::lane(LaneError::WaitedTooLong {
+                lane: Arc::clone(&self.settings.name),
+                waited: clock.to_duration(now.saturating_sub(since)),
+                limit: self.settings.wait.unwrap_or_default(),
+            }));
+        }
+        if let Some(next) = next.filter(|_| armed) {
+            let after = clock.to_duration(next.saturating_sub(now));
+            self.set_timer(handle, after);
+        }
+    }
+
+    /// Refuses work from now on, and cancels what waits for a thread, but for what is to be kept.
+    pub(crate) fn close(self: &Arc<Self>, handle: &Handle) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let (kept, dropped): (Vec<Job>, Vec<Job>) =
+            state.order.take_all().into_iter().partition(|job| job.kept);
+        let now = handle.shared().clock.cycles();
+        for job in kept {
+            // There is room, as it was in the queue before.
+            if let Err(job) = state.order.push(now, Class::NORMAL, job) {
+                job.task.cancel(|_| ());
+            }
+        }
+        self.note_queued(&state);
+        let hand = state.send_for_hand(self.settings.threads);
+        let asleep = state.asleep.clone();
+        drop(state);
+        self.send(handle, hand);
+        asleep.iter().for_each(Thread::unpark);
+        dropped.into_iter().for_each(|job| job.task.cancel(|_| ()));
+    }
+
+    /// Waits, after [`close`](Core::close), for what runs. Returns false if some work has not ended
+    /// by the deadline.
+    pub(crate) fn wait(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        while state.threads > 0 {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.ended.wait_timeout(state, left).0;
+        }
+        let ended = std::mem::take(&mut state.handles);
+        drop(state);
+        // They have counted themselves out, so none of these blocks for longer than a thread's
+        // end takes; after it, they hold nothing of the runtime's any more.
+        ended.into_iter().for_each(|thread| drop(thread.join()));
+        true
+    }
+
+    /// Whether nothing is done or waits here, and no thread is kept for more.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state.lock();
+        state.threads == 0 && state.order.is_empty()
+    }
+
+    /// The work that is under way.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let state = self.state.lock();
+        state.running.iter().map(|(_, running)| *running).collect()
+    }
+
+    pub(crate) fn stats(&self) -> CoreStats {
+        let state = self.state.lock();
+        CoreStats {
+            name: Arc::clone(&self.settings.name),
+            threads: state.threads,
+            threads_max: self.settings.threads,
+            idle: state.asleep.len() + state.spinning,
+            busy: state.running.len(),
+            queued: state.order.len(),
+            done: state.accounts.done,
+            refused: state.accounts.refused,
+            expired: state.accounts.expired,
+            waits: state.accounts.waits,
+            runs: state.accounts.runs,
+        }
+    }
+}
+
+fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
+    let bucket = (u64::BITS - cycles.leading_zeros()) as usize;
+    buckets[bucket.min(BUCKETS - 1)] += 1;
+}
+
+/// What the timer calls.
+struct Sweep {
+    core: Arc<Core>,
+    handle: Handle,
+}
+
+impl Wake for Sweep {
+    fn wake(self: Arc<Self>) {
+        self.core.sweep(&self.handle);
+    }
+}
+
+/// Counts a thread out, however it ends.
+struct Leave<'a>(&'a Arc<Core>, &'a Handle);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let Leave(core, handle) = self;
+        if thread::panicking() {
+            // A hook of the user's panicked, and would do so on the next thread, too.
+            return core.give_up_thread(std::io::ErrorKind::Other);
+        }
+        let mut state = core.state.lock();
+        state.threads -= 1;
+        // Work that came after this thread decided to leave may have counted on it, as the most
+        // threads were there; then another takes its place.
+        let hand = state.send_for_hand(core.settings.threads);
+        drop(state);
+        core.ended.notify_all();
+        core.send(handle, hand);
+    }
+}

@@ -1,0 +1,347 @@
+//! A lane of the user's own.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::runtime::NoRuntime;
+use crate::runtime::context;
+use crate::runtime::handle::Handle;
+use crate::sync::Arc;
+use crate::task::JoinHandle;
+
+use super::core::{Core, Settings};
+use super::error::LaneError;
+use super::lanes::{NAMED_MAX, Unnamed};
+
+/// More threads than a system lets a process have by default.
+const THREADS: std::ops::RangeInclusive<usize> = 1..=32_768;
+/// What a name may be, so that reports need not quote it.
+const NAME_LEN_MAX: usize = 32;
+
+/// A bounded queue of blocking work with threads of its own: for one database, one library that
+/// is not thread-safe, one kind of work that must not hold up any other.
+///
+/// Files need none: [`fs`](crate::fs) has lanes for each device.
+///
+/// Work is done in the order of coming within a class. Among classes, the one with the shortest
+/// latency target goes first, as long as it is not ahead of its share of the threads' time by more
+/// than 20 milliseconds, so much urgent work starves nobody.
+///
+/// Clones are the same lane. When the last is dropped, what waits is still done, and the threads
+/// end.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel::blocking::Lane;
+///
+/// # #[evenkeel::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Lane::builder("database")
+///     .threads(4)
+///     .queue(1_000)
+///     .wait_limit(Duration::from_secs(2))
+///     .build()?;
+/// let rows = database.run(|| vec!["a row", "another"]).await?;
+/// assert_eq!(rows.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Lane {
+    core: Arc<Core>,
+    handle: Handle,
+}
+
+impl Lane {
+    /// Describes a lane; [`LaneBuilder::build`] makes it. The name is what errors and
+    /// [`LaneStats`](crate::stats::LaneStats) call it: 1 to 32 visible ASCII characters.
+    pub fn builder(name: impl Into<String>) -> LaneBuilder {
+        LaneBuilder {
+            name: name.into(),
+            threads: 1,
+            queue: 1_024,
+            wait_limit: Some(Duration::from_secs(30)),
+        }
+    }
+
+    /// The lane's name.
+    pub fn name(&self) -> &str {
+        self.core.name()
+    }
+
+    /// Runs a function on a thread of the lane. It may block.
+    ///
+    /// It is queued when this is called, not when the future is first polled, in the class of the
+    /// task that calls.
+    ///
+    /// # Errors
+    ///
+    /// If the queue is full, if the work waited longer than the lane's limit, if the runtime shuts
+    /// down before it was begun, or if it panicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Work that was not begun when the future is dropped is not done. Work that was is done to its
+    /// end, and its output dropped.
+    #[track_caller]
+    pub fn run<F, T>(&self, function: F) -> impl Future<Output = Result<T, LaneError>> + use<F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let named = None;
+        InLane::new(
+            &self.core,
+            &self.handle,
+            Location::caller(),
+            named,
+            function,
+        )
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Work in a lane, for whoever awaits it. Dropping it calls off what was not begun.
+#[must_use = "work that is not awaited is called off"]
+#[derive(Debug)]
+pub(crate) struct InLane<T> {
+    join: JoinHandle<T>,
+    core: Arc<Core>,
+    /// It is done whether or not anybody waits for it.
+    kept: bool,
+}
+
+impl<T: Send + 'static> InLane<T> {
+    pub(crate) fn new<F>(
+        core: &Arc<Core>,
+        handle: &Handle,
+        spawned_at: &'static Location<'static>,
+        name: Option<&'static str>,
+        function: F,
+    ) -> Self
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (task, join) = super::new_work(spawned_at, name, function);
+        core.submit(handle, task, false);
+        Self {
+            join,
+            core: Arc::clone(core),
+            kept: false,
+        }
+    }
+
+    /// Work that is done even if nobody waits for it, or the runtime shuts down before it began.
+    pub(crate) fn kept<F>(
+        core: &Arc<Core>,
+        handle: &Handle,
+        spawned_at: &'static Location<'static>,
+        name: Option<&'static str>,
+        function: F,
+    ) -> Self
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (task, join) = super::new_work(spawned_at, name, function);
+        core.submit(handle, task, true);
+        Self {
+            join,
+            core: Arc::clone(core),
+            kept: true,
+        }
+    }
+}
+
+impl<T> Future for InLane<T> {
+    type Output = Result<T, LaneError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let output = Pin::new(&mut this.join).poll(cx);
+        output.map_err(|error| LaneError::from_join(error, this.core.name()))
+    }
+}
+
+impl<T> Drop for InLane<T> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.join.abort();
+        }
+    }
+}
+
+/// Describes a [`Lane`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct LaneBuilder {
+    name: String,
+    threads: usize,
+    queue: usize,
+    wait_limit: Option<Duration>,
+}
+
+impl LaneBuilder {
+    /// How many threads the lane has at most, from 1 to 32768. Default: 1. They are started when
+    /// there is work for them, and end when there was none for as long as
+    /// [`blocking_keep_alive`](crate::runtime::Builder::blocking_keep_alive) says.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// How much work may wait for a thread, at least 1; more is refused with
+    /// [`LaneError::QueueFull`]. Default: 1024.
+    pub fn queue(mut self, queue: usize) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// How long work may wait for a thread before it fails with [`LaneError::WaitedTooLong`],
+    /// which is noticed within some milliseconds; `None` for no limit. At least a millisecond.
+    /// Default: 30 seconds. Work that was begun has no time limit: nothing can end it.
+    pub fn wait_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.wait_limit = limit.into();
+        self
+    }
+
+    /// Makes the lane in the runtime of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// Outside a runtime; if a setting makes no sense; if there is a lane of that name; or if there
+    /// are 256 lanes already.
+    pub fn build(self) -> Result<Lane, LaneBuildError> {
+        let handle = context::current().map_err(LaneBuildError::NoRuntime)?;
+        self.check()?;
+        let config = &handle.shared().config;
+        let settings = Settings {
+            name: self.name.as_str().into(),
+            thread_suffix: self.name.as_str().into(),
+            threads: self.threads,
+            queue: self.queue,
+            wait: self.wait_limit,
+            keep_alive: config.blocking_keep_alive,
+        };
+        let core = (handle.shared().lanes)
+            .add(&handle, settings)
+            .map_err(|why| match why {
+                Unnamed::Taken => LaneBuildError::NameTaken(self.name),
+                Unnamed::TooMany => LaneBuildError::TooMany,
+                Unnamed::Closed => LaneBuildError::ShutDown,
+            })?;
+        Ok(Lane { core, handle })
+    }
+
+    fn check(&self) -> Result<(), LaneBuildError> {
+        let visible = self.name.bytes().all(|byte| byte.is_ascii_graphic());
+        let wait_limit = self.wait_limit;
+        let settings = [
+            (
+                visible && (1..=NAME_LEN_MAX).contains(&self.name.len()),
+                "builder",
+                format!("{:?}", self.name),
+                "use a name of 1 to 32 visible ASCII characters",
+            ),
+            (
+                THREADS.contains(&self.threads),
+                "threads",
+                self.threads.to_string(),
+                "use 1 to 32768",
+            ),
+            (
+                self.queue > 0,
+                "queue",
+                self.queue.to_string(),
+                "use at least 1: every piece of work passes through the queue",
+            ),
+            (
+                wait_limit.is_none_or(|limit| limit >= Duration::from_millis(1)),
+                "wait_limit",
+                format!("{wait_limit:?}"),
+                "use at least a millisecond, or None for no limit",
+            ),
+        ];
+        match settings.into_iter().find(|(valid, ..)| !valid) {
+            None => Ok(()),
+            Some((_, setting, value, advice)) => Err(LaneBuildError::Setting {
+                setting,
+                value,
+                advice,
+            }),
+        }
+    }
+}
+
+/// Why there is no lane.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum LaneBuildError {
+    /// The calling thread belongs to no runtime.
+    NoRuntime(NoRuntime),
+    /// A setting makes no sense.
+    Setting {
+        /// The builder's method.
+        setting: &'static str,
+        /// What it was given.
+        value: String,
+        /// What would do.
+        advice: &'static str,
+    },
+    /// There is a lane of this name.
+    NameTaken(String),
+    /// There are as many lanes as may be.
+    TooMany,
+    /// The runtime has shut down.
+    ShutDown,
+}
+
+impl fmt::Display for LaneBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaneBuildError::NoRuntime(error) => write!(f, "no lane: {error}"),
+            LaneBuildError::Setting {
+                setting,
+                value,
+                advice,
+            } => write!(f, "`LaneBuilder::{setting}` was given {value}: {advice}"),
+            LaneBuildError::NameTaken(name) => write!(
+                f,
+                "there is a lane `{name}` already; clone it, or choose another name"
+            ),
+            LaneBuildError::TooMany => write!(
+                f,
+                "there are {NAMED_MAX} lanes already; make one for each resource, not for each call"
+            ),
+            LaneBuildError::ShutDown => f.write_str("no lane: the runtime has shut down"),
+        }
+    }
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for LaneBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaneBuildError({self})")
+    }
+}
+
+impl std::error::Error for LaneBuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LaneBuildError::NoRuntime(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! All lanes of a runtime: the general one, those of devices, and those of the user's.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::clock::Clock;
+use crate::runtime::config::Config;
+use crate::runtime::handle::Handle;
+use crate::sync::{Arc, Mutex};
+
+use super::core::{Core, CoreStats, Running, Settings};
+
+/// How many devices have lanes of their own; files of any more share one set of lanes.
+const DEVICES_MAX: usize = 64;
+/// How many lanes of the user's there may be.
+pub(crate) const NAMED_MAX: usize = 256;
+/// Threads for what only looks at names and attributes, for each device.
+const NAME_THREADS: usize = 8;
+/// Threads for what may wait for a peer: FIFOs, terminals; for each device they were found on.
+const SPECIAL_THREADS: usize = 16;
+/// Threads that find out on which device a directory is.
+const PATH_THREADS: usize = 8;
+
+/// The lanes of one device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// Names and attributes: open, stat, rename.
+    pub(crate) names: Arc<Core>,
+    /// Reads and writes.
+    pub(crate) data: Arc<Core>,
+    /// Syncs, one at a time.
+    pub(crate) syncs: Arc<Core>,
+    /// FIFOs, terminals and other files that wait for a peer and not for the device.
+    pub(crate) special: Arc<Core>,
+}
+
+impl Device {
+    fn lanes(&self) -> [&Arc<Core>; 4] {
+        [&self.names, &self.data, &self.syncs, &self.special]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lanes().iter().all(|core| core.is_empty())
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// What `spawn_blocking` is given.
+    pub(crate) general: Arc<Core>,
+    /// Where it is found out on which device a directory is.
+    pub(crate) paths: Arc<Core>,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    devices: HashMap<u64, Arc<Device>>,
+    /// For devices beyond [`DEVICES_MAX`].
+    others: Option<Arc<Device>>,
+    named: Vec<Arc<Core>>,
+    closed: bool,
+}
+
+/// Why there is no lane of the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    Taken,
+    TooMany,
+    Closed,
+}
+
+impl Lanes {
+    pub(crate) fn new(config: &Config, clock: Clock) -> Self {
+        let general = Settings {
+            name: "blocking".into(),
+            thread_suffix: "blocking".into(),
+            threads: config.max_blocking_threads,
+            queue: config.blocking_queue_limit,
+            wait: None,
+            keep_alive: config.blocking_keep_alive,
+        };
+        let paths = disk(config, "disk paths".into(), "disk-p", PATH_THREADS);
+        Self {
+            general: Arc::new(Core::new(general, config, clock)),
+            paths: Arc::new(Core::new(paths, config, clock)),
+            registry: Mutex::default(),
+        }
+    }
+
+    /// The lanes of a device.
+    pub(crate) fn device(&self, handle: &Handle, number: u64) -> Arc<Device> {
+        let mut registry = self.registry.lock();
+        if let Some(device) = registry.devices.get(&number) {
+            return Arc::clone(device);
+        }
+        if registry.devices.len() >= DEVICES_MAX {
+            // Those that nobody has a file on and whose threads have ended make room.
+            (registry.devices)
+                .retain(|_, device| Arc::strong_count(device) > 1 || !device.is_empty());
+        }
+        let make = |label: &str| Arc::new(new_device(handle, label));
+        let device = if registry.devices.len() >= DEVICES_MAX {
+            let others = registry.others.get_or_insert_with(|| make("others"));
+            return Arc::clone(others);
+        } else {
+            make(&label_of(number))
+        };
+        if registry.closed {
+            device.lanes().iter().for_each(|core| core.close(handle));
+        }
+        registry.devices.insert(number, Arc::clone(&device));
+        device
+    }
+
+    /// Adds a lane of the user's.
+    pub(crate) fn add(&self, handle: &Handle, settings: Settings) -> Result<Arc<Core>, Unnamed> {
+        let mut registry = self.registry.lock();
+        if registry.closed {
+            return Err(Unnamed::Closed);
+        }
+        // Lanes that were given up and have nothing left to do make room.
+        (registry.named).retain(|core| Arc::strong_count(core) > 1 || !core.is_empty());
+        if (registry.named.iter()).any(|core| **core.name() == *settings.name) {
+            return Err(Unnamed::Taken);
+        }
+        if registry.named.len() >= NAMED_MAX {
+            return Err(Unnamed::TooMany);
+        }
+        let shared = handle.shared();
+        let core = Arc::new(Core::new(settings, &shared.config, shared.clock));
+        registry.named.push(Arc::clone(&core));
+        Ok(core)
+    }
+
+    fn all(&self) -> Vec<Arc<Core>> {
+        let registry = self.registry.lock();
+        let mut devices: Vec<_> = registry.devices.iter().collect();
+        devices.sort_by_key(|(number, _)| **number);
+        let devices = devices.into_iter().map(|(_, device)| device);
+        let of_devices = devices
+            .chain(&registry.others)
+            .flat_map(|device| device.lanes());
+        [&self.general, &self.paths]
+            .into_iter()
+            .chain(of_devices)
+            .chain(&registry.named)
+            .map(Arc::clone)
+            .collect()
+    }
+
+    /// Refuses work from now on, and cancels what waits.
+    pub(crate) fn close(&self, handle: &Handle) {
+        self.registry.lock().closed = true;
+        self.all().iter().for_each(|core| core.close(handle));
+    }
+
+    /// Waits for what runs. Returns false if some has not ended by the deadline.
+    pub(crate) fn wait(&self, deadline: Instant) -> bool {
+        // One after the other: the deadline is for all of them.
+        self.all().iter().all(|core| core.wait(deadline))
+    }
+
+    /// The work that is under way, and what the thread is called that does it.
+    pub(crate) fn running(&self) -> Vec<(String, Running)> {
+        let lanes = self.all();
+        let of_lane = |core: &Arc<Core>| {
+            let suffix = core.thread_suffix().to_owned();
+            core.running()
+                .into_iter()
+                .map(move |running| (suffix.clone(), running))
+        };
+        lanes.iter().flat_map(of_lane).collect()
+    }
+
+    /// Of all lanes, the general one first.
+    pub(crate) fn stats(&self) -> Vec<CoreStats> {
+        self.all().iter().map(|core| core.stats()).collect()
+    }
+}
+
+fn disk(config: &Config, name: Arc<str>, suffix: &str, threads: usize) -> Settings {
+    Settings {
+        name,
+        thread_suffix: suffix.into(),
+        threads,
+        queue: config.disk_queue_limit,
+        wait: Some(config.disk_wait_limit).filter(|wait| *wait != Duration::MAX),
+        keep_alive: config.blocking_keep_alive,
+    }
+}
+
+fn new_device(handle: &Handle, label: &str) -> Device {
+    let shared = handle.shared();
+    let config = &shared.config;
+    let core = |what: &str, suffix: &str, threads: usize| {
+        let name = format!("disk {label} {what}").into();
+        let settings = disk(config, name, suffix, threads);
+        Arc::new(Core::new(settings, config, shared.clock))
+    };
+    Device {
+        names: core("names", "disk-n", NAME_THREADS),
+        data: core("data", "disk", config.disk_threads),
+        syncs: core("sync", "disk-s", 1),
+        special: core("special", "disk-x", SPECIAL_THREADS),
+    }
+}
+
+/// A device as the system's own tools show it: `major:minor`.
+#[cfg(target_os = "linux")]
+fn label_of(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn label_of(number: u64) -> String {
+    number.to_string()
+}

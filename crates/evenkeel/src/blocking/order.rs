@@ -1,0 +1,184 @@
+//! In which order a lane's work is done: the urgent first, each class its share. Pure.
+//!
+//! Each class has a line, served in the order of coming, and a count of the thread time it has had
+//! over its share. Served is the class that wants it soonest by its latency target, unless it is
+//! ahead of the one that had least by more than [`Limits::lead`]; then it is that one's turn. So
+//! urgent work goes first as long as there is little of it, and much of it starves nobody.
+//!
+//! Time is a number that the caller passes in.
+
+use std::collections::VecDeque;
+
+use crate::class::Class;
+
+/// What a class is entitled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entitled {
+    /// Its weight, at least 1.
+    pub(crate) share: u32,
+    /// How soon it wants to be served: the least goes first.
+    pub(crate) target: u64,
+}
+
+/// Bounds of an [`Order`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How much more may wait.
+    pub(crate) queue: usize,
+    /// How long anything may wait.
+    pub(crate) wait: Option<u64>,
+    /// How much thread time a class may have had beyond its share and still go first.
+    pub(crate) lead: u64,
+}
+
+/// Work that was taken, and what its class was charged for it in advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    class: Class,
+    estimate: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Order<T> {
+    limits: Limits,
+    rows: Box<[Row<T>]>,
+    len: usize,
+    /// The least time over share of any class that had work when some was last taken.
+    floor: u128,
+}
+
+#[derive(Debug)]
+struct Row<T> {
+    line: VecDeque<(u64, T)>,
+    entitled: Entitled,
+    /// Thread time over share, in parts of 1 / [`SCALE`].
+    had: u128,
+    /// How long its work lately took.
+    mean: u64,
+}
+
+/// How finely time over share is counted: shares go up to 10 000.
+const SCALE: u128 = 1 << 20;
+
+impl<T> Row<T> {
+    fn over_share(&self, time: u64) -> u128 {
+        u128::from(time) * SCALE / u128::from(self.entitled.share.max(1))
+    }
+}
+
+impl<T> Order<T> {
+    /// For classes that are entitled to so much, in the order of their index.
+    pub(crate) fn new(limits: Limits, classes: impl IntoIterator<Item = Entitled>) -> Self {
+        let row = |entitled| Row {
+            line: VecDeque::new(),
+            entitled,
+            had: 0,
+            mean: 0,
+        };
+        Self {
+            limits,
+            rows: classes.into_iter().map(row).collect(),
+            len: 0,
+            floor: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// # Errors
+    ///
+    /// The work itself, if no more may wait.
+    pub(crate) fn push(&mut self, now: u64, class: Class, work: T) -> Result<(), T> {
+        if self.len >= self.limits.queue {
+            return Err(work);
+        }
+        let row = &mut self.rows[class.index()];
+        if row.line.is_empty() {
+            // It has not saved up a right to hold everybody up.
+            row.had = row.had.max(self.floor);
+        }
+        row.line.push_back((now, work));
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes what is to be done next, and since when it waited.
+    pub(crate) fn pop(&mut self) -> Option<(u64, T, Charge)> {
+        let index = self.turn()?;
+        let row = &mut self.rows[index];
+        let (since, work) = row.line.pop_front()?;
+        let estimate = row.mean;
+        row.had += row.over_share(estimate);
+        self.len -= 1;
+        let class = Class::at(index);
+        Some((since, work, Charge { class, estimate }))
+    }
+
+    fn turn(&mut self) -> Option<usize> {
+        let with_work = |(_, row): &(usize, &Row<T>)| !row.line.is_empty();
+        let rows = || self.rows.iter().enumerate().filter(with_work);
+        let (least_index, least) = rows().min_by_key(|(_, row)| row.had)?;
+        let floor = least.had;
+        let within =
+            |(_, row): &(usize, &Row<T>)| row.had - floor <= row.over_share(self.limits.lead);
+        let first = rows()
+            .filter(within)
+            .min_by_key(|(_, row)| (row.entitled.target, row.had));
+        let index = first.map_or(least_index, |(index, _)| index);
+        self.floor = self.floor.max(floor);
+        Some(index)
+    }
+
+    /// Work that was taken is done, and took so long.
+    pub(crate) fn done(&mut self, charge: Charge, took: u64) {
+        let most = self.floor;
+        let lead = self.limits.lead.saturating_mul(4);
+        let row = &mut self.rows[charge.class.index()];
+        row.mean = row.mean - row.mean / 8 + took / 8;
+        let had = (row.had + row.over_share(took)).saturating_sub(row.over_share(charge.estimate));
+        // Work that hung for an hour does not keep its class out for as long.
+        row.had = had.min(most.max(row.had) + row.over_share(lead));
+    }
+
+    /// Takes what has waited too long, oldest first within its class.
+    pub(crate) fn take_expired(&mut self, now: u64) -> Vec<(u64, T)> {
+        let mut expired = Vec::new();
+        let Some(wait) = self.limits.wait else {
+            return expired;
+        };
+        for row in &mut self.rows {
+            while let Some((since, _)) = row.line.front() {
+                if now.saturating_sub(*since) < wait {
+                    break;
+                }
+                expired.extend(row.line.pop_front());
+                self.len -= 1;
+            }
+        }
+        expired
+    }
+
+    /// When the next of what waits will have waited too long.
+    pub(crate) fn next_expiry(&self) -> Option<u64> {
+        let wait = self.limits.wait?;
+        let oldest = self.rows.iter().filter_map(|row| row.line.front());
+        oldest.map(|(since, _)| since.saturating_add(wait)).min()
+    }
+
+    /// Takes all that waits, in the order in which it would be done.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        std::iter::from_fn(|| self.pop())
+            .map(|(_, work, _)| work)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Which device a path is on, and work in that device's lanes.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+
+use crate::blocking::core::Core;
+use crate::blocking::lane::InLane;
+use crate::blocking::lanes::Device;
+use crate::runtime::context;
+use crate::runtime::handle::Handle;
+use crate::sync::{Arc, Mutex};
+
+/// How many directories are remembered; when there are more, all are forgotten.
+const REMEMBERED_MAX: usize = 1_024;
+
+/// Which device directories were found on. What is wrong here, as after a mount, costs nothing but
+/// that work is done in another device's lane, until the next open there sets it right.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    devices: Mutex<HashMap<PathBuf, u64>>,
+}
+
+impl Directories {
+    fn get(&self, directory: &Path) -> Option<u64> {
+        self.devices.lock().get(directory).copied()
+    }
+
+    pub(super) fn put(&self, directory: &Path, device: u64) {
+        let mut devices = self.devices.lock();
+        match devices.get_mut(directory) {
+            Some(known) => *known = device,
+            None => {
+                if devices.len() >= REMEMBERED_MAX {
+                    devices.clear();
+                }
+                devices.insert(directory.to_owned(), device);
+            }
+        }
+    }
+}
+
+/// The directory that a path's last name is in.
+pub(super) fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
+        // The root is in itself.
+        None => path,
+    }
+}
+
+/// Whether reading or opening may wait for a peer rather than for the device.
+pub(super) fn is_special(metadata: &Metadata) -> bool {
+    let kind = metadata.file_type();
+    kind.is_fifo() || kind.is_char_device() || kind.is_socket()
+}
+
+/// The runtime of the calling thread.
+pub(super) fn runtime() -> io::Result<Handle> {
+    context::current().map_err(io::Error::other)
+}
+
+/// Does work in a lane, for the task that runs.
+///
+/// `name` is what the work is called where a runtime does not end because of it.
+pub(super) fn in_lane<T, F>(
+    name: &'static str,
+    core: &Arc<Core>,
+    handle: &Handle,
+    work: F,
+) -> InLane<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    InLane::new(core, handle, called_from(), Some(name), work)
+}
+
+/// Where the task was spawned that runs: that says more than a line of this module.
+pub(super) fn called_from() -> &'static Location<'static> {
+    context::with_worker(|worker| worker.and_then(|worker| worker.current_spawned_at()))
+        .unwrap_or_else(|| Location::caller())
+}
+
+/// The lanes of the device that a path's directory is on.
+pub(super) async fn device_of(handle: &Handle, path: &Path) -> io::Result<Arc<Device>> {
+    let shared = handle.shared();
+    let directory = directory_of(path);
+    let number = match shared.directories.get(directory) {
+        Some(number) => number,
+        None => {
+            let directory = directory.to_owned();
+            let finder = handle.clone();
+            let find = move || {
+                let found = std::fs::metadata(&directory).map(|metadata| metadata.dev());
+                if let Ok(number) = found {
+                    finder.shared().directories.put(&directory, number);
+                }
+                // What does not exist will be found out by the work itself, or be made by it.
+                found.unwrap_or_else(|_| nearest_device(&directory))
+            };
+            in_lane("fs look-up", &shared.lanes.paths, handle, find).await?
+        }
+    };
+    Ok(shared.lanes.device(handle, number))
+}
+
+/// The device of the nearest directory above that exists.
+fn nearest_device(directory: &Path) -> u64 {
+    let mut above = directory.ancestors().skip(1).map(|above| {
+        if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        }
+    });
+    above
+        .find_map(|above| std::fs::metadata(above).ok())
+        .map_or(0, |metadata| metadata.dev())
+}
+
+/// Does work on a path in the lane for names of its device.
+pub(super) async fn on_path<T, F>(name: &'static str, path: &Path, work: F) -> io::Result<T>
+where
+    F: FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let handle = runtime()?;
+    let device = device_of(&handle, path).await?;
+    let path = path.to_owned();
+    in_lane(name, &device.names, &handle, move || work(&path)).await?
+}

@@ -1,0 +1,38 @@
+//! Files and directories, whose work is done in lanes: never on a worker, and none that hangs holds
+//! up another device's.
+//!
+//! Names are those of `tokio::fs` where that has them. The chapter [Disk](crate::guide::disk) says
+//! what lanes promise, and what not.
+//!
+//! # Examples
+//!
+//! ```
+//! use evenkeel::fs;
+//!
+//! # #[evenkeel::main]
+//! # async fn main() -> std::io::Result<()> {
+//! # let path = std::env::temp_dir().join(format!("evenkeel-doc-fs-{}", std::process::id()));
+//! fs::create_dir_all(&path).await?;
+//! let log = fs::File::create_new(path.join("log")).await?;
+//! log.write_all_at("first\n", 0).await?;
+//! log.sync_data().await?;
+//! # fs::remove_dir_all(&path).await
+//! # }
+//! ```
+
+mod file;
+pub(crate) mod lookup;
+mod open;
+mod paths;
+mod read_dir;
+mod stream;
+mod whole;
+
+pub use file::File;
+pub use open::OpenOptions;
+pub use paths::{
+    canonicalize, create_dir, create_dir_all, hard_link, metadata, read_link, remove_dir,
+    remove_dir_all, remove_file, rename, set_permissions, symlink, symlink_metadata, try_exists,
+};
+pub use read_dir::{DirEntry, ReadDir, read_dir};
+pub use whole::{copy, read, read_to_string, replace, sync_dir, write};

@@ -1,0 +1,464 @@
+//! Reading and writing a file in sequence, through Tokio's traits.
+//!
+//! Between the tasks and the lane lies a *pipe*. A *pump*, which is a piece of work in the lane,
+//! moves bytes between it and the file, and goes on as long as there are some to move; the task
+//! copies between the pipe and its own buffers meanwhile. So long reads and writes use two
+//! processors, and short writes that follow each other are written by one call of the system.
+//!
+//! Of what a task asked to read, nothing is lost when it asks no more: it stays in the pipe for the
+//! next read. A seek or a write drops it, and moves the file's cursor back to where it began.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+
+use crate::blocking::lane::InLane;
+use crate::sync::{Arc, Mutex, MutexGuard};
+
+use super::file::{File, Inner, retry};
+use super::lookup::{called_from, in_lane};
+
+/// The most that one read asks for.
+const ASKED_MAX: usize = 2 << 20;
+/// How much is read or written by one call of the system: what the nearer caches hold.
+const CHUNK: usize = 256 << 10;
+/// How much may wait to be written.
+const PENDING_MAX: usize = 512 << 10;
+/// How often a pump that writes goes on before it lets others have its thread.
+const ROUNDS_MAX: usize = 64;
+/// How many buffers are kept for the next read.
+const SPARE_MAX: usize = 2;
+
+/// The sequential side of a file.
+#[derive(Default)]
+pub(super) struct Pipe {
+    /// A pump runs, or waits for a thread.
+    pumping: bool,
+    /// The pump was called off before it began: its lane says why.
+    stopped: bool,
+    /// The last pump, and how many there were.
+    pump: Option<InLane<()>>,
+    pumps: u64,
+    /// How much there is still to be read.
+    asked: usize,
+    /// What was read and not yet handed out, from `start` of the first chunk on.
+    chunks: VecDeque<Vec<u8>>,
+    start: usize,
+    spare: Vec<Vec<u8>>,
+    /// The end of the file, or an error, after all chunks.
+    end: Option<io::Result<()>>,
+    /// How far the file's cursor is ahead of where the task is, not counting `chunks`.
+    ahead: u64,
+    /// What is to be written, and whether the pump that runs writes.
+    pending: Vec<u8>,
+    writing: bool,
+    /// A write failed, and nobody has heard of it.
+    failed: Option<io::Error>,
+    /// A seek that was asked for, or is under way, and where the last one led.
+    seek: Option<SeekFrom>,
+    seeking: Option<InLane<io::Result<u64>>>,
+    position: u64,
+    /// Who waits for the pump to get on.
+    wakers: Vec<Waker>,
+}
+
+impl Pipe {
+    fn wait(&mut self, cx: &Context<'_>) {
+        if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.wakers.push(cx.waker().clone());
+        }
+    }
+
+    /// Hands out what was read. Returns false if there is nothing.
+    fn hand_out(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let mut any = false;
+        while buffer.remaining() > 0
+            && let Some(chunk) = self.chunks.front()
+        {
+            let rest = &chunk[self.start..];
+            let count = rest.len().min(buffer.remaining());
+            buffer.put_slice(&rest[..count]);
+            self.start += count;
+            any = true;
+            if self.start == chunk.len() {
+                self.start = 0;
+                let empty = self.chunks.pop_front();
+                let room = self.spare.len() < SPARE_MAX;
+                self.spare.extend(empty.filter(|_| room));
+            }
+        }
+        any
+    }
+
+    /// Drops what was read: the next byte is to come from, or go, where the task is.
+    fn drop_read(&mut self) {
+        let read: usize = self.chunks.iter().map(Vec::len).sum();
+        self.ahead += (read - self.start) as u64;
+        self.start = 0;
+        self.chunks.clear();
+        self.end = None;
+    }
+
+    /// Waits until no pump runs. If one was called off, says why, once.
+    fn poll_pump(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.pumping {
+            self.wait(cx);
+            return Poll::Pending;
+        }
+        if !self.stopped {
+            return Poll::Ready(Ok(()));
+        }
+        let outcome = match &mut self.pump {
+            None => Poll::Pending,
+            Some(pump) => Pin::new(pump).poll(cx),
+        };
+        let Poll::Ready(outcome) = outcome else {
+            // It is being called off on another thread at this moment.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        self.pump = None;
+        self.stopped = false;
+        self.asked = 0;
+        self.pending.clear();
+        Poll::Ready(outcome.map_err(io::Error::from))
+    }
+}
+
+/// The piece of work in the lane.
+struct Pump {
+    inner: Arc<Inner>,
+    pipe: Arc<Mutex<Pipe>>,
+    /// It has said that it ends, so `pumping` may be another one's already.
+    ended: Cell<bool>,
+}
+
+/// What a pump does.
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+impl Pump {
+    /// Starts a pump; the caller has set `pumping`.
+    fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) {
+        let number = {
+            let mut pipe = pipe.lock();
+            pipe.pumps += 1;
+            pipe.pumps
+        };
+        let pump = Pump {
+            inner: Arc::clone(inner),
+            pipe: Arc::clone(pipe),
+            ended: Cell::new(false),
+        };
+        let work = move || match direction {
+            Direction::Read => pump.read(),
+            Direction::Write => pump.write(),
+        };
+        let name = match direction {
+            Direction::Read => "fs::File read",
+            Direction::Write => "fs::File write",
+        };
+        let started = InLane::kept(
+            inner.data_lane(),
+            inner.handle(),
+            called_from(),
+            Some(name),
+            work,
+        );
+        let mut pipe = pipe.lock();
+        if pipe.pumps == number {
+            let before = pipe.pump.replace(started);
+            drop(pipe);
+            drop(before);
+        }
+    }
+
+    /// Moves the cursor back to where the task is.
+    fn set_back(&self) -> io::Result<()> {
+        let ahead = mem::take(&mut self.pipe.lock().ahead);
+        if ahead == 0 {
+            return Ok(());
+        }
+        let back = SeekFrom::Current(-i64::try_from(ahead).unwrap_or(i64::MAX));
+        self.inner.file().seek(back).map(drop)
+    }
+
+    fn read(self) {
+        let mut end = self.set_back().err().map(Err);
+        loop {
+            let mut pipe = self.pipe.lock();
+            if pipe.asked == 0 || end.is_some() {
+                pipe.asked = 0;
+                if end.is_some() {
+                    pipe.end = end;
+                }
+                return self.finish(pipe);
+            }
+            let wanted = pipe.asked.min(CHUNK);
+            let mut chunk = pipe.spare.pop().unwrap_or_default();
+            drop(pipe);
+            chunk.resize(wanted, 0);
+            match retry(|| self.inner.file().read(&mut chunk)) {
+                Ok(0) => end = Some(Ok(())),
+                Err(error) => end = Some(Err(error)),
+                Ok(count) => {
+                    chunk.truncate(count);
+                    self.push(chunk, wanted);
+                }
+            }
+        }
+    }
+
+    fn push(&self, chunk: Vec<u8>, wanted: usize) {
+        let mut pipe = self.pipe.lock();
+        // A short read is handed out as it is: the rest may take for ever.
+        pipe.asked = match chunk.len() < wanted {
+            true => 0,
+            false => pipe.asked.saturating_sub(wanted),
+        };
+        pipe.chunks.push_back(chunk);
+        if pipe.asked > 0 {
+            let wakers = mem::take(&mut pipe.wakers);
+            drop(pipe);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn write(self) {
+        let mut failed = self.set_back().err();
+        let mut bytes = Vec::new();
+        for _ in 0..ROUNDS_MAX {
+            let mut pipe = self.pipe.lock();
+            if let Some(error) = failed.take() {
+                // What comes after it is not to be written as if nothing had been.
+                pipe.failed.get_or_insert(error);
+                pipe.pending.clear();
+            }
+            bytes.clear();
+            mem::swap(&mut bytes, &mut pipe.pending);
+            if bytes.is_empty() {
+                pipe.pending = bytes;
+                return self.finish(pipe);
+            }
+            let wakers = mem::take(&mut pipe.wakers);
+            drop(pipe);
+            wakers.into_iter().for_each(Waker::wake);
+            failed = self.inner.file().write_all(&bytes).err();
+        }
+        if let Some(error) = failed {
+            let mut pipe = self.pipe.lock();
+            pipe.failed.get_or_insert(error);
+            pipe.pending.clear();
+        }
+        // Others in the lane have their turn before more is written.
+        self.ended.set(true);
+        Pump::start(&self.inner, &self.pipe, Direction::Write);
+    }
+
+    fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
+        self.ended.set(true);
+        pipe.pumping = false;
+        let wakers = mem::take(&mut pipe.wakers);
+        drop(pipe);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// If the pump was called off, whoever waits for it asks why.
+impl Drop for Pump {
+    fn drop(&mut self) {
+        if !self.ended.get() {
+            let mut pipe = self.pipe.lock();
+            pipe.stopped = true;
+            self.finish(pipe);
+        }
+    }
+}
+
+impl File {
+    fn pump(&self, mut pipe: MutexGuard<'_, Pipe>, direction: Direction) {
+        pipe.pumping = true;
+        drop(pipe);
+        Pump::start(&self.inner, &self.pipe, direction);
+    }
+
+    /// Waits for what was written in sequence, and says whether it was.
+    pub(super) async fn settle(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_settle(cx)).await
+    }
+
+    fn poll_settle(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut pipe = self.pipe.lock();
+        ready!(pipe.poll_pump(cx))?;
+        match pipe.failed.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Takes over as much of what is to be written as there is room for.
+    fn poll_take_over<'a>(
+        &self,
+        cx: &mut Context<'_>,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> Poll<io::Result<usize>> {
+        let mut pipe = self.pipe.lock();
+        // A pump that reads is waited for; one that writes takes what is added meanwhile.
+        let writes = pipe.pumping && pipe.writing;
+        if !writes {
+            ready!(pipe.poll_pump(cx))?;
+            pipe.drop_read();
+        }
+        if let Some(error) = pipe.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        // Messages to a peer are not joined.
+        let most = if self.inner.is_special() {
+            1
+        } else {
+            PENDING_MAX
+        };
+        if pipe.pending.len() >= most {
+            pipe.wait(cx);
+            return Poll::Pending;
+        }
+        let mut taken = 0;
+        for part in parts {
+            let count = part.len().min(PENDING_MAX - pipe.pending.len());
+            pipe.pending.extend_from_slice(&part[..count]);
+            taken += count;
+        }
+        if taken == 0 || writes {
+            return Poll::Ready(Ok(taken));
+        }
+        pipe.writing = true;
+        self.pump(pipe, Direction::Write);
+        let mut pipe = self.pipe.lock();
+        if pipe.stopped {
+            // Refused at once, so it is this write that failed.
+            ready!(pipe.poll_pump(cx))?;
+        }
+        Poll::Ready(Ok(taken))
+    }
+}
+
+impl AsyncRead for File {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut pipe = self.pipe.lock();
+        if pipe.hand_out(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(pipe.poll_pump(cx))?;
+        if pipe.hand_out(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(end) = pipe.end.take() {
+            return Poll::Ready(end);
+        }
+        pipe.asked = buffer.remaining().min(ASKED_MAX);
+        pipe.writing = false;
+        pipe.wait(cx);
+        self.pump(pipe, Direction::Read);
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for File {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_take_over(cx, std::iter::once(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_take_over(cx, parts.iter().map(|part| &**part))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_settle(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_settle(cx)
+    }
+}
+
+impl AsyncSeek for File {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        let mut pipe = self.pipe.lock();
+        if pipe.seeking.is_some() {
+            return Err(io::Error::other(
+                "a seek is under way in this file; wait for it with `poll_complete` first",
+            ));
+        }
+        pipe.seek = Some(position);
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let mut pipe = self.pipe.lock();
+        if pipe.seeking.is_none() && pipe.seek.is_some() {
+            ready!(pipe.poll_pump(cx))?;
+            pipe.drop_read();
+            let ahead = mem::take(&mut pipe.ahead);
+            let Some(target) = pipe.seek.take() else {
+                return Poll::Ready(Ok(pipe.position));
+            };
+            drop(pipe);
+            let seeking = self.start_seeking(target, ahead);
+            pipe = self.pipe.lock();
+            pipe.seeking = Some(seeking);
+        }
+        let Some(seeking) = &mut pipe.seeking else {
+            return Poll::Ready(Ok(pipe.position));
+        };
+        let position = ready!(Pin::new(seeking).poll(cx));
+        pipe.seeking = None;
+        pipe.position = position??;
+        Poll::Ready(Ok(pipe.position))
+    }
+}
+
+impl File {
+    fn start_seeking(&self, target: SeekFrom, ahead: u64) -> InLane<io::Result<u64>> {
+        let target = match target {
+            SeekFrom::Current(by) => {
+                SeekFrom::Current(by.saturating_sub(i64::try_from(ahead).unwrap_or(i64::MAX)))
+            }
+            target => target,
+        };
+        let inner = Arc::clone(&self.inner);
+        in_lane(
+            "fs::File seek",
+            self.inner.data_lane(),
+            self.inner.handle(),
+            move || inner.file().seek(target),
+        )
+    }
+}

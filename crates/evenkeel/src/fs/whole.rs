@@ -1,0 +1,268 @@
+//! Whole files at once.
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::blocking::core::Core;
+use crate::runtime::handle::Handle;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+use super::lookup::{device_of, directory_of, in_lane, is_special, on_path, runtime};
+use super::open::lanes_for;
+
+/// Does work on a path in the lane for data of its device, or in the one for special files if it is
+/// such a file.
+async fn on_data<T, F>(name: &'static str, path: &Path, work: F) -> io::Result<T>
+where
+    F: FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let handle = runtime()?;
+    let device = device_of(&handle, path).await?;
+    let (target, finder) = (path.to_owned(), handle.clone());
+    // What the path leads to may be on another device than its directory.
+    let look = in_lane(name, &device.names, &handle, move || {
+        lane_of(&finder, &target)
+    });
+    let core = look.await?.unwrap_or_else(|| Arc::clone(&device.data));
+    let path = path.to_owned();
+    in_lane(name, &core, &handle, move || work(&path)).await?
+}
+
+/// The lane in which a file's data is read and written, if there is such a file.
+fn lane_of(handle: &Handle, path: &Path) -> Option<Arc<Core>> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let number = std::os::unix::fs::MetadataExt::dev(&metadata);
+    let device = handle.shared().lanes.device(handle, number);
+    Some(if is_special(&metadata) {
+        Arc::clone(&device.special)
+    } else {
+        Arc::clone(&device.data)
+    })
+}
+
+/// Reads a file to its end.
+///
+/// # Errors
+///
+/// Those of [`std::fs::read`], and those of the lane
+/// ([`LaneError`](crate::blocking::LaneError)); and outside a runtime.
+///
+/// # Cancel safety
+///
+/// Cancel safe. A read that was begun goes on to its end, unheard.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let manifest = evenkeel::fs::read("Cargo.toml").await?;
+/// assert!(manifest.starts_with(b"[package]"));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    on_data("fs::read", path.as_ref(), |path| std::fs::read(path)).await
+}
+
+/// Reads a file of text to its end; else as [`read`].
+///
+/// # Errors
+///
+/// If it is not UTF-8, and as [`read`].
+///
+/// # Cancel safety
+///
+/// As [`read`].
+pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    on_data("fs::read_to_string", path.as_ref(), |path| {
+        std::fs::read_to_string(path)
+    })
+    .await
+}
+
+/// Writes a file, which is made if there is none. What was in it is gone as soon as it begins:
+/// where others read it, or a crash must not cost both, use [`replace`].
+///
+/// # Errors
+///
+/// Those of [`std::fs::write`], and as [`read`]. The file may hold a part of the bytes then.
+///
+/// # Cancel safety
+///
+/// Once begun it goes on to its end, so if the future is dropped, the file is as it was, or will
+/// hold all the bytes.
+pub async fn write<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    on_data("fs::write", path.as_ref(), move |path| {
+        std::fs::write(path, bytes)
+    })
+    .await
+}
+
+/// Copies what is in a file, and its permissions, to another file, which is made if there is none.
+/// Returns how many bytes there were.
+///
+/// # Errors
+///
+/// Those of [`std::fs::copy`], and as [`read`].
+///
+/// # Cancel safety
+///
+/// As [`write`].
+pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
+    let to = to.as_ref().to_owned();
+    on_data("fs::copy", from.as_ref(), move |from| {
+        std::fs::copy(from, to)
+    })
+    .await
+}
+
+/// Puts a file in the place of another, or where there was none, so that whoever opens the path
+/// finds all of the old or all of the new one, also after a crash: a file beside it is written and
+/// synced, given the name, and its directory synced.
+///
+/// The new file has the permissions of the old one, and of what else belongs to a file (its owner,
+/// links to it) nothing. A symbolic link is replaced and not followed.
+///
+/// # Errors
+///
+/// Those of the system for each of the steps, and as [`read`]. The old file is there then, unless
+/// it is the directory's sync that failed: then either may be there after a crash.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the old or the new file is there. Between two steps, the file beside
+/// it is removed; once the last has begun, it goes on to its end.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::fs;
+///
+/// # #[evenkeel::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("evenkeel-doc-replace-{}", std::process::id()));
+/// fs::replace(&path, "first").await?;
+/// fs::replace(&path, "second").await?;
+/// assert_eq!(fs::read_to_string(&path).await?, "second");
+/// # fs::remove_file(&path).await
+/// # }
+/// ```
+pub async fn replace<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    let path = path.as_ref();
+    if path.file_name().is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("cannot replace {}: it names no file", path.display()),
+        ));
+    }
+    let handle = runtime()?;
+    let device = device_of(&handle, path).await?;
+    let draft = Draft(Some(beside(path)));
+    let target = path.to_owned();
+    let written = in_lane("fs::replace", &device.data, &handle, move || {
+        let file = draft.write(&target, bytes.as_ref())?;
+        Ok::<_, io::Error>((draft, file))
+    });
+    let (draft, file) = written.await??;
+    let synced = in_lane("fs::replace", &device.syncs, &handle, move || {
+        file.sync_all().map(|()| draft)
+    });
+    let draft = synced.await??;
+    let target = path.to_owned();
+    let named = in_lane("fs::replace", &device.names, &handle, move || {
+        draft.give_name(&target)
+    });
+    named.await??;
+    sync_dir(directory_of(path)).await
+}
+
+/// Waits until the names in a directory are on the device: without it, a crash may undo that a file
+/// was made, renamed or removed.
+///
+/// # Errors
+///
+/// Those of opening and syncing the directory, and as [`read`].
+///
+/// # Cancel safety
+///
+/// Cancel safe: the sync may be done or not.
+pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    let handle = runtime()?;
+    let finder = handle.clone();
+    let path = path.as_ref().join(".");
+    let (directory, device) = on_path("fs::sync_dir", &path, move |path| {
+        let directory = std::fs::File::open(path)?;
+        let (device, ..) = lanes_for(&finder, &directory)?;
+        Ok((directory, device))
+    })
+    .await?;
+    let synced = in_lane("fs::sync_dir", &device.syncs, &handle, move || {
+        directory.sync_all()
+    });
+    synced.await?
+}
+
+/// A name in the same directory that nobody else uses.
+fn beside(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the numbers only have to differ.
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id();
+    let mut name = std::ffi::OsString::from(".");
+    // A name may have 255 bytes.
+    let base = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.push(String::from_utf8_lossy(&base[..base.len().min(60)]).as_ref());
+    name.push(format!(".{process}-{number}.new"));
+    directory_of(path).join(name)
+}
+
+/// A file that is not there in the end, unless it is given its name.
+struct Draft(Option<PathBuf>);
+
+impl Draft {
+    fn write(&self, target: &Path, bytes: &[u8]) -> io::Result<std::fs::File> {
+        let path = self.0.as_deref().unwrap_or(Path::new(""));
+        let mut file = std::fs::File::create_new(path)?;
+        file.write_all(bytes)?;
+        match permissions_of(target)? {
+            Some(permissions) => file.set_permissions(permissions)?,
+            None => {}
+        }
+        Ok(file)
+    }
+
+    fn give_name(mut self, target: &Path) -> io::Result<()> {
+        let path = self.0.as_deref().unwrap_or(Path::new(""));
+        std::fs::rename(path, target)?;
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // What is left of a failed replacement is of no use; if it stays, it is in nobody's way.
+        if let Some(path) = self.0.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn permissions_of(path: &Path) -> io::Result<Option<Permissions>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(Some(metadata.permissions())),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

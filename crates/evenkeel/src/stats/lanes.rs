@@ -1,0 +1,84 @@
+//! The accounts of lanes.
+
+use crate::blocking::core::CoreStats;
+use crate::clock::Clock;
+
+use super::waits::Waits;
+
+/// A lane of blocking work: what it looks like at the moment, and what it did so far.
+///
+/// # Examples
+///
+/// ```
+/// # #[evenkeel::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// evenkeel::spawn_blocking(|| ()).await?;
+/// let stats = evenkeel::runtime::Handle::current().stats();
+/// let lane = stats.lane("blocking").expect("it is always there");
+/// assert_eq!(lane.runs.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LaneStats {
+    /// Its name: `blocking` is that of `spawn_blocking`; `disk 8:1 data`, `disk 8:1 names`,
+    /// `disk 8:1 sync` and `disk 8:1 special` are those of a device; others are the user's.
+    pub name: String,
+    /// Its threads, at the moment.
+    pub threads: usize,
+    /// The most it may have.
+    pub limit: usize,
+    /// How many of its threads are at work, at the moment.
+    pub busy: usize,
+    /// How much work waits for one, at the moment.
+    pub queued: usize,
+    /// How much was done, be it well or not.
+    pub done: u64,
+    /// How much was refused, as the queue was full or there was no thread.
+    pub refused: u64,
+    /// How much was given up, as it had waited too long.
+    pub expired: u64,
+    /// How long work waited for a thread that did it.
+    pub waits: Waits,
+    /// How long work took.
+    pub runs: Waits,
+}
+
+impl LaneStats {
+    pub(crate) fn new(clock: &Clock, core: &CoreStats) -> Self {
+        Self {
+            name: core.name.to_string(),
+            threads: core.threads,
+            limit: core.threads_max,
+            busy: core.busy,
+            queued: core.queued,
+            done: core.done,
+            refused: core.refused,
+            expired: core.expired,
+            waits: Waits::new(clock, &core.waits),
+            runs: Waits::new(clock, &core.runs),
+        }
+    }
+
+    fn since(&self, earlier: &LaneStats) -> LaneStats {
+        LaneStats {
+            done: self.done.saturating_sub(earlier.done),
+            refused: self.refused.saturating_sub(earlier.refused),
+            expired: self.expired.saturating_sub(earlier.expired),
+            waits: self.waits.since(&earlier.waits),
+            runs: self.runs.since(&earlier.runs),
+            ..self.clone()
+        }
+    }
+
+    /// Lanes come and go, so they are told by their names.
+    pub(super) fn all_since(now: &[LaneStats], earlier: &[LaneStats]) -> Vec<LaneStats> {
+        now.iter()
+            .map(|lane| {
+                let before = earlier.iter().find(|before| before.name == lane.name);
+                before.map_or_else(|| lane.clone(), |before| lane.since(before))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! Files: what is written is read, in whichever way.
+
+#[path = "support/hang.rs"]
+mod hang;
+#[path = "support/scratch.rs"]
+mod scratch;
+
+use evenkeel::fs::{self, File};
+use evenkeel::runtime::Runtime;
+use hang::watched;
+use scratch::Scratch;
+
+#[test]
+fn what_is_written_at_an_offset_is_read_there() {
+    watched("offsets", || {
+        let scratch = Scratch::new("offsets");
+        Runtime::new().unwrap().block_on(async {
+            let file = File::create_new(scratch.path("a")).await.unwrap();
+            file.write_all_at("hello", 0).await.unwrap();
+            let (count, bytes) = file.write_at(b"world".to_vec(), 10).await.unwrap();
+            assert_eq!((count, bytes), (5, b"world".to_vec()));
+            let parts = vec!["", "ab", "", "cd", ""];
+            file.write_all_vectored_at(parts, 5).await.unwrap();
+            assert_eq!(file.metadata().await.unwrap().len(), 15);
+            file.sync_data().await.unwrap();
+            file.sync_all().await.unwrap();
+            let all = file.read_at(vec![1; 100], 0).await.unwrap();
+            assert_eq!(all, b"helloabcd\0world");
+            assert_eq!(file.read_exact_at(vec![0; 5], 10).await.unwrap(), b"world");
+            let error = file.read_exact_at(vec![0; 6], 10).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+            assert_eq!(file.read_at(vec![0; 5], 15).await.unwrap(), b"");
+            file.set_len(2).await.unwrap();
+            assert_eq!(file.read_at(vec![0; 5], 0).await.unwrap(), b"he");
+            let clone = file.try_clone().await.unwrap();
+            clone.write_all_at("HE", 0).await.unwrap();
+            drop(clone);
+            let std = file.into_std().await;
+            let mut buffer = [0; 2];
+            std::os::unix::fs::FileExt::read_exact_at(&std, &mut buffer, 0).unwrap();
+            assert_eq!(&buffer, b"HE");
+        });
+    });
+}
+
+#[test]
+fn directories_and_names() {
+    watched("names", || {
+        let scratch = Scratch::new("names");
+        Runtime::new().unwrap().block_on(async {
+            let deep = scratch.path("a/b/c");
+            fs::create_dir_all(&deep).await.unwrap();
+            for number in 0..150 {
+                File::create(deep.join(number.to_string())).await.unwrap();
+            }
+            let mut names = Vec::new();
+            let mut entries = fs::read_dir(&deep).await.unwrap();
+            while let Some(entry) = entries.next_entry().await.unwrap() {
+                assert!(entry.file_type().await.unwrap().is_file());
+                assert_eq!(entry.metadata().await.unwrap().len(), 0);
+                names.push(entry.file_name().into_string().unwrap());
+            }
+            names.sort_by_key(|name| name.parse::<u32>().unwrap());
+            let expected: Vec<String> = (0..150).map(|number| number.to_string()).collect();
+            assert_eq!(names, expected);
+            fs::rename(deep.join("0"), deep.join("zero")).await.unwrap();
+            assert!(!fs::try_exists(deep.join("0")).await.unwrap());
+            fs::hard_link(deep.join("zero"), deep.join("null"))
+                .await
+                .unwrap();
+            fs::symlink("zero", deep.join("link")).await.unwrap();
+            let link = fs::read_link(deep.join("link")).await.unwrap();
+            assert_eq!(link.to_str(), Some("zero"));
+            let link = deep.join("link");
+            assert!(fs::symlink_metadata(&link).await.unwrap().is_symlink());
+            assert!(fs::metadata(&link).await.unwrap().is_file());
+            let straight = fs::canonicalize(&link).await.unwrap();
+            assert!(straight.ends_with("a/b/c/zero"));
+            fs::remove_file(&link).await.unwrap();
+            let error = fs::remove_dir(&deep).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+            fs::remove_dir_all(scratch.path("a")).await.unwrap();
+            let error = fs::metadata(&deep).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+            let error = File::open(deep.join("none")).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        });
+    });
+}

@@ -1,0 +1,248 @@
+//! Files in sequence: Tokio's traits, and what becomes of what nobody waits for any more.
+
+#[path = "support/hang.rs"]
+mod hang;
+#[path = "support/scratch.rs"]
+mod scratch;
+
+use std::future::poll_fn;
+use std::io::SeekFrom;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use evenkeel::fs::{self, File, OpenOptions};
+use evenkeel::runtime::{Builder, Runtime};
+use hang::watched;
+use scratch::Scratch;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, ReadBuf};
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 7 % 251) as u8).collect()
+}
+
+async fn read_write(path: &std::path::Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options.open(path).await.unwrap()
+}
+
+#[test]
+fn what_is_written_in_sequence_is_read_in_sequence() {
+    watched("sequence", || {
+        let scratch = Scratch::new("sequence");
+        Runtime::new().unwrap().block_on(async {
+            for (number, step) in [1, 4_095, 4_096, 70_000, 262_144, 1 << 20, 5 << 20]
+                .into_iter()
+                .enumerate()
+            {
+                let bytes = pattern(step * 3 + 17);
+                let bytes = &bytes[..bytes.len().min(6 << 20)];
+                let path = scratch.path(number.to_string());
+                let mut file = read_write(&path).await;
+                for part in bytes.chunks(step) {
+                    file.write_all(part).await.unwrap();
+                }
+                file.flush().await.unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), bytes, "step {step}");
+                assert_eq!(file.rewind().await.unwrap(), ());
+                let mut back = Vec::new();
+                let mut part = vec![0; step];
+                loop {
+                    let count = file.read(&mut part).await.unwrap();
+                    if count == 0 {
+                        break;
+                    }
+                    back.extend_from_slice(&part[..count]);
+                }
+                assert_eq!(back, bytes, "step {step}");
+                assert_eq!(file.read(&mut part).await.unwrap(), 0, "still the end");
+            }
+        });
+    });
+}
+
+#[test]
+fn seeks_count_from_where_the_reader_is() {
+    watched("seeks", || {
+        let scratch = Scratch::new("seeks");
+        Runtime::new().unwrap().block_on(async {
+            let bytes = pattern(3 << 20);
+            fs::write(scratch.path("a"), bytes.clone()).await.unwrap();
+            let mut file = read_write(&scratch.path("a")).await;
+            let mut few = [0; 10];
+            file.seek(SeekFrom::Start(1_000)).await.unwrap();
+            // More is asked for than is taken.
+            ask(&mut file, 2 << 20).await;
+            file.read_exact(&mut few).await.unwrap();
+            assert_eq!(few, bytes[1_000..1_010]);
+            assert_eq!(file.seek(SeekFrom::Current(5)).await.unwrap(), 1_015);
+            file.read_exact(&mut few).await.unwrap();
+            assert_eq!(few, bytes[1_015..1_025]);
+            let end = bytes.len() as u64;
+            assert_eq!(file.seek(SeekFrom::End(-1)).await.unwrap(), end - 1);
+            assert_eq!(file.read(&mut few).await.unwrap(), 1);
+            let error = file.seek(SeekFrom::Current(i64::MIN)).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+            // A write goes to where the reader is, too, whatever was read ahead.
+            file.seek(SeekFrom::Start(50)).await.unwrap();
+            ask(&mut file, 1 << 20).await;
+            file.write_all(b"here").await.unwrap();
+            file.flush().await.unwrap();
+            assert_eq!(file.read_exact_at(vec![0; 4], 50).await.unwrap(), b"here");
+            file.read_exact(&mut few).await.unwrap();
+            assert_eq!(few, bytes[54..64]);
+        });
+    });
+}
+
+/// Polls a read of so many bytes once, and gives it up.
+async fn ask(file: &mut File, count: usize) {
+    let mut memory = vec![0; count];
+    poll_fn(|cx| {
+        let mut buffer = ReadBuf::new(&mut memory);
+        let read = Pin::new(&mut *file).poll_read(cx, &mut buffer);
+        assert!(read.is_pending() || buffer.filled().is_empty());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// A reader that gives up again and again gets every byte once, in order.
+#[test]
+fn reads_that_are_given_up_lose_nothing() {
+    watched("given up", || {
+        let scratch = Scratch::new("given-up");
+        Runtime::new().unwrap().block_on(async {
+            let bytes = pattern(1 << 20);
+            fs::write(scratch.path("a"), bytes.clone()).await.unwrap();
+            let mut file = File::open(scratch.path("a")).await.unwrap();
+            let mut back = Vec::new();
+            let mut turn = 0;
+            loop {
+                turn += 1;
+                if turn % 2 == 0 && back.len() + 50_000 < bytes.len() {
+                    ask_any(&mut file, 30_000, &mut back).await;
+                }
+                let mut part = vec![0; 10_000];
+                let count = file.read(&mut part).await.unwrap();
+                if count == 0 {
+                    break;
+                }
+                back.extend_from_slice(&part[..count]);
+            }
+            assert!(back == bytes);
+        });
+    });
+}
+
+async fn ask_any(file: &mut File, count: usize, back: &mut Vec<u8>) {
+    let mut memory = vec![0; count];
+    poll_fn(|cx| {
+        let mut buffer = ReadBuf::new(&mut memory);
+        let _ = Pin::new(&mut *file).poll_read(cx, &mut buffer);
+        back.extend_from_slice(buffer.filled());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// What was reported taken over is written, though the file is dropped and the runtime ends.
+#[test]
+fn what_was_taken_over_is_written_though_all_is_dropped() {
+    watched("taken over", || {
+        let scratch = Scratch::new("taken-over");
+        for round in 0..50 {
+            let path = scratch.path(round.to_string());
+            let runtime = Builder::new().workers(1).disk_threads(1).build().unwrap();
+            runtime.block_on(async {
+                let mut files = Vec::new();
+                for number in 0..8 {
+                    files.push(File::create(path.with_extension(number.to_string())).await);
+                }
+                for file in files {
+                    let mut file = file.unwrap();
+                    file.write_all(b"first ").await.unwrap();
+                    file.write_all(b"second").await.unwrap();
+                }
+            });
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            for number in 0..8 {
+                let written = std::fs::read(path.with_extension(number.to_string())).unwrap();
+                assert_eq!(written, b"first second", "round {round}, file {number}");
+            }
+        }
+    });
+}
+
+/// Of each error of a write somebody hears, once, and nothing that came after it is written.
+#[test]
+fn a_failed_write_is_reported_by_what_follows() {
+    watched("failed", || {
+        Runtime::new().unwrap().block_on(async {
+            let mut options = OpenOptions::new();
+            let mut full = options.write(true).open("/dev/full").await.unwrap();
+            full.write_all(b"lost").await.unwrap();
+            let error = full.flush().await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+            full.flush().await.unwrap();
+            full.write_all(b"lost").await.unwrap();
+            let error = full.sync_data().await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+            let error = full.write_all_at("at once", 0).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        });
+    });
+}
+
+#[test]
+fn a_clone_shares_the_cursor() {
+    watched("clone", || {
+        let scratch = Scratch::new("clone");
+        Runtime::new().unwrap().block_on(async {
+            let mut file = read_write(&scratch.path("a")).await;
+            file.write_all(b"abc").await.unwrap();
+            let mut clone = file.try_clone().await.unwrap();
+            clone.write_all(b"def").await.unwrap();
+            clone.flush().await.unwrap();
+            file.rewind().await.unwrap();
+            let mut text = String::new();
+            clone.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, "abcdef");
+        });
+    });
+}
+
+#[test]
+fn whole_files() {
+    watched("whole", || {
+        let scratch = Scratch::new("whole");
+        Runtime::new().unwrap().block_on(async {
+            let (a, b) = (scratch.path("a"), scratch.path("b"));
+            fs::write(&a, "text").await.unwrap();
+            assert_eq!(fs::read_to_string(&a).await.unwrap(), "text");
+            assert_eq!(fs::copy(&a, &b).await.unwrap(), 4);
+            assert_eq!(fs::read(&b).await.unwrap(), b"text");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+            fs::set_permissions(&b, mode).await.unwrap();
+            fs::replace(&b, "other").await.unwrap();
+            fs::replace(scratch.path("new"), "new").await.unwrap();
+            assert_eq!(fs::read(&b).await.unwrap(), b"other");
+            let mode = fs::metadata(&b).await.unwrap().permissions();
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+                0o640
+            );
+            let error = fs::replace("/", "x").await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+            let error = fs::replace(scratch.path("no/file"), "x").await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+            let mut names: Vec<_> = std::fs::read_dir(scratch.root())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            assert_eq!(names, ["a", "b", "new"], "nothing is left beside them");
+        });
+    });
+}
