@@ -230,6 +230,55 @@ def camera_broken():
                 camera_until(peer, lambda stats: stats["broken"] == before + 1)
 
 
+def fsync():
+    """--fsync, --fsync-bytes, --fsync-writers, --stat: writers sync, and /stat tells how often"""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "written")
+        flags = ("--fsync", path, "--fsync-bytes", "5000", "--fsync-writers", "3")
+        with Peer("--api", LOCAL, *flags, "--stat", __file__) as peer:
+            deadline = time.monotonic() + PATIENCE_S
+            while (stats := peer.json("/stat"))["syncs"] < 10:
+                assert time.monotonic() < deadline, stats
+                time.sleep(0.05)
+            assert stats["length"] == os.path.getsize(__file__), stats
+            assert stats["sync_us"] > 0 and stats["failed"] == stats["hanging"] == 0, stats
+            assert [os.path.getsize(f"{path}.{n}") for n in range(3)] == [5000] * 3
+
+
+def hang():
+    """--hang, --hang-opens: opens that never return, and the echo still answers"""
+    with tempfile.TemporaryDirectory() as directory:
+        fifo = os.path.join(directory, "fifo")
+        os.mkfifo(fifo)
+        with Peer("--echo", LOCAL, "--api", LOCAL, "--hang", fifo, "--hang-opens", "4") as peer:
+            there_and_back(peer.connect("echo"), b"hello")
+            deadline = time.monotonic() + PATIENCE_S
+            while (stats := peer.json("/stat"))["hanging"] < 4:
+                assert time.monotonic() < deadline, stats
+                time.sleep(0.05)
+
+
+def log():
+    """--log, --log-path: appends are acknowledged one by one, anything else is hung up on"""
+    hello = struct.pack("<IB4sHH", 9, 1, b"EKTL", 1, 1)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "log")
+        with Peer("--log", LOCAL, "--log-path", path) as peer:
+            with peer.connect("log") as connection:
+                stream = connection.makefile("rb")
+                connection.sendall(hello)
+                assert stream.read(7)[4:] == b"\x81\x01\x00" and len(stream.read(24)) == 24
+                for id in range(5):
+                    connection.sendall(struct.pack("<IBQ", 9 + id, 2, id) + b"r" * id)
+                    length, kind, answered, _ = struct.unpack("<IBQQ", stream.read(21))
+                    assert (length, kind, answered) == (17, 0x82, id), (length, kind, answered)
+            assert os.path.getsize(path) == 10
+            for noise in (b"no hello here", hello + struct.pack("<IBQ", 9, 3, 0)):
+                with peer.connect("log") as connection:
+                    connection.sendall(noise)
+                    assert len(connection.makefile("rb").read()) in (0, 31)
+
+
 def http():
     """--http: GET / is 200, twice on one connection, then Connection: close closes"""
     with Peer("--http", LOCAL) as peer, peer.connect("http") as connection:
@@ -447,6 +496,8 @@ def mistakes():
             ["--echo", LOCAL, "--burn", "50"],
             ["--echo", LOCAL, "--burn", "0:20"],
             ["--proxy", LOCAL],
+            ["--log", LOCAL],
+            ["--echo", LOCAL, "--fsync-writers", "0"],
         ):
             done = subprocess.run(
                 [*COMMAND, *flags],
@@ -458,7 +509,8 @@ def mistakes():
 
 
 CHECKS = [
-    all_at_once, echo, echo_many, sink, buffer, work, camera, camera_broken, http,
+    all_at_once, echo, echo_many, sink, buffer, work, camera, camera_broken, fsync, hang,
+    log, http,
     http_pipelined, http_refuses, parse, stats, workers, proxy, proxy_unreachable, hogs, hogs_never, counted, burn, busy_wait,
     rude_peers, exit_with_parent, signals, mistakes,
 ]

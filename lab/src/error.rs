@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub(crate) enum Error {
     #[error(
         "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
-         --relay, --admin, --hogs, --burn"
+         --relay, --admin, --log, --hogs, --burn"
     )]
     NothingToServe,
     #[error(

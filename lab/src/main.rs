@@ -6,6 +6,7 @@
 //! side is a process of its own: what is measured and what measures share no thread, no runtime and
 //! no allocator.
 
+mod appends;
 mod cli;
 mod error;
 mod experiments;

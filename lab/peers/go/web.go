@@ -50,6 +50,7 @@ type api struct {
 	work    time.Duration
 	sink    *sink
 	cameras *cameras
+	disk    *disk
 
 	mu   sync.Mutex // guards what /stats said last
 	last sample
@@ -62,8 +63,8 @@ type sample struct {
 	deliveries, bytes int64
 }
 
-func newAPI(opts options, sink *sink, cameras *cameras) *api {
-	a := &api{work: opts.apiWork, sink: sink, cameras: cameras}
+func newAPI(opts options, sink *sink, cameras *cameras, disk *disk) *api {
+	a := &api{work: opts.apiWork, sink: sink, cameras: cameras, disk: disk}
 	a.last = a.sample()
 	return a
 }
@@ -72,6 +73,14 @@ func (a *api) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/parse", a.parse)
 	mux.HandleFunc("/stats", a.stats)
+	mux.HandleFunc("/stat", func(w http.ResponseWriter, _ *http.Request) {
+		stats, err := a.disk.stats()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer(w, stats)
+	})
 	mux.HandleFunc("/camera", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, a.cameras.stats())
 	})

@@ -173,7 +173,7 @@ fn how(lab: &Lab, work: &str) -> String {
          four a second, and the probe of 200 Hz follow, then system calls are counted. A frame's \
          way is from when it was sent to when the server had it; that of a delivery is its first \
          frame's. A frame is lost if its camera had no room for it or the server never had it. \
-         In the row `API first` API calls are in a class of their own, with 95 parts in 100; in \
+         In the row `API first` API calls are in a class of their own, with 99 parts in 100; in \
          all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
         rows::CAMERAS,
         rows::MBIT,

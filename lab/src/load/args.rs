@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::cpus::CpuList;
-use super::{calls, cameras, echo, http, mix, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -48,7 +48,9 @@ enum Generator {
     Origin(OriginArgs),
     /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
     Mix(MixArgs),
-    /// Open-loop HTTP: calls of `GET /`, each over a connection of its own; latency counts from
+    /// Closed-loop appends to a log, each acknowledged when it is durable.
+    Appends(AppendsArgs),
+    /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
     Calls(CallsArgs),
 }
@@ -205,11 +207,33 @@ pub(crate) struct MixArgs {
     pub(crate) say_ready: bool,
 }
 
+/// Flags of `load appends`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AppendsArgs {
+    /// The log server.
+    pub(crate) target: SocketAddr,
+    /// Clients, each with one append under way.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_most(10_000))]
+    pub(crate) clients: u32,
+    /// Bytes of each record.
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
+    pub(crate) bytes: u32,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+}
+
 /// Flags of `load calls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallsArgs {
     /// The HTTP server.
     pub(crate) target: SocketAddr,
+    /// The path that is asked for.
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
     /// Calls per second.
     #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
     pub(crate) rate: u32,
@@ -243,6 +267,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
+        Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
     }
 }

@@ -6,9 +6,11 @@
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`cpus`]: the `--pin` lists
-//! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`]: the generators
+//! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`],
+//!   [`appends`]: the generators
 //! - [`origin`]: what stands behind a relay
 
+mod appends;
 mod args;
 mod calls;
 mod cameras;
@@ -23,6 +25,7 @@ mod pace;
 mod pair;
 mod stream;
 
+pub(crate) use appends::AppendsSummary;
 pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
 pub(crate) use cameras::CameraSummary;
 pub(crate) use cpus::CpuList;

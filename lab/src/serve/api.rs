@@ -8,6 +8,7 @@ use hyper::{Method, Request, StatusCode};
 use serde::Serialize;
 
 use super::camera::Cameras;
+use super::disk::Disk;
 use super::http::{Answer, answer, connection, not_found};
 use super::platform::{Platform, accept_loop};
 use super::work::compute;
@@ -28,17 +29,20 @@ struct Parsed {
     bytes_per_delivery: f64,
 }
 
-pub(crate) async fn serve<P: Platform>(
-    listener: P::Listener,
-    observer: P::Observer,
-    api_us: u64,
-    cameras: Arc<Cameras<P>>,
-) {
+/// Whose accounts the API tells.
+pub(crate) struct Accounts<P: Platform> {
+    pub(crate) observer: P::Observer,
+    pub(crate) cameras: Arc<Cameras<P>>,
+    pub(crate) disk: Arc<Disk>,
+}
+
+pub(crate) async fn serve<P: Platform>(listener: P::Listener, api_us: u64, accounts: Accounts<P>) {
+    let accounts = Arc::new(accounts);
     accept_loop::<P, _>("api", listener, move |stream| {
-        let (observer, cameras) = (observer.clone(), Arc::clone(&cameras));
+        let accounts = Arc::clone(&accounts);
         connection::<P, _>(stream, move |request| {
-            let (observer, cameras) = (observer.clone(), Arc::clone(&cameras));
-            async move { call::<P>(&request, &observer, api_us, &cameras).await }
+            let accounts = Arc::clone(&accounts);
+            async move { call::<P>(&request, api_us, &accounts).await }
         })
     })
     .await;
@@ -46,15 +50,18 @@ pub(crate) async fn serve<P: Platform>(
 
 async fn call<P: Platform>(
     request: &Request<Incoming>,
-    observer: &P::Observer,
     api_us: u64,
-    cameras: &Cameras<P>,
+    accounts: &Accounts<P>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(api_us, cameras).await),
-        (&Method::GET, "/stats") => json(&P::stats(observer)),
-        (&Method::GET, "/camera") => json(&cameras.stats()),
-        _ => not_found("GET /parse, GET /stats and GET /camera"),
+        (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),
+        (&Method::GET, "/stats") => json(&P::stats(&accounts.observer)),
+        (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
+        (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {
+            Ok(stats) => json(&stats),
+            Err(error) => failed(&error),
+        },
+        _ => not_found("GET /parse, GET /stats, GET /camera and GET /stat"),
     }
 }
 
@@ -83,10 +90,11 @@ async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
 fn json(value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
         Ok(body) => answer(StatusCode::OK, "application/json", body),
-        Err(error) => answer(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain",
-            error.to_string(),
-        ),
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &dyn std::error::Error) -> Answer {
+    let words = error.to_string();
+    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", words)
 }

@@ -58,9 +58,12 @@ pub(crate) struct ServeArgs {
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
+    /// Disk work beside the services.
+    #[command(flatten)]
+    pub(crate) disk: DiskArgs,
     /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
     /// cameras saw meanwhile; `GET /stats` answers what the runtime says of itself, `GET /camera`
-    /// what became of all frames.
+    /// what became of all frames, `GET /stat` how long a file is and how the disk work goes.
     #[arg(long, value_name = "ADDR")]
     pub(crate) api: Option<SocketAddr>,
     /// Microseconds of computing for each `GET /parse`, with a checkpoint every 100.
@@ -163,6 +166,7 @@ impl ServeArgs {
         self.echo.is_some()
             || self.sink.is_some()
             || self.camera.is_some()
+            || self.disk.log.is_some()
             || self.http.is_some()
             || self.api.is_some()
             || self.proxy.is_some()
@@ -207,6 +211,46 @@ impl ServeArgs {
         }
         Ok(())
     }
+}
+
+/// Disk work beside the services.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiskArgs {
+    /// Tasks that each write to a file of their own, PATH.0 and so on, and sync it, for ever.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) fsync: Option<PathBuf>,
+    /// Bytes of each of these writes.
+    #[arg(long, value_name = "N", default_value_t = 4_096, requires = "fsync")]
+    #[arg(value_parser = bounded::<67_108_864>)]
+    pub(crate) fsync_bytes: usize,
+    /// How many such tasks.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "fsync")]
+    #[arg(value_parser = bounded::<10_000>)]
+    pub(crate) fsync_writers: usize,
+    /// Tasks that open PATH to read from it: of a FIFO that nobody writes to, the open never
+    /// returns.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hang: Option<PathBuf>,
+    /// How many such tasks.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "hang")]
+    #[arg(value_parser = bounded::<10_000>)]
+    pub(crate) hang_opens: usize,
+    /// The file that `GET /stat` is about [default: this program].
+    #[arg(long, value_name = "PATH", requires = "api")]
+    pub(crate) stat: Option<PathBuf>,
+    /// A log that takes appends in the protocol of `txlog`, and acknowledges them when they are
+    /// durable.
+    #[arg(long, value_name = "ADDR", requires = "log_path")]
+    pub(crate) log: Option<SocketAddr>,
+    /// Where that log is: the file in which each record is synced by itself.
+    #[arg(long, value_name = "PATH", requires = "log")]
+    pub(crate) log_path: Option<PathBuf>,
+}
+
+/// A number from 1 to `MOST`.
+fn bounded<const MOST: usize>(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    number.ok_or_else(|| format!("not a number from 1 to {MOST}"))
 }
 
 /// What can be served on.

@@ -209,7 +209,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
         }
         compute(cameras.work_us);
         if let Some(written) = &mut recorder {
-            let kept = written.keep::<P>(bytes).await;
+            let kept = written.keep(bytes).await;
             if !recorded(cameras, kept) {
                 recorder = None;
             }
@@ -217,16 +217,16 @@ async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
         viewer.pass(bytes, follower.camera(), cameras).await;
     }
     if let Some(mut recorder) = recorder {
-        let kept = recorder.flush::<P>().await;
+        let kept = recorder.flush().await;
         recorded(cameras, kept);
     }
 }
 
 /// The recorder of one more camera, unless none is wanted or it cannot be had.
-async fn record<P: Platform>(cameras: &Cameras<P>) -> Option<Recorder> {
+async fn record<P: Platform>(cameras: &Cameras<P>) -> Option<Recorder<P>> {
     let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
     let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
-    let recorder = Recorder::create::<P>(path, number).await;
+    let recorder = Recorder::create(path, number).await;
     recorder
         .map_err(|_| add(&cameras.counts.unrecorded, 1))
         .ok()

@@ -3,8 +3,8 @@
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`hogs`]:
-//!   the services
+//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`log`],
+//!   [`hogs`], [`disk`]: the services, and what goes on beside them
 //! - [`work`]: computing for so many microseconds, and counting it
 //! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
@@ -15,10 +15,12 @@ mod admin;
 mod api;
 mod args;
 mod camera;
+mod disk;
 mod echo;
 pub(crate) mod hogs;
 mod http;
 mod lifetime;
+mod log;
 mod meter;
 mod os_thread;
 mod platform;
@@ -34,6 +36,7 @@ pub(crate) use args::{
     ServeArgs, Shares,
 };
 pub(crate) use camera::{CameraStats, bucket_end_us};
+pub(crate) use disk::DiskStats;
 pub(crate) use meter::Work;
 #[cfg(feature = "evenkeel-runtime")]
 pub(crate) use platform::Evenkeel;

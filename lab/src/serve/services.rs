@@ -11,7 +11,8 @@ use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    admin, api, camera, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work,
+    admin, api, camera, disk, echo, hogs, http, lifetime, log, meter, os_thread, proxy, relay,
+    sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -94,6 +95,8 @@ async fn start<P: Platform>(
         let serve = sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
         P::spawn_in(class(&args.sink_class), "sink", serve);
     }
+    let disk = Arc::new(disk::Disk::new(&args.disk));
+    start_log::<P>(args, &mut announcement).await?;
     let cameras = start_cameras::<P>(args, &counters, &mut announcement).await?;
     if let Some(address) = args.http {
         let listener = bind::<P>("http", address, &mut announcement).await?;
@@ -101,7 +104,12 @@ async fn start<P: Platform>(
     }
     if let Some(address) = args.api {
         let listener = bind::<P>("api", address, &mut announcement).await?;
-        let serve = api::serve::<P>(listener, observer.clone(), args.api_us, cameras);
+        let accounts = api::Accounts {
+            observer: observer.clone(),
+            cameras,
+            disk: Arc::clone(&disk),
+        };
+        let serve = api::serve::<P>(listener, args.api_us, accounts);
         P::spawn_in(class(&args.api_class), "api", serve);
     }
     if let Some(route) = args.proxy {
@@ -126,6 +134,7 @@ async fn start<P: Platform>(
             admin::serve::<P>(listener),
         );
     }
+    disk::spawn::<P>(&args.disk, &disk);
     let class = class(&args.hog_class);
     hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
     if let Some(burn) = args.burn {
@@ -157,6 +166,19 @@ async fn start_cameras<P: Platform>(
         P::spawn_in(None, "watch", serve);
     }
     Ok(cameras)
+}
+
+async fn start_log<P: Platform>(args: &ServeArgs, announcement: &mut Announcement) -> Result<()> {
+    if let (Some(address), Some(path)) = (args.disk.log, &args.disk.log_path) {
+        let created = log::Log::<P>::create(path.clone()).await;
+        let log = created.map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        let listener = bind::<P>("log", address, announcement).await?;
+        P::spawn_in(None, "log", log::serve::<P>(listener, Arc::new(log)));
+    }
+    Ok(())
 }
 
 /// Starts the thread of --work, if it was asked for.

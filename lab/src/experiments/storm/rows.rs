@@ -82,10 +82,10 @@ pub(super) const ADAPTIVE_ROW: Row = Row {
     delivery: Some(ADAPTIVE),
     ..row("evenkeel, adaptive 100 ms", Peer::Evenkeel)
 };
-/// As before, and an API call is let go first: of what it wants it gets nineteen parts in twenty.
+/// As before, and an API call is let go first: of what it wants it gets 99 parts in 100.
 pub(super) const API_FIRST: Row = Row {
     name: "evenkeel, adaptive 100 ms, API first",
-    api_share: Some((95, 5)),
+    api_share: Some((990, 10)),
     ..ADAPTIVE_ROW
 };
 pub(super) const COALESCE_ROW: Row = Row {

@@ -79,7 +79,14 @@ impl Samples {
             number(&|f| calls_ms(&f.api_idle_us), "ms", 1),
             number(&|f| calls_ms(&f.api_us), "ms", 1),
             number(&longest, "ms", 1),
-            perhaps(&|_| self.api_over_idle(storm, row).ok(), "×", 2, &why),
+            match self.api_over_idle(storm, row) {
+                Ok(value) => Cell::Number {
+                    value,
+                    unit: "×",
+                    digits: 2,
+                },
+                Err(why) => Cell::Missing(why),
+            },
             number(&|f| 100.0 * f.quiet.cores, "%", 0),
             number(&Found::cpu_ms_per_mb, "ms", 2),
             number(&|f| f.quiet.mb_per_s, "MB/s", 1),

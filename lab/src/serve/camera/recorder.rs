@@ -1,10 +1,7 @@
 //! A camera's recorder: a ring on disk, written in blocks beside the workers.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::serve::platform::Platform;
 
@@ -16,24 +13,24 @@ const PLACES: u64 = 16;
 /// Bytes of a recording, after which it starts over: a run of any length costs a disk no more.
 const RING_LEN: u64 = 4 * BLOCK_LEN as u64;
 
-pub(super) struct Recorder {
-    file: Arc<File>,
+pub(super) struct Recorder<P: Platform> {
+    file: P::File,
     block: Vec<u8>,
     at: u64,
 }
 
-impl Recorder {
+impl<P: Platform> Recorder<P> {
     /// The recorder of the camera of that number.
-    pub(super) async fn create<P: Platform>(path: PathBuf, number: u64) -> io::Result<Self> {
+    pub(super) async fn create(path: PathBuf, number: u64) -> io::Result<Self> {
         Ok(Recorder {
-            file: Arc::new(P::blocking(move || File::create(path)).await?),
+            file: P::create(path).await?,
             block: Vec::with_capacity(BLOCK_LEN),
             at: number % PLACES * (BLOCK_LEN as u64 / PLACES),
         })
     }
 
     /// Keeps `bytes`, and writes what has become a block. Says how much was written.
-    pub(super) async fn keep<P: Platform>(&mut self, mut bytes: &[u8]) -> io::Result<u64> {
+    pub(super) async fn keep(&mut self, mut bytes: &[u8]) -> io::Result<u64> {
         let mut written = 0;
         while !bytes.is_empty() {
             let room = BLOCK_LEN - (self.at % BLOCK_LEN as u64) as usize - self.block.len();
@@ -41,19 +38,17 @@ impl Recorder {
             self.block.extend_from_slice(&bytes[..len]);
             bytes = &bytes[len..];
             if len == room {
-                written += self.flush::<P>().await?;
+                written += self.flush().await?;
             }
         }
         Ok(written)
     }
 
     /// Writes what there is.
-    pub(super) async fn flush<P: Platform>(&mut self) -> io::Result<u64> {
-        let (file, at) = (Arc::clone(&self.file), self.at);
+    pub(super) async fn flush(&mut self) -> io::Result<u64> {
         let block = std::mem::take(&mut self.block);
         let len = block.len() as u64;
-        let written = P::blocking(move || file.write_all_at(&block, at).map(|()| block));
-        self.block = written.await?;
+        self.block = P::write_at(&self.file, block, self.at).await?;
         self.block.clear();
         self.at = (self.at + len) % RING_LEN;
         Ok(len)

@@ -5,8 +5,10 @@ mod classes;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use evenkeel::fs::File;
 use evenkeel::net::{self, TcpListener, TcpSocket, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
@@ -27,6 +29,7 @@ impl Platform for Evenkeel {
     type Listener = TcpListener;
     type Stream = TcpStream;
     type HyperStream = TcpStream;
+    type File = File;
     type Observer = (Handle, Instant);
     type Class = evenkeel::Class;
     const HAS_CLASSES: bool = true;
@@ -164,11 +167,24 @@ impl Platform for Evenkeel {
         })
     }
 
-    async fn blocking<T: Send + 'static>(
-        function: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        let joined = evenkeel::spawn_blocking(function).await;
-        joined.map_err(io::Error::other)?
+    async fn create(path: PathBuf) -> io::Result<File> {
+        File::create(path).await
+    }
+
+    async fn open(path: PathBuf) -> io::Result<File> {
+        File::open(path).await
+    }
+
+    async fn write_at(file: &File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        file.write_all_at(bytes, offset).await
+    }
+
+    async fn sync(file: &File) -> io::Result<()> {
+        file.sync_data().await
+    }
+
+    async fn stat(path: PathBuf) -> io::Result<u64> {
+        Ok(evenkeel::fs::metadata(path).await?.len())
     }
 
     /// The stream itself: it has hyper's traits.

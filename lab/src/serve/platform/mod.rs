@@ -10,6 +10,7 @@ mod tokio;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
@@ -50,6 +51,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     /// A stream as hyper wants it.
     type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
+    type File: Send + Sync + 'static;
     /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
     type Observer: Clone + Send + Sync + 'static;
     /// What CPU time is shared among.
@@ -90,10 +92,20 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// From now on its reader is woken so.
     fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
-    /// Runs what may wait for a disk beside the workers.
-    fn blocking<T: Send + 'static>(
-        function: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> impl Future<Output = io::Result<T>> + Send;
+    /// A file that is new, or empty from now on.
+    fn create(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
+    /// A file to read from.
+    fn open(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
+    /// Writes all of `bytes`, and gives them back.
+    fn write_at(
+        file: &Self::File,
+        bytes: Vec<u8>,
+        offset: u64,
+    ) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
+    /// Waits until what was written is on the device.
+    fn sync(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
+    /// How long a file is.
+    fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 
