@@ -8,7 +8,8 @@
 //! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
 //! - [`syscalls`]: system calls, counted
-//! - [`responsive`], [`shares`], [`classes`], [`storm`], [`checks`], [`busywait`]: the experiments
+//! - [`responsive`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`], [`busywait`]: the
+//!   experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
 //! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
 
@@ -19,6 +20,7 @@ mod classes;
 mod client;
 mod database;
 mod figures;
+mod fsync;
 mod grid;
 mod haproxy;
 mod lab;
@@ -43,11 +45,12 @@ use lab::Lab;
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
 
-const EXPERIMENTS: [Named; 6] = [
+const EXPERIMENTS: [Named; 7] = [
     ("responsive", responsive::run),
     ("shares", shares::run),
     ("classes", classes::run),
     ("storm", storm::run),
+    ("fsync", fsync::run),
     ("checks", checks::run),
     ("busywait", busywait::run),
 ];
