@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{Delivery, DeliveryError, TcpListener, TcpStream, UnixStream};
@@ -11,7 +13,7 @@ use support::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Longer than a test may take, so that nothing comes by the delay.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(50);
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -176,4 +178,201 @@ async fn unix_streams_hold_back_by_the_delay() {
     evenkeel::time::sleep(A_MOMENT).await;
     drop(client);
     assert!(within(reader).await.unwrap().ends_with(b"the last"));
+}
+
+/// While its worker is idle, and after it was busy for a while, an adaptive reader is woken for
+/// each of many small messages.
+#[evenkeel::test(workers = 1)]
+async fn adaptive_is_immediate_while_the_worker_is_idle() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    server
+        .set_delivery(Delivery::Adaptive { max_delay: LONG })
+        .unwrap();
+    let echo = evenkeel::spawn(async move {
+        let mut buf = [0; 64];
+        while let Ok(len @ 1..) = server.read(&mut buf).await {
+            server.write_all(&buf[..len]).await.unwrap();
+        }
+    });
+    for number in 0..100 {
+        client.write_all(&[number; 10]).await.unwrap();
+        let mut heard = [0; 10];
+        within(client.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(heard, [number; 10]);
+    }
+    drop(client);
+    within(echo).await.unwrap();
+}
+
+/// Beside tasks that keep the worker behind, readers are held back, and everything comes.
+#[evenkeel::test(workers = 1)]
+async fn adaptive_holds_back_while_the_worker_is_behind() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    let max_delay = Duration::from_millis(50);
+    server
+        .set_delivery(Delivery::Adaptive { max_delay })
+        .unwrap();
+    let busy = Arc::new(AtomicBool::new(true));
+    // Each round takes longer than the pause, so tasks that are woken wait for each other.
+    let tasks: Vec<_> = (0..60)
+        .map(|_| {
+            let busy = Arc::clone(&busy);
+            evenkeel::spawn(async move {
+                while busy.load(SeqCst) {
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_micros(60) {
+                        std::hint::spin_loop();
+                    }
+                    evenkeel::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+        })
+        .collect();
+    evenkeel::time::sleep(Duration::from_millis(200)).await;
+    let reader = evenkeel::spawn(async move {
+        let mut heard = Vec::new();
+        within(server.read_to_end(&mut heard)).await.unwrap();
+        heard.len()
+    });
+    for _ in 0..500 {
+        client.write_all(&[1; 100]).await.unwrap();
+        evenkeel::time::sleep(Duration::from_millis(1)).await;
+    }
+    let deliveries = stats().deliveries;
+    assert!(deliveries < 250, "{deliveries} for 500 messages");
+    busy.store(false, SeqCst);
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    drop(client);
+    assert_eq!(within(reader).await.unwrap(), 50_000);
+}
+
+/// A watermark that the receive buffer cannot reach keeps nobody waiting for the delay.
+#[evenkeel::test]
+async fn a_full_receive_buffer_is_not_held_back() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    socket2::SockRef::from(&server)
+        .set_recv_buffer_size(16 * 1024)
+        .unwrap();
+    make_wait(&mut client, &mut server).await;
+    server.set_delivery(coalesce(100_000_000, LONG)).unwrap();
+    let sender = evenkeel::spawn(async move {
+        client.write_all(&vec![1; 2_000_000]).await.unwrap();
+    });
+    let mut heard = Vec::new();
+    within(server.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard.len(), 2_000_000);
+    within(sender).await.unwrap();
+}
+
+/// A runtime that ends wakes readers that are held back, whatever is held for them.
+#[test]
+fn the_end_of_the_runtime_is_not_held_back() {
+    let runtime = evenkeel::runtime::Builder::new()
+        .workers(1)
+        .build()
+        .unwrap();
+    let (mut client, mut server) = runtime.block_on(pair());
+    runtime.block_on(make_wait(&mut client, &mut server));
+    server.set_delivery(coalesce(1_000_000, LONG)).unwrap();
+    let handle = runtime.handle().clone();
+    let reader = std::thread::spawn(move || {
+        handle.block_on(async move {
+            let mut buf = [0; 16];
+            let first = server.read(&mut buf).await;
+            let second = server.read(&mut buf).await;
+            first.and(second)
+        })
+    });
+    std::thread::sleep(A_MOMENT);
+    runtime.block_on(client.write_all(b"held")).unwrap();
+    std::thread::sleep(A_MOMENT);
+    runtime.shutdown(LONG / 4).unwrap();
+    let began = Instant::now();
+    let error = reader.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("has shut down"), "{error}");
+    assert!(began.elapsed() < LONG / 4);
+}
+
+/// A socket that leaves the runtime has the watermark that it came with.
+#[evenkeel::test]
+async fn a_socket_is_given_back_as_it_came() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    server.set_delivery(coalesce(4_000, LONG)).unwrap();
+    let read = async {
+        let mut buf = [0; 16];
+        tokio::select! {
+            biased;
+            _ = server.read(&mut buf) => panic!("nothing was sent"),
+            () = evenkeel::time::sleep(A_MOMENT) => {}
+        }
+    };
+    read.await;
+    client.write_all(b"held").await.unwrap();
+    evenkeel::time::sleep(A_MOMENT).await;
+    // Taken up again, it wakes its reader at every byte.
+    let mut server = TcpStream::from_std(server.into_std().unwrap()).unwrap();
+    let mut buf = [0; 16];
+    assert_eq!(within(server.read(&mut buf)).await.unwrap(), 4);
+    make_wait(&mut client, &mut server).await;
+}
+
+/// A buffer that a delivery fits takes one read for it: none is made to find the socket empty.
+#[evenkeel::test]
+async fn a_short_read_is_the_last() {
+    support::watch_descriptors();
+    let (mut client, mut server) = pair().await;
+    make_wait(&mut client, &mut server).await;
+    let before = stats();
+    for _ in 0..20 {
+        let mut buf = [0; 4096];
+        let (read, ()) = tokio::join!(within(server.read(&mut buf)), async {
+            evenkeel::time::sleep(Duration::from_millis(2)).await;
+            client.write_all(&[9; 1000]).await.unwrap();
+        });
+        assert_eq!(read.unwrap(), 1000);
+    }
+    let after = stats();
+    assert_eq!(after.deliveries - before.deliveries, 20);
+    assert_eq!(after.reads - before.reads, 20);
+    assert_eq!(after.empty_reads, before.empty_reads);
+    let sizes = stats().bytes_per_delivery;
+    assert_eq!(sizes.quantile(1.0), Some(1024));
+}
+
+/// What is held back is peeked at, waited for and tried like anything else.
+#[evenkeel::test]
+async fn all_ways_to_read_hear_of_what_was_held_back() {
+    support::watch_descriptors();
+    let (client, server) = pair().await;
+    let (mut read, _write) = server.into_split();
+    let mode = coalesce(1_000_000, Duration::from_millis(10));
+    read.set_delivery(mode).unwrap();
+    assert_eq!(read.delivery(), mode);
+    let writer = async {
+        for _ in 0..3 {
+            evenkeel::time::sleep(2 * A_MOMENT).await;
+            client.writable().await.unwrap();
+            client.try_write(b"held").unwrap();
+        }
+    };
+    let reader = async {
+        let mut buf = [0; 16];
+        assert_eq!(within(read.peek(&mut buf)).await.unwrap(), 4);
+        assert_eq!(read.try_read(&mut buf).unwrap(), 4);
+        loop {
+            within(read.readable()).await.unwrap();
+            if let Ok(len) = read.try_read(&mut buf) {
+                assert_eq!(len, 4);
+                break;
+            }
+        }
+        assert_eq!(within(read.read(&mut buf)).await.unwrap(), 4);
+    };
+    tokio::join!(writer, reader);
 }

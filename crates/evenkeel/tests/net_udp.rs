@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use evenkeel::net::UdpSocket;
+use evenkeel::net::{Delivery, DeliveryError, RecvBatch, UdpSocket};
 use support::within;
 use tokio::io::ReadBuf;
 
@@ -272,4 +272,114 @@ async fn options_are_set_on_the_socket() {
             .unwrap(),
         address
     );
+}
+
+#[evenkeel::test]
+async fn batches_hold_each_datagram_once() {
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    // More than there are slots, and than one system call takes.
+    for number in 0..100u8 {
+        one.send(&vec![number; usize::from(number)]).await.unwrap();
+    }
+    let mut batch = RecvBatch::new(40, 64);
+    assert!(batch.is_empty());
+    let mut received = Vec::new();
+    while received.len() < 100 {
+        let count = within(other.recv_batch(&mut batch)).await.unwrap();
+        assert_eq!((batch.len(), batch.iter().count()), (count, count));
+        for datagram in batch.iter() {
+            assert_eq!(datagram.from, one.local_addr().unwrap());
+            assert_eq!(datagram.is_truncated, received.len() > 64);
+            received.push(datagram.data.to_vec());
+        }
+    }
+    for (number, data) in received.iter().enumerate() {
+        assert_eq!(*data, vec![number as u8; number.min(64)]);
+    }
+    let error = other.try_recv_batch(&mut batch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    // It waits again for what comes after.
+    let (count, ()) = tokio::join!(within(other.recv_batch(&mut batch)), async {
+        evenkeel::time::sleep(std::time::Duration::from_millis(5)).await;
+        one.send(b"last").await.unwrap();
+    });
+    assert_eq!(count.unwrap(), 1);
+    assert_eq!(batch.iter().next().unwrap().data, b"last");
+}
+
+/// A sender that hands the kernel many datagrams at once, which it keeps together on the loopback.
+#[cfg(target_os = "linux")]
+#[evenkeel::test]
+async fn merged_datagrams_come_apart_again() {
+    use std::io::IoSlice;
+
+    use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
+    use std::os::fd::AsRawFd;
+
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    if !other.merge_datagrams() {
+        eprintln!("this kernel does not merge datagrams");
+        return;
+    }
+    let sent: Vec<u8> = (0..2_050_u32).map(|at| (at % 251) as u8).collect();
+    let segment = 100_u16;
+    let control = [ControlMessage::UdpGsoSegments(&segment)];
+    let slices = [IoSlice::new(&sent)];
+    let flags = MsgFlags::empty();
+    sendmsg::<SockaddrIn>(one.as_raw_fd(), &slices, &control, flags, None).unwrap();
+
+    let mut short = RecvBatch::new(4, 2_000);
+    let error = within(other.recv_batch(&mut short)).await.unwrap_err();
+    assert!(error.to_string().contains("for_merged"), "{error}");
+    let error = within(other.recv(&mut [0; 100])).await.unwrap_err();
+    assert!(error.to_string().contains("recv_batch"), "{error}");
+
+    let mut batch = RecvBatch::for_merged(4);
+    let mut received = Vec::new();
+    while received.len() < 21 {
+        within(other.recv_batch(&mut batch)).await.unwrap();
+        received.extend(batch.iter().map(|datagram| datagram.data.to_vec()));
+    }
+    assert_eq!(received.concat(), sent);
+    assert!(received[..20].iter().all(|data| data.len() == 100));
+}
+
+#[evenkeel::test]
+async fn datagrams_are_held_back_by_the_delay_alone() {
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    let delay = std::time::Duration::from_millis(30);
+    let error = other
+        .set_delivery(Delivery::Coalesce { bytes: 1000, delay })
+        .unwrap_err();
+    let inner = error.into_inner().unwrap();
+    assert_eq!(
+        inner.downcast_ref(),
+        Some(&DeliveryError::NoWatermark { bytes: 1000 })
+    );
+    let bytes = usize::MAX;
+    other
+        .set_delivery(Delivery::Coalesce { bytes, delay })
+        .unwrap();
+    let mut batch = RecvBatch::new(64, 64);
+    let mut received = 0;
+    let (mut sent, mut batches) = (0, 0);
+    for _ in 0..5 {
+        let (count, ()) = tokio::join!(within(other.recv_batch(&mut batch)), async {
+            evenkeel::time::sleep(delay / 6).await;
+            for _ in 0..10 {
+                one.send(b"held").await.unwrap();
+                sent += 1;
+            }
+        });
+        received += count.unwrap();
+        batches += 1;
+    }
+    while received < sent {
+        received += within(other.recv_batch(&mut batch)).await.unwrap();
+        batches += 1;
+    }
+    assert!(batches <= 10, "{sent} datagrams in {batches} batches");
 }

@@ -65,7 +65,7 @@ impl Seen {
 pub(crate) struct Readiness {
     word: AtomicUsize,
     waiters: Mutex<Waiters>,
-    held: Mutex<held::Held>,
+    held: Mutex<Option<Box<held::Held>>>,
 }
 
 #[derive(Debug, Default)]

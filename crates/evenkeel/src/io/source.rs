@@ -389,8 +389,10 @@ impl<E: AsRawFd> Source<E> {
             .as_ref()
             .map(|home| self.driver(home.worker).ground(&self.readiness));
         let mut wakers = WakeList::new();
+        let fd = self.get_ref().as_raw_fd();
+        let registered = ground.as_ref().map(|ground| (fd, ground));
         self.readiness
-            .set_delivery(mode, has_watermark, ground.as_ref(), &mut wakers);
+            .set_delivery(mode, has_watermark, registered, &mut wakers);
         drop(ground);
         drop(home);
         wake_all(&mut wakers);

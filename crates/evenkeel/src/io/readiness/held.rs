@@ -5,12 +5,12 @@
 //! Everything below holds the lock of the pace, which is taken before that of the waiters.
 //!
 //! ```text
-//!  task                                        whoever checks the readiness queue, or sweeps it
-//!  1. look, try, clear, as in `readiness`      a. an event, or an entry that is due: lock the pace;
-//!  2. lock the pace; enter the sweep again,       if the reader knows already, pass the event on
-//!     or lower the watermark, whereupon the    b. else raise the watermark and enter the sweep,
-//!     kernel reports what is there                or set the flags and take the waiters
-//!  3. enlist, wait                             c. unlock, and wake whom b took
+//!  task                                       whoever checks the readiness queue, or sweeps it
+//!  1. look, try, clear, as in `readiness`     a. an event, or an entry is due: lock the pace;
+//!  2. lock the pace; enter the sweep again,      if the reader knows already, pass it on
+//!     or lower the watermark, whereupon the   b. else raise the watermark and enter the sweep,
+//!     kernel reports what is there               or set the flags and take the waiters
+//!  3. enlist, wait                            c. unlock, and wake whom b took
 //! ```
 //!
 //! A byte that comes while the reader is between 1 and 3 is either above the watermark, and comes
@@ -48,7 +48,8 @@ pub(crate) trait Ground {
     fn disarm(&self, key: Key);
 }
 
-/// The pace of one descriptor, and where it is registered.
+/// The pace of one descriptor, and where it is registered. A descriptor whose mode was never set
+/// has none.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pace: Pace,
@@ -84,32 +85,43 @@ impl Held {
 impl Readiness {
     /// How the reader is woken.
     pub(crate) fn delivery(&self) -> Delivery {
-        self.held.lock().pace.mode()
+        let held = self.held.lock();
+        held.as_ref()
+            .map(|held| held.pace.mode())
+            .unwrap_or_default()
     }
 
     /// The descriptor is registered, and may be held back from now on.
     pub(crate) fn settle(&self, fd: RawFd) {
-        self.held.lock().fd = Some(fd);
+        if let Some(held) = self.held.lock().as_mut() {
+            held.fd = Some(fd);
+        }
     }
 
     /// The descriptor is about to be closed, or to leave the readiness queue: afterwards nobody
     /// tells it anything.
     pub(crate) fn unsettle(&self, ground: &impl Ground) {
-        let mut held = self.held.lock();
-        let orders = held.pace.set_mode(Delivery::Immediate, false);
-        held.carry_out(orders, ground);
-        held.fd = None;
+        if let Some(held) = self.held.lock().as_mut() {
+            let orders = held.pace.set_mode(Delivery::Immediate, false);
+            held.carry_out(orders, ground);
+            held.fd = None;
+        }
     }
 
     /// Changes how the reader is woken. It is woken once, in case anything was held back.
+    /// `ground`, with the descriptor: there if it is registered.
     pub(crate) fn set_delivery(
         &self,
         mode: Delivery,
         has_watermark: bool,
-        ground: Option<&impl Ground>,
+        ground: Option<(RawFd, &impl Ground)>,
         wakers: &mut WakeList,
     ) {
         let mut held = self.held.lock();
+        if held.is_none() && mode == Delivery::Immediate {
+            return;
+        }
+        let held = held.get_or_insert_default();
         let orders = held.pace.set_mode(mode, has_watermark);
         // Relaxed: who misses it delivers at once, or takes the lock in vain.
         if mode.is_immediate() {
@@ -117,7 +129,8 @@ impl Readiness {
         } else {
             self.word.fetch_or(PACED, Ordering::Relaxed);
         }
-        if let Some(ground) = ground {
+        if let Some((fd, ground)) = ground {
+            held.fd = Some(fd);
             held.carry_out(orders, ground);
             self.set(Ready::READABLE, wakers);
         }
@@ -136,9 +149,10 @@ impl Readiness {
             return self.set(ready, wakers);
         }
         let mut held = self.held.lock();
-        if held.fd.is_none() || self.knows_of_bytes() {
-            return self.set(ready, wakers);
-        }
+        let held = match held.as_mut() {
+            Some(held) if held.fd.is_some() && !self.knows_of_bytes() => held,
+            _ => return self.set(ready, wakers),
+        };
         let pressure = held.pressure(ground);
         let orders = held.pace.event(ground.now(), pressure);
         held.carry_out(orders, ground);
@@ -156,9 +170,9 @@ impl Readiness {
     /// (a) The sweep has come to an entry of this descriptor. Returns how many readers it wakes.
     pub(crate) fn due(&self, ground: &impl Ground, wakers: &mut WakeList) -> usize {
         let mut held = self.held.lock();
-        if held.fd.is_none() {
+        let Some(held) = held.as_mut().filter(|held| held.fd.is_some()) else {
             return 0;
-        }
+        };
         let orders = held.pace.due(ground.now(), self.knows_of_bytes());
         if orders.arm.is_some() || !held.pace.is_armed() {
             // The key is that of the entry which was taken out to get here.
@@ -176,6 +190,9 @@ impl Readiness {
     /// held back, in nanoseconds.
     pub(crate) fn drained(&self, ground: &impl Ground) -> u64 {
         let mut held = self.held.lock();
+        let Some(held) = held.as_mut() else {
+            return 0;
+        };
         let pressure = held.pressure(ground);
         let (orders, nanos) = held.pace.drained(ground.now(), pressure);
         held.carry_out(orders, ground);
@@ -184,9 +201,10 @@ impl Readiness {
 
     /// (2) The reader found nothing, and has got nothing since it was woken.
     pub(crate) fn found_nothing(&self, ground: &impl Ground) {
-        let mut held = self.held.lock();
-        let orders = held.pace.found_nothing();
-        held.carry_out(orders, ground);
+        if let Some(held) = self.held.lock().as_mut() {
+            let orders = held.pace.found_nothing();
+            held.carry_out(orders, ground);
+        }
     }
 
     fn knows_of_bytes(&self) -> bool {

@@ -50,7 +50,6 @@ impl World {
             readiness: Readiness::new(Ready::EMPTY),
             key: Key::STALE,
         };
-        world.readiness.settle(3);
         world.set_mode(mode);
         Arc::new(world)
     }
@@ -58,7 +57,7 @@ impl World {
     fn set_mode(&self, mode: Delivery) {
         let mut wakers = WakeList::new();
         self.readiness
-            .set_delivery(mode, true, Some(self), &mut wakers);
+            .set_delivery(mode, true, Some((3, self)), &mut wakers);
         wakers.into_iter().for_each(Waker::wake);
     }
 

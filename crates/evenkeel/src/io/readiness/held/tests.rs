@@ -148,7 +148,6 @@ impl Bench {
             empty_reads: 0,
             absent: 0,
         };
-        bench.readiness.settle(3);
         let mut bench = bench;
         bench.set_mode(mode);
         bench.turn();
@@ -161,7 +160,7 @@ impl Bench {
         let has_watermark = self.world.kernel != Kernel::Lacks;
         let mut wakers = WakeList::new();
         self.readiness
-            .set_delivery(mode, has_watermark, Some(&self.world), &mut wakers);
+            .set_delivery(mode, has_watermark, Some((3, &self.world)), &mut wakers);
     }
 
     /// The worker checks its queue and its sweep, and the reader runs if it is awake.
@@ -437,6 +436,21 @@ fn the_end_of_the_stream_is_not_held_back() {
     assert!(readiness.look().ready().is_read_closed());
 }
 
+/// What an event says of writing is not held back with the rest.
+#[test]
+fn writers_are_not_held_back() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    bench.world.send(100);
+    bench.world.event.set(false);
+    let both = Ready::READABLE | Ready::WRITABLE;
+    let (readiness, world) = (&bench.readiness, &bench.world);
+    readiness.arrive(both, world, &mut WakeList::new());
+    let ready = readiness.look().ready();
+    assert!(ready.is_writable() && !ready.is_readable());
+    bench.pass(2 * DELAY);
+    assert_eq!(bench.received, 100);
+}
+
 /// The descriptor is closed: nothing is told to whoever has its number next.
 #[test]
 fn what_is_closed_is_told_nothing() {
@@ -447,7 +461,6 @@ fn what_is_closed_is_told_nothing() {
     bench.readiness.unsettle(&bench.world);
     assert!(bench.is_silent(), "given back as it was");
     let calls = bench.world.calls.get();
-    bench.set_mode(coalesce(77));
     bench.world.event.set(true);
     bench.turn();
     assert_eq!(bench.world.calls.get(), calls);
