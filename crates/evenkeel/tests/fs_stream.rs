@@ -45,7 +45,7 @@ fn what_is_written_in_sequence_is_read_in_sequence() {
                 }
                 file.flush().await.unwrap();
                 assert_eq!(std::fs::read(&path).unwrap(), bytes, "step {step}");
-                assert_eq!(file.rewind().await.unwrap(), ());
+                assert_eq!(file.rewind().await.unwrap(), 0);
                 let mut back = Vec::new();
                 let mut part = vec![0; step];
                 loop {

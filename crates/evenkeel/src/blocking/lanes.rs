@@ -9,6 +9,7 @@ use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
 use super::core::{Core, CoreStats, Running, Settings};
+use super::misses::{Backend, Misses};
 
 /// How many devices have lanes of their own; files of any more share one set of lanes.
 const DEVICES_MAX: usize = 64;
@@ -32,6 +33,8 @@ pub(crate) struct Device {
     pub(crate) syncs: Arc<Core>,
     /// FIFOs, terminals and other files that wait for a peer and not for the device.
     pub(crate) special: Arc<Core>,
+    /// How reads are done of what is not in the cache.
+    pub(crate) misses: Misses,
 }
 
 impl Device {
@@ -51,6 +54,8 @@ pub(crate) struct Lanes {
     pub(crate) general: Arc<Core>,
     /// Where it is found out on which device a directory is.
     pub(crate) paths: Arc<Core>,
+    /// Which way reads of devices are done.
+    pub(crate) backend: Arc<Backend>,
     registry: Mutex<Registry>,
 }
 
@@ -85,6 +90,7 @@ impl Lanes {
         Self {
             general: Arc::new(Core::new(general, config, clock)),
             paths: Arc::new(Core::new(paths, config, clock)),
+            backend: Arc::new(Backend::new(config)),
             registry: Mutex::default(),
         }
     }
@@ -134,6 +140,18 @@ impl Lanes {
         Ok(core)
     }
 
+    fn devices(&self) -> Vec<Arc<Device>> {
+        let registry = self.registry.lock();
+        let devices = registry.devices.values().chain(&registry.others);
+        devices.map(Arc::clone).collect()
+    }
+
+    /// How many reads were done without a thread of their own.
+    pub(crate) fn reads_by_ring(&self) -> u64 {
+        let done = |device: &Arc<Device>| device.misses.done();
+        self.devices().iter().map(done).sum()
+    }
+
     fn all(&self) -> Vec<Arc<Core>> {
         let registry = self.registry.lock();
         let mut devices: Vec<_> = registry.devices.iter().collect();
@@ -154,12 +172,16 @@ impl Lanes {
     pub(crate) fn close(&self, handle: &Handle) {
         self.registry.lock().closed = true;
         self.all().iter().for_each(|core| core.close(handle));
+        self.devices()
+            .iter()
+            .for_each(|device| device.misses.close());
     }
 
     /// Waits for what runs. Returns false if some has not ended by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         // One after the other: the deadline is for all of them.
         self.all().iter().all(|core| core.wait(deadline))
+            && (self.devices().iter()).all(|device| device.misses.wait(deadline))
     }
 
     /// The work that is under way, and what the thread is called that does it.
@@ -204,6 +226,7 @@ fn new_device(handle: &Handle, label: &str) -> Device {
         data: core("data", "disk", config.disk_threads),
         syncs: core("sync", "disk-s", 1),
         special: core("special", "disk-x", SPECIAL_THREADS),
+        misses: Misses::new(Arc::clone(&shared.lanes.backend)),
     }
 }
 

@@ -9,7 +9,10 @@ pub(crate) mod core;
 mod error;
 pub(crate) mod lane;
 pub(crate) mod lanes;
+pub(crate) mod misses;
 mod order;
+#[cfg(target_os = "linux")]
+pub(crate) mod ring;
 
 use std::panic::Location;
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
+use crate::blocking::misses::Outcome;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
@@ -205,13 +206,8 @@ impl File {
     /// # Cancel safety
     ///
     /// Cancel safe; the buffer is lost.
-    pub async fn read_at(&self, mut buffer: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
-        let read = self.run("fs::File::read_at", self.inner.data_lane(), move |file| {
-            let count = retry(|| file.read_at(&mut buffer, offset))?;
-            buffer.truncate(count);
-            Ok(buffer)
-        });
-        read.await?
+    pub async fn read_at(&self, buffer: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        self.read("fs::File::read_at", buffer, offset, false).await
     }
 
     /// Reads at an offset until the buffer is full.
@@ -224,16 +220,29 @@ impl File {
     /// # Cancel safety
     ///
     /// Cancel safe; the buffer is lost.
-    pub async fn read_exact_at(&self, mut buffer: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
-        let read = self.run(
-            "fs::File::read_exact_at",
-            self.inner.data_lane(),
-            move |file| {
-                file.read_exact_at(&mut buffer, offset)?;
-                Ok(buffer)
-            },
-        );
-        read.await?
+    pub async fn read_exact_at(&self, buffer: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        self.read("fs::File::read_exact_at", buffer, offset, true)
+            .await
+    }
+
+    async fn read(
+        &self,
+        name: &'static str,
+        buffer: Vec<u8>,
+        offset: u64,
+        exact: bool,
+    ) -> io::Result<Vec<u8>> {
+        let inner = Arc::clone(&self.inner);
+        let work = move || {
+            let misses = &inner.device.misses;
+            let keeper = Arc::clone(&inner);
+            misses.read(inner.file(), keeper, buffer, offset, exact)
+        };
+        match in_lane(name, self.inner.data_lane(), &self.inner.handle, work).await?? {
+            Outcome::Done(buffer) => Ok(buffer),
+            #[cfg(target_os = "linux")]
+            Outcome::Asked(reply) => std::future::poll_fn(|cx| reply.poll(cx)).await,
+        }
     }
 
     /// Writes at an offset, once, and says how many bytes were written, which may be fewer than

@@ -68,6 +68,7 @@ pub struct Builder {
     blocking_keep_alive: Duration,
     disk_threads: usize,
     disk_queue_limit: usize,
+    disk_ring: bool,
     disk_wait_limit: Option<Duration>,
     on_thread_start: Option<Hook>,
     on_thread_stop: Option<Hook>,
@@ -98,6 +99,7 @@ impl Builder {
             blocking_keep_alive: Duration::from_secs(10),
             disk_threads: 32,
             disk_queue_limit: 4_096,
+            disk_ring: true,
             disk_wait_limit: Some(Duration::from_secs(30)),
             on_thread_start: None,
             on_thread_stop: None,
@@ -225,6 +227,15 @@ impl Builder {
         self
     }
 
+    /// Whether reads that wait for a device may be done by the kernel's completion queue
+    /// (io_uring), where it has one and lets this process use it. Else threads do them all, as
+    /// everywhere but on Linux. Default: true.
+    /// [`DiskStats`](crate::stats::DiskStats) says which it is.
+    pub fn disk_ring(&mut self, ring: bool) -> &mut Self {
+        self.disk_ring = ring;
+        self
+    }
+
     /// How long file work may wait for a thread before it fails with
     /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does where a
     /// device hangs; at least a millisecond, `None` for no limit. Default: 30 seconds. Work that
@@ -286,6 +297,7 @@ impl Builder {
             blocking_keep_alive: self.blocking_keep_alive,
             disk_threads: self.disk_threads,
             disk_queue_limit: self.disk_queue_limit,
+            disk_ring: self.disk_ring,
             disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
             on_thread_start: self.on_thread_start.clone(),
             on_thread_stop: self.on_thread_stop.clone(),

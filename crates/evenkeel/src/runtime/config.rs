@@ -76,6 +76,8 @@ pub(crate) struct Config {
     /// The most threads that read and write on one device.
     pub(crate) disk_threads: usize,
     pub(crate) disk_queue_limit: usize,
+    /// Whether reads may be done by the kernel's completion queue.
+    pub(crate) disk_ring: bool,
     /// `Duration::MAX` for no limit.
     pub(crate) disk_wait_limit: Duration,
     pub(crate) on_thread_start: Option<Hook>,

@@ -1,6 +1,7 @@
 //! The accounts of lanes.
 
 use crate::blocking::core::CoreStats;
+use crate::blocking::lanes::Lanes;
 use crate::clock::Clock;
 
 use super::waits::Waits;
@@ -80,5 +81,59 @@ impl LaneStats {
                 before.map_or_else(|| lane.clone(), |before| lane.since(before))
             })
             .collect()
+    }
+}
+
+/// How files are read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DiskStats {
+    /// What does reads that wait for a device.
+    pub backend: DiskBackend,
+    /// Why it is that, where there is something to say.
+    pub reason: String,
+    /// How many reads the completion queue has done. Threads do all others, and all writes and
+    /// syncs.
+    pub ring_reads: u64,
+}
+
+/// What does reads that wait for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiskBackend {
+    /// There were never so many at a time that it was of use to ask for a completion queue.
+    Untried,
+    /// Threads do.
+    Threads,
+    /// A few are done by threads, and what comes on top of these by the kernel's completion queue.
+    IoUring,
+}
+
+/// `untried`, `threads` or `io_uring`.
+impl std::fmt::Display for DiskBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            DiskBackend::Untried => "untried",
+            DiskBackend::Threads => "threads",
+            DiskBackend::IoUring => "io_uring",
+        })
+    }
+}
+
+impl DiskStats {
+    pub(super) fn read(lanes: &Lanes) -> Self {
+        let (backend, reason) = lanes.backend.read();
+        Self {
+            backend,
+            reason,
+            ring_reads: lanes.reads_by_ring(),
+        }
+    }
+
+    pub(super) fn since(&self, earlier: &DiskStats) -> DiskStats {
+        DiskStats {
+            ring_reads: self.ring_reads.saturating_sub(earlier.ring_reads),
+            ..self.clone()
+        }
     }
 }

@@ -20,7 +20,7 @@ mod snapshot;
 mod waits;
 
 #[cfg(not(evenkeel_loom))]
-pub use lanes::LaneStats;
+pub use lanes::{DiskBackend, DiskStats, LaneStats};
 #[cfg(not(evenkeel_loom))]
 pub use load::Load;
 #[cfg(not(evenkeel_loom))]

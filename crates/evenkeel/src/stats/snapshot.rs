@@ -10,7 +10,7 @@ use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, BUCKETS, CheckOrigin, Count, ORIGINS};
 use super::deliveries::{BUCKETS as SIZES, DeliveryCounts};
-use super::lanes::LaneStats;
+use super::lanes::{DiskStats, LaneStats};
 use super::sizes::Sizes;
 use super::waits::Waits;
 
@@ -59,6 +59,8 @@ pub struct Stats {
     /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
     /// user's.
     pub lanes: Vec<LaneStats>,
+    /// How files are read.
+    pub disk: DiskStats,
     /// Tasks that have been polled and wait, at the moment.
     pub tasks_waiting: usize,
     /// Timers that are set, at the moment.
@@ -314,6 +316,7 @@ impl Stats {
             lanes: (lanes.iter())
                 .map(|lane| LaneStats::new(&shared.clock, lane))
                 .collect(),
+            disk: DiskStats::read(&shared.lanes),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
@@ -357,6 +360,7 @@ impl Stats {
             delivery: self.delivery.since(&earlier.delivery),
             blocking: self.blocking,
             lanes: LaneStats::all_since(&self.lanes, &earlier.lanes),
+            disk: self.disk.since(&earlier.disk),
             tasks_waiting: self.tasks_waiting,
             timers: self.timers,
         }

@@ -4,6 +4,8 @@ pub(crate) mod cpus;
 pub(crate) mod cycles;
 pub(crate) mod peer;
 pub(crate) mod recv_batch;
+#[cfg(target_os = "linux")]
+pub(crate) mod ring;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod watermark;

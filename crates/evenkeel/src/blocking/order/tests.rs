@@ -1,1 +1,184 @@
-//! Tests.
+//! The order against simple oracles.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LEAD: u64 = 1_000;
+
+fn order(queue: usize, wait: Option<u64>, shares: &[u32]) -> Order<u32> {
+    let limits = Limits {
+        queue,
+        wait,
+        lead: LEAD,
+    };
+    let entitled = |(index, &share)| Entitled {
+        share,
+        target: 10 * index as u64,
+    };
+    Order::new(limits, shares.iter().enumerate().map(entitled))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(usize),
+    Pop,
+    Done(u64),
+    Pass(u64),
+    Expire,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..3_usize).prop_map(Step::Push),
+        3 => Just(Step::Pop),
+        3 => (0..10_000_u64).prop_map(Step::Done),
+        1 => (0..500_u64).prop_map(Step::Pass),
+        1 => Just(Step::Expire),
+    ];
+    proptest::collection::vec(step, 1..300)
+}
+
+proptest! {
+    /// Whatever happens, work comes out once, within its class in the order of coming; no more
+    /// waits than may, and nothing for longer than it may once that was looked for.
+    #[test]
+    fn nothing_is_lost_or_overtaken(steps in steps(), queue in 1..40_usize) {
+        let mut order = order(queue, Some(400), &[30, 50, 20]);
+        let mut oracle: [VecDeque<(u64, u32)>; 3] = Default::default();
+        let mut charges = VecDeque::new();
+        let (mut now, mut next) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Push(class) => {
+                    let waiting: usize = oracle.iter().map(VecDeque::len).sum();
+                    let pushed = order.push(now, Class::at(class), next);
+                    prop_assert_eq!(pushed.is_ok(), waiting < queue);
+                    if pushed.is_ok() {
+                        oracle[class].push_back((now, next));
+                    }
+                    next += 1;
+                }
+                Step::Pop => {
+                    let Some((since, work, charge)) = order.pop() else {
+                        prop_assert!(oracle.iter().all(VecDeque::is_empty));
+                        continue;
+                    };
+                    let expected = oracle[charge.class.index()].pop_front();
+                    prop_assert_eq!(expected, Some((since, work)));
+                    charges.push_back(charge);
+                }
+                Step::Done(took) => {
+                    if let Some(charge) = charges.pop_front() {
+                        order.done(charge, took);
+                    }
+                }
+                Step::Pass(time) => now += time,
+                Step::Expire => {
+                    let expired = order.take_expired(now);
+                    for line in &mut oracle {
+                        while line.front().is_some_and(|(since, _)| now - since >= 400) {
+                            let front = line.pop_front().unwrap();
+                            prop_assert!(expired.contains(&front));
+                        }
+                    }
+                    let oldest = oracle.iter().flatten().map(|(since, _)| since + 400).min();
+                    prop_assert_eq!(order.next_expiry(), oldest);
+                }
+            }
+            let waiting: usize = oracle.iter().map(VecDeque::len).sum();
+            prop_assert_eq!(order.len(), waiting);
+            prop_assert_eq!(order.is_empty(), waiting == 0);
+        }
+        prop_assert_eq!(order.take_all().len(), oracle.iter().map(VecDeque::len).sum::<usize>());
+    }
+
+    /// Of classes that always have work, whatever it costs, each gets thread time in the ratio of
+    /// its share, but for what a class may be ahead.
+    #[test]
+    fn time_is_shared(
+        shares in proptest::collection::vec(1..100_u32, 3),
+        costs in proptest::collection::vec(1..400_u64, 3),
+    ) {
+        let mut order = order(100, None, &shares);
+        for class in 0..3 {
+            for _ in 0..3 {
+                order.push(0, Class::at(class), 0).unwrap();
+            }
+        }
+        let mut had = [0_u64; 3];
+        for _ in 0..20_000 {
+            let (_, _, charge) = order.pop().unwrap();
+            let class = charge.class.index();
+            order.done(charge, costs[class]);
+            order.push(0, charge.class, 0).unwrap();
+            had[class] += costs[class];
+        }
+        let (total, weights) = (had.iter().sum::<u64>(), shares.iter().sum::<u32>());
+        for class in 0..3 {
+            let due = total as f64 * f64::from(shares[class]) / f64::from(weights);
+            // Ahead by the lead and one piece of work; what is ahead is what others are behind.
+            let slack = 3.0 * (LEAD + 400) as f64 + total as f64 * 0.01;
+            prop_assert!((had[class] as f64 - due).abs() <= slack, "{had:?} of {shares:?}");
+        }
+    }
+
+    /// However much urgent work there is, other work is begun before more of it has been done than
+    /// the lead, and one piece that began before.
+    #[test]
+    fn urgent_work_starves_nobody(cost in 1..300_u64, before in 0..200_usize) {
+        let mut order = order(10_000, None, &[30, 50, 20]);
+        let mut serve = |order: &mut Order<u32>| {
+            order.push(0, Class::URGENT, 0).unwrap();
+            let (_, _, charge) = order.pop().unwrap();
+            order.done(charge, cost);
+            charge.class
+        };
+        for _ in 0..before {
+            serve(&mut order);
+        }
+        order.push(0, Class::BULK, 1).unwrap();
+        let mut urgent = 0;
+        while serve(&mut order) == Class::URGENT {
+            urgent += cost;
+            prop_assert!(urgent <= LEAD + 2 * cost, "{urgent} with {cost}");
+        }
+    }
+}
+
+#[test]
+fn urgent_work_goes_first() {
+    let mut order = order(100, None, &[30, 50, 20]);
+    for work in 0..5 {
+        order.push(0, Class::BULK, work).unwrap();
+        order.push(0, Class::NORMAL, 10 + work).unwrap();
+    }
+    order.push(0, Class::URGENT, 20).unwrap();
+    let classes: Vec<Class> = std::iter::from_fn(|| order.pop())
+        .map(|(_, _, charge)| charge.class)
+        .collect();
+    assert_eq!(classes[0], Class::URGENT);
+    assert_eq!(classes[1..6], [Class::NORMAL; 5]);
+    assert_eq!(classes[6..], [Class::BULK; 5]);
+}
+
+/// A class that was idle has not saved up a right to hold the others up.
+#[test]
+fn idleness_earns_nothing() {
+    let mut order = order(10_000, None, &[50, 50, 50]);
+    let serve = |order: &mut Order<u32>| {
+        let (_, _, charge) = order.pop().unwrap();
+        order.done(charge, 100);
+        charge.class
+    };
+    for _ in 0..1_000 {
+        order.push(0, Class::NORMAL, 0).unwrap();
+        serve(&mut order);
+    }
+    for _ in 0..100 {
+        order.push(0, Class::NORMAL, 0).unwrap();
+        order.push(0, Class::URGENT, 0).unwrap();
+    }
+    let urgent = (0..50).filter(|_| serve(&mut order) == Class::URGENT);
+    assert!(urgent.count() <= 35);
+}

@@ -1,0 +1,329 @@
+//! Reads of a device by the kernel's completion queue: one thread for as many as there are.
+//!
+//! A thread that waits for the device in a read is a thread less for the others, and each wakes on
+//! its own. The ring's thread begins all reads that came together by one system call, and is woken
+//! once for all that have ended. What is in the cache does not come here: it would be copied by
+//! this one thread.
+
+use std::io;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::clock;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, thread};
+use crate::sys::ring::{Bell, Reading, Reads};
+
+/// How many entries the kernel is given at a time.
+const ENTRIES: u32 = 128;
+/// How many reads may be under way; more are done by threads.
+const READS_MAX: usize = 512;
+
+/// A read, which may take several turns.
+pub(crate) struct Read<F> {
+    file: F,
+    descriptor: i32,
+    buffer: Vec<u8>,
+    offset: u64,
+    filled: usize,
+    /// Whether the buffer is to be full.
+    exact: bool,
+    reply: Arc<Reply>,
+}
+
+/// What becomes of a read.
+#[derive(Debug, Default)]
+pub(crate) struct Reply(Mutex<Answer>);
+
+#[derive(Debug, Default)]
+struct Answer {
+    result: Option<io::Result<Vec<u8>>>,
+    waker: Option<Waker>,
+}
+
+impl Reply {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let mut answer = self.0.lock();
+        if let Some(result) = answer.result.take() {
+            return Poll::Ready(result);
+        }
+        answer.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn give(&self, result: io::Result<Vec<u8>>) {
+        let mut answer = self.0.lock();
+        answer.result = Some(result);
+        let waker = answer.waker.take();
+        drop(answer);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<F> Read<F> {
+    /// To be filled from `filled` on, at `offset` plus that. `file` keeps the descriptor open.
+    pub(crate) fn new(
+        (file, descriptor): (F, i32),
+        buffer: Vec<u8>,
+        (offset, filled): (u64, usize),
+        exact: bool,
+    ) -> Self {
+        Self {
+            file,
+            descriptor,
+            buffer,
+            offset,
+            filled,
+            exact,
+            reply: Arc::default(),
+        }
+    }
+
+    pub(crate) fn reply(&self) -> Arc<Reply> {
+        Arc::clone(&self.reply)
+    }
+
+    /// What it was made of, where the ring does not take it.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
+        (self.buffer, self.filled)
+    }
+
+    /// Returns the read if it is to go on.
+    fn end(mut self, result: io::Result<usize>) -> Option<Self> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Some(self),
+            Err(error) => self.give(Err(error)),
+            Ok(0) if self.exact => self.give(Err(io::ErrorKind::UnexpectedEof.into())),
+            Ok(count) => {
+                self.filled += count;
+                if self.exact && self.filled < self.buffer.len() {
+                    return Some(self);
+                }
+                let mut buffer = std::mem::take(&mut self.buffer);
+                buffer.truncate(self.filled);
+                self.give(Ok(buffer));
+            }
+        }
+        None
+    }
+
+    fn give(self, result: io::Result<Vec<u8>>) {
+        let Self { file, reply, .. } = self;
+        drop(file);
+        reply.give(result);
+    }
+}
+
+impl<F> Reading for Read<F> {
+    fn descriptor(&self) -> i32 {
+        self.descriptor
+    }
+
+    fn offset(&self) -> u64 {
+        self.offset + self.filled as u64
+    }
+
+    fn target(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.filled..]
+    }
+}
+
+/// See the module's documentation.
+pub(crate) struct Ring<F> {
+    mailbox: Arc<Mailbox<F>>,
+}
+
+struct Mailbox<F> {
+    state: Mutex<State<F>>,
+    /// The thread has ended.
+    ended: Condvar,
+    done: AtomicU64,
+}
+
+struct State<F> {
+    reads: Vec<Read<F>>,
+    /// In the mailbox and under way.
+    count: usize,
+    /// To be rung when something is put into the mailbox.
+    bell: Option<Bell>,
+    asleep: bool,
+    closed: bool,
+    running: bool,
+}
+
+impl<F: Send + 'static> Ring<F> {
+    /// Makes a ring and starts its thread.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no such queue or forbids it, or the system gives no thread.
+    pub(crate) fn start(thread_name: String) -> io::Result<Self> {
+        let mailbox = Arc::new(Mailbox {
+            state: Mutex::new(State {
+                reads: Vec::new(),
+                count: 0,
+                bell: None,
+                asleep: false,
+                closed: false,
+                running: true,
+            }),
+            ended: Condvar::new(),
+            done: AtomicU64::new(0),
+        });
+        let told = Arc::new((Mutex::new(None), Condvar::new()));
+        let (theirs, tell) = (Arc::clone(&mailbox), Arc::clone(&told));
+        thread::Builder::new().name(thread_name).spawn(move || {
+            // By the thread that will use it: the queue is for that one alone.
+            let made = Reads::new(ENTRIES);
+            let (reads, answer) = match made {
+                Ok(reads) => (Some(reads), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            if let Some(reads) = &reads {
+                theirs.state.lock().bell = Some(reads.bell());
+            }
+            *tell.0.lock() = Some(answer);
+            tell.1.notify_all();
+            drop(tell);
+            if let Some(reads) = reads {
+                theirs.run(reads);
+            }
+        })?;
+        let mut answer = told.0.lock();
+        loop {
+            match answer.take() {
+                Some(answer) => return answer.map(|()| Self { mailbox }),
+                None => answer = told.1.wait(answer),
+            }
+        }
+    }
+
+    /// Begins a read, or gives it back if too many are under way.
+    pub(crate) fn submit(&self, read: Read<F>) -> Result<(), Read<F>> {
+        let mut state = self.mailbox.state.lock();
+        if state.closed || !state.running || state.count >= READS_MAX {
+            return Err(read);
+        }
+        state.count += 1;
+        state.reads.push(read);
+        let bell = std::mem::take(&mut state.asleep)
+            .then(|| state.bell.clone())
+            .flatten();
+        drop(state);
+        if let Some(bell) = bell {
+            bell.ring();
+        }
+        Ok(())
+    }
+
+    /// How many reads the ring has done.
+    pub(crate) fn done(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.mailbox.done.load(Ordering::Relaxed)
+    }
+
+    /// Refuses more.
+    pub(crate) fn close(&self) {
+        let mut state = self.mailbox.state.lock();
+        state.closed = true;
+        let bell = state.bell.clone();
+        drop(state);
+        if let Some(bell) = bell {
+            bell.ring();
+        }
+    }
+
+    /// Waits, after [`close`](Ring::close), for what is under way. Returns false if some of it has
+    /// not ended by the deadline.
+    pub(crate) fn wait(&self, deadline: Instant) -> bool {
+        let mut state = self.mailbox.state.lock();
+        while state.running {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.mailbox.ended.wait_timeout(state, left).0;
+        }
+        true
+    }
+}
+
+/// A ring that nobody can reach ends.
+impl<F> Drop for Ring<F> {
+    fn drop(&mut self) {
+        let mut state = self.mailbox.state.lock();
+        state.closed = true;
+        let bell = state.bell.clone();
+        drop(state);
+        if let Some(bell) = bell {
+            bell.ring();
+        }
+    }
+}
+
+impl<F> Mailbox<F> {
+    fn run(&self, mut ring: Reads<Read<F>>) {
+        let mut again = Vec::new();
+        while self.take(&ring, &mut again) {
+            for read in again.drain(..) {
+                if let Err((read, error)) = ring.begin(read) {
+                    self.note_done(1);
+                    read.give(Err(error));
+                }
+            }
+            let mut ended = Vec::new();
+            if let Err(error) = ring.wait(|read, result| ended.push((read, result))) {
+                // The kernel refuses to wait: none of what is under way will be heard of.
+                return self.break_off(&ring, &error);
+            }
+            self.state.lock().asleep = false;
+            let all = ended.len();
+            again.extend(
+                ended
+                    .into_iter()
+                    .filter_map(|(read, result)| read.end(result)),
+            );
+            self.note_done(all - again.len());
+        }
+        self.end();
+    }
+
+    fn note_done(&self, count: usize) {
+        // Relaxed: a statistic.
+        self.done.fetch_add(count as u64, Ordering::Relaxed);
+        self.state.lock().count -= count;
+    }
+
+    /// Takes what is to be begun, and prepares to wait. Returns false if it is time to end.
+    fn take(&self, ring: &Reads<Read<F>>, reads: &mut Vec<Read<F>>) -> bool {
+        let mut state = self.state.lock();
+        reads.append(&mut state.reads);
+        // Set before the wait and under the lock, so what comes from now on rings the bell.
+        state.asleep = true;
+        !(state.closed && reads.is_empty() && ring.len() == 0)
+    }
+
+    fn break_off(&self, ring: &Reads<Read<F>>, error: &io::Error) {
+        let left = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            std::mem::take(&mut state.reads)
+        };
+        for read in left.iter().chain(ring.readings()) {
+            let error = format!("the kernel broke off its completion queue: {error}");
+            read.reply.give(Err(io::Error::other(error)));
+        }
+        self.end();
+    }
+
+    fn end(&self) {
+        self.state.lock().running = false;
+        self.ended.notify_all();
+    }
+}
+
+impl<F> std::fmt::Debug for Ring<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,265 @@
+//! Lanes of the user's: bounds, order, accounts, and what becomes of work that is not done.
+
+#[path = "support/hang.rs"]
+mod hang;
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use evenkeel::blocking::{Lane, LaneBuildError, LaneError};
+use evenkeel::runtime::{Builder, Handle, Runtime};
+use evenkeel::stats::LaneStats;
+use evenkeel::time::sleep;
+use evenkeel::{Class, spawn_in};
+use hang::watched;
+
+fn stats(name: &str) -> LaneStats {
+    Handle::current().stats().lane(name).unwrap().clone()
+}
+
+/// Waits until something holds of a lane.
+async fn until(name: &str, holds: impl Fn(&LaneStats) -> bool) {
+    while !holds(&stats(name)) {
+        sleep(Duration::from_micros(200)).await;
+    }
+}
+
+/// Occupies a thread of a lane until it is dropped.
+async fn occupy(lane: &Lane) -> mpsc::Sender<()> {
+    let (hold, held) = mpsc::channel::<()>();
+    let busy = stats(lane.name()).busy;
+    let work = {
+        let lane = lane.clone();
+        async move {
+            let _ = lane.run(move || held.recv()).await.unwrap();
+        }
+    };
+    // Of the class that goes last, as the time that it takes is charged to it.
+    drop(spawn_in(Class::BULK, work));
+    until(lane.name(), |lane| lane.busy > busy).await;
+    hold
+}
+
+#[test]
+fn outputs_panics_and_accounts() {
+    watched("outputs", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("own").threads(2).build().unwrap();
+            assert_eq!(lane.run(|| 7).await.unwrap(), 7);
+            let error = lane.run(|| panic!("on purpose")).await.unwrap_err();
+            assert!(error.to_string().contains("on purpose"), "{error}");
+            let LaneError::Panicked(error) = error else {
+                panic!("{error}")
+            };
+            assert!(error.is_panic());
+            until("own", |lane| lane.busy == 0).await;
+            let lane = stats("own");
+            assert_eq!((lane.done, lane.refused, lane.expired), (2, 0, 0));
+            assert_eq!((lane.waits.count(), lane.runs.count()), (2, 2));
+            assert_eq!((lane.limit, lane.queued), (2, 0));
+        });
+    });
+}
+
+#[test]
+fn a_lane_that_hangs_holds_up_no_other() {
+    watched("apart", || {
+        Runtime::new().unwrap().block_on(async {
+            let hung = Lane::builder("hung").build().unwrap();
+            let other = Lane::builder("other").build().unwrap();
+            let hold = occupy(&hung).await;
+            let waiting = hung.run(|| 1);
+            for _ in 0..100 {
+                assert_eq!(other.run(|| 2).await.unwrap(), 2);
+                assert_eq!(evenkeel::spawn_blocking(|| 3).await.unwrap(), 3);
+            }
+            assert_eq!(stats("hung").queued, 1);
+            drop(hold);
+            assert_eq!(waiting.await.unwrap(), 1);
+        });
+    });
+}
+
+#[test]
+fn a_full_lane_refuses_and_says_which() {
+    watched("full", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("small").queue(2).build().unwrap();
+            let hold = occupy(&lane).await;
+            let waiting = [(); 2].map(|()| lane.run(|| 1));
+            let error = lane.run(|| 1).await.unwrap_err();
+            match &error {
+                LaneError::QueueFull { lane, limit } => assert_eq!((&**lane, *limit), ("small", 2)),
+                other => panic!("{other}"),
+            }
+            let error = std::io::Error::from(error);
+            assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+            assert_eq!(stats("small").refused, 1);
+            drop(hold);
+            for work in waiting {
+                assert_eq!(work.await.unwrap(), 1);
+            }
+            assert_eq!(lane.run(|| 2).await.unwrap(), 2, "there is room");
+        });
+    });
+}
+
+#[test]
+fn what_waits_too_long_is_not_done() {
+    watched("expired", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("slow").wait_limit(Duration::from_millis(20));
+            let lane = lane.build().unwrap();
+            let hold = occupy(&lane).await;
+            for _ in 0..3 {
+                let ran = Arc::new(AtomicUsize::new(0));
+                let work = {
+                    let ran = Arc::clone(&ran);
+                    lane.run(move || ran.fetch_add(1, SeqCst))
+                };
+                let error = work.await.unwrap_err();
+                assert!(matches!(error, LaneError::WaitedTooLong { .. }), "{error}");
+                assert_eq!(
+                    std::io::Error::from(error).kind(),
+                    std::io::ErrorKind::TimedOut
+                );
+                assert_eq!(Arc::strong_count(&ran), 1, "the work is dropped");
+                assert_eq!(ran.load(SeqCst), 0);
+            }
+            assert_eq!(stats("slow").expired, 3);
+            drop(hold);
+            assert_eq!(lane.run(|| 5).await.unwrap(), 5);
+        });
+    });
+}
+
+#[test]
+fn the_urgent_goes_first_and_order_holds_within_a_class() {
+    watched("order", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("ordered").build().unwrap();
+            let hold = occupy(&lane).await;
+            let done = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = Vec::new();
+            let classes = [Class::BULK, Class::NORMAL, Class::URGENT];
+            for (number, class) in (0..9).zip(classes.into_iter().cycle()) {
+                let (lane, done) = (lane.clone(), Arc::clone(&done));
+                tasks.push(spawn_in(class, async move {
+                    lane.run(move || done.lock().unwrap().push(number)).await
+                }));
+                until("ordered", |lane| lane.queued == number + 1).await;
+            }
+            drop(hold);
+            for task in tasks {
+                task.await.unwrap().unwrap();
+            }
+            assert_eq!(*done.lock().unwrap(), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
+        });
+    });
+}
+
+#[test]
+fn what_is_given_up_is_called_off_unless_it_has_begun() {
+    watched("given up", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("off").build().unwrap();
+            let hold = occupy(&lane).await;
+            let ran = Arc::new(AtomicUsize::new(0));
+            for _ in 0..5 {
+                let ran = Arc::clone(&ran);
+                drop(lane.run(move || ran.fetch_add(1, SeqCst)));
+            }
+            drop(hold);
+            assert_eq!(lane.run(|| 1).await.unwrap(), 1);
+            assert_eq!(ran.load(SeqCst), 0);
+            assert_eq!(Arc::strong_count(&ran), 1);
+            until("off", |lane| lane.busy == 0).await;
+            let (go, gone) = mpsc::channel::<()>();
+            let begun = lane.run({
+                let ran = Arc::clone(&ran);
+                move || {
+                    let _ = gone.recv();
+                    ran.fetch_add(1, SeqCst)
+                }
+            });
+            until("off", |lane| lane.busy == 1).await;
+            drop(begun);
+            drop(go);
+            while ran.load(SeqCst) == 0 {
+                sleep(Duration::from_micros(200)).await;
+            }
+        });
+    });
+}
+
+/// Work that a dropped lane was given is done, and its name can be had again.
+#[test]
+fn a_dropped_lane_does_what_waits() {
+    watched("dropped", || {
+        let mut builder = Builder::new();
+        let keep_alive = Duration::from_millis(1);
+        let runtime = builder.blocking_keep_alive(keep_alive).build().unwrap();
+        runtime.block_on(async {
+            let lane = Lane::builder("short-lived").build().unwrap();
+            let again = Lane::builder("short-lived").build().unwrap_err();
+            assert!(matches!(again, LaneBuildError::NameTaken(_)), "{again}");
+            let work = lane.run(|| 9);
+            drop(lane);
+            assert_eq!(work.await.unwrap(), 9);
+            while Lane::builder("short-lived").build().is_err() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+    });
+}
+
+#[test]
+fn lanes_are_bounded_and_nonsense_is_refused() {
+    watched("bounds", || {
+        let error = Lane::builder("outside").build().unwrap_err();
+        assert!(matches!(error, LaneBuildError::NoRuntime(_)), "{error}");
+        Runtime::new().unwrap().block_on(async {
+            for name in ["", "two words", "a\0b", &"x".repeat(33)] {
+                assert!(Lane::builder(name).build().is_err(), "{name:?}");
+            }
+            assert!(Lane::builder("a").threads(0).build().is_err());
+            assert!(Lane::builder("a").threads(40_000).build().is_err());
+            assert!(Lane::builder("a").queue(0).build().is_err());
+            assert!(
+                Lane::builder("a")
+                    .wait_limit(Duration::ZERO)
+                    .build()
+                    .is_err()
+            );
+            let lanes: Vec<_> = (0..256)
+                .map(|number| Lane::builder(format!("lane-{number}")).build().unwrap())
+                .collect();
+            let error = Lane::builder("one-more").build().unwrap_err();
+            assert!(matches!(error, LaneBuildError::TooMany), "{error}");
+            drop(lanes);
+            Lane::builder("one-more").build().unwrap();
+        });
+    });
+}
+
+#[test]
+fn shutdown_calls_off_what_waits_and_refuses_more() {
+    watched("shutdown", || {
+        let runtime = Runtime::new().unwrap();
+        let (lane, hold) = runtime.block_on(async {
+            let lane = Lane::builder("ending").wait_limit(None).build().unwrap();
+            let hold = occupy(&lane).await;
+            (lane, hold)
+        });
+        let waiting = lane.run(|| 1);
+        let error = runtime.shutdown(Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("evenkeel-ending"), "{error}");
+        let other = Runtime::new().unwrap();
+        let error = other.block_on(waiting).unwrap_err();
+        assert!(matches!(error, LaneError::ShutDown { .. }), "{error}");
+        let error = other.block_on(lane.run(|| 2)).unwrap_err();
+        assert!(matches!(error, LaneError::ShutDown { .. }), "{error}");
+        drop(hold);
+    });
+}
