@@ -130,7 +130,6 @@ pub mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
-#[cfg(not(evenkeel_loom))]
 pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;

@@ -1,0 +1,533 @@
+//! Which records go into the next batch, and who hears what of it: no thread, clock or I/O.
+//!
+//! ```text
+//!            1 push, no room          2 admit                3 next
+//!  (record) ───────────────▶ Waiting ────────▶ Queued ─────────────▶ Writing
+//!      │                        │                ▲ │                    │ 4 complete
+//!      └──── 1 push, room ──────┼────────────────┘ │                    ▼
+//!                               └────── 5 fail ────┴────────────────▶ Done ── 6 result ──▶ (gone)
+//! ```
+//!
+//! 1 `push`, 2 `admit`, 3 `next`, 4 `complete`, 5 `fail`, 6 `result`. A record that nobody waits
+//! for any more (`cancel`) leaves at once from every stage but `Writing`, from which it leaves when
+//! its batch is complete. A record gets its place in the file in 3: those that leave before that
+//! leave no gap.
+//!
+//! What is waiting stands in line: a record is admitted only after all that waited before it.
+//!
+//! Whom to wake is returned and never woken here, as this is called under a lock. The wakers' type
+//! is open, so that tests can use numbers.
+
+use std::mem;
+
+use bytes::Bytes;
+use slab::Slab;
+
+use super::Position;
+use super::error::{Failure, Stage as FailedStage};
+
+/// No entry: the end of a list.
+const NONE: usize = usize::MAX;
+
+/// What a batch and the queue may grow to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) batch_bytes: usize,
+    pub(super) batch_records: usize,
+    /// At least what a batch may hold, so that the queue never keeps a batch from being full.
+    pub(super) queue_bytes: usize,
+    pub(super) queue_records: usize,
+    /// How long a record waits for company at most, counted from when it was pushed.
+    pub(super) delay_ns: u64,
+}
+
+/// Where a record is; see the [module](self).
+#[derive(Debug)]
+enum Stage {
+    Waiting,
+    Queued,
+    Writing,
+    /// No record at all: somebody waits for the end.
+    Closing,
+    Done(Result<Position, Failure>),
+}
+
+#[derive(Debug)]
+struct Entry<W> {
+    stage: Stage,
+    record: Bytes,
+    /// Taken by whoever wakes, so that each wait is woken once.
+    waker: Option<W>,
+    /// The waker is for room in the queue, and not for the result. Set and cleared with the waker.
+    wants_room: bool,
+    /// Nobody waits for it any more. Only set in `Writing`.
+    abandoned: bool,
+    pushed_ns: u64,
+    position: Position,
+    previous: usize,
+    next: usize,
+}
+
+/// Entries in order, each in at most one list, linked through the entries themselves.
+#[derive(Debug)]
+struct List {
+    first: usize,
+    last: usize,
+    len: usize,
+    bytes: usize,
+}
+
+/// Whoever commits, while it has nothing to do.
+#[derive(Debug)]
+enum Committer<W> {
+    /// It works, or has not been here yet.
+    Busy,
+    /// It waits for a record.
+    Idle(W),
+    /// It has a record and waits for company.
+    Delaying(W),
+    /// It is gone.
+    Ended,
+}
+
+/// What whoever commits is to do next.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Next {
+    /// Nothing until it is woken.
+    Sleep,
+    /// Nothing until it is woken or the time has come.
+    SleepUntil(u64),
+    /// Write the records, the first of them at this position; sync; and call `complete`.
+    Write(Position),
+    /// Go: there will be no more records.
+    End,
+}
+
+/// Why a record was not taken.
+#[derive(Debug)]
+pub(super) enum Refused {
+    TooLarge,
+    Closed,
+    Failed(Failure),
+}
+
+/// How much has been done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) batches: u64,
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    pub(super) largest_batch: usize,
+}
+
+/// What there is at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Depth {
+    pub(super) waiting: usize,
+    pub(super) queued: usize,
+    pub(super) queued_bytes: usize,
+    pub(super) writing: usize,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Core<W> {
+    limits: Limits,
+    entries: Slab<Entry<W>>,
+    waiting: List,
+    queued: List,
+    closers: List,
+    /// The batch that is being written.
+    writing: Vec<usize>,
+    writing_bytes: usize,
+    /// Where the next record goes.
+    next: Position,
+    committer: Committer<W>,
+    closed: bool,
+    failure: Option<Failure>,
+    totals: Totals,
+}
+
+impl<W> Core<W> {
+    pub(super) fn new(limits: Limits, next: Position) -> Self {
+        assert!(limits.batch_records > 0 && limits.batch_bytes > 0);
+        assert!(limits.queue_records >= limits.batch_records);
+        assert!(limits.queue_bytes >= limits.batch_bytes);
+        Self {
+            limits,
+            entries: Slab::new(),
+            waiting: List::EMPTY,
+            queued: List::EMPTY,
+            closers: List::EMPTY,
+            writing: Vec::new(),
+            writing_bytes: 0,
+            next,
+            committer: Committer::Busy,
+            closed: false,
+            failure: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes a record: into the queue if there is room and nobody waits for it, else into the line
+    /// of those who do. Returns its key, and whoever commits if that has to be woken; or gives the
+    /// record back. (No record is dropped in here, as that may run anything.)
+    pub(super) fn push(
+        &mut self,
+        record: Bytes,
+        now_ns: u64,
+    ) -> Result<(usize, Option<W>), (Refused, Bytes)> {
+        if let Some(refused) = self.refusal(record.len()) {
+            return Err((refused, record));
+        }
+        let room = self.waiting.len == 0 && self.has_room_for(record.len());
+        let stage = if room { Stage::Queued } else { Stage::Waiting };
+        let key = self.insert(stage, record, now_ns);
+        let list = if room {
+            &mut self.queued
+        } else {
+            &mut self.waiting
+        };
+        list.push(&mut self.entries, key);
+        let committer = if room { self.rouse() } else { None };
+        Ok((key, committer))
+    }
+
+    /// Why a record of this size is not taken now, if it is not.
+    fn refusal(&self, bytes: usize) -> Option<Refused> {
+        if let Some(failure) = &self.failure {
+            return Some(Refused::Failed(failure.as_unwritten()));
+        }
+        if self.closed {
+            return Some(Refused::Closed);
+        }
+        (bytes > self.limits.batch_bytes).then_some(Refused::TooLarge)
+    }
+
+    /// Is the record in the queue, or past it? If not, `waker` is woken when it is.
+    pub(super) fn is_admitted(&mut self, key: usize, waker: impl FnOnce(Option<W>) -> W) -> bool {
+        let entry = &mut self.entries[key];
+        let waits = matches!(entry.stage, Stage::Waiting);
+        if waits {
+            entry.waker = Some(waker(entry.waker.take()));
+            entry.wants_room = true;
+        }
+        !waits
+    }
+
+    /// What became of a record, which is then forgotten, and given back if it was not written. If
+    /// that is not known yet, `waker` is woken when it is.
+    pub(super) fn result(
+        &mut self,
+        key: usize,
+        waker: impl FnOnce(Option<W>) -> W,
+    ) -> Option<(Result<Position, Failure>, Bytes)> {
+        let entry = &mut self.entries[key];
+        if !matches!(entry.stage, Stage::Done(_)) {
+            entry.waker = Some(waker(entry.waker.take()));
+            entry.wants_room = false;
+            return None;
+        }
+        let entry = self.entries.remove(key);
+        match entry.stage {
+            Stage::Done(result) => Some((result, entry.record)),
+            _ => unreachable!("it was looked at above"),
+        }
+    }
+
+    /// Nobody waits for the record any more. Unless it is being written, it is not going to be.
+    /// Those to wake are added to `wake`.
+    #[must_use = "what is returned is to be dropped outside the lock"]
+    pub(super) fn cancel(&mut self, key: usize, wake: &mut Vec<W>) -> Option<(Bytes, Option<W>)> {
+        match self.entries[key].stage {
+            Stage::Writing => {
+                self.entries[key].abandoned = true;
+                return None;
+            }
+            Stage::Waiting => self.waiting.unlink(&mut self.entries, key),
+            Stage::Queued => self.queued.unlink(&mut self.entries, key),
+            Stage::Closing => self.closers.unlink(&mut self.entries, key),
+            Stage::Done(_) => {}
+        }
+        let entry = self.entries.remove(key);
+        // There may be room now, or the one that was too large for it has left the line.
+        self.admit(wake);
+        Some((entry.record, entry.waker))
+    }
+
+    /// What to do next, for whoever commits. The records are added to `records`; `waker` is kept if
+    /// there is to be sleep. Those who are now admitted are added to `wake`.
+    pub(super) fn next(
+        &mut self,
+        now_ns: u64,
+        waker: impl FnOnce() -> W,
+        records: &mut Vec<Bytes>,
+        wake: &mut Vec<W>,
+    ) -> Next {
+        debug_assert!(self.writing.is_empty(), "one batch at a time");
+        self.committer = Committer::Busy;
+        if self.failure.is_some() || (self.closed && self.queued.len == 0) {
+            debug_assert!(self.failure.is_some() || self.waiting.len == 0);
+            return Next::End;
+        }
+        if self.queued.len == 0 {
+            self.committer = Committer::Idle(waker());
+            return Next::Sleep;
+        }
+        let due_ns = self.entries[self.queued.first]
+            .pushed_ns
+            .saturating_add(self.limits.delay_ns);
+        if due_ns > now_ns && !self.is_batch_full() && !self.closed {
+            self.committer = Committer::Delaying(waker());
+            return Next::SleepUntil(due_ns);
+        }
+        let position = self.next;
+        self.take_batch(records, wake);
+        Next::Write(position)
+    }
+
+    /// The batch has been written and synced. Those to wake are added to `wake`.
+    pub(super) fn complete(&mut self, wake: &mut Vec<W>) {
+        let mut batch = mem::take(&mut self.writing);
+        self.totals.batches += 1;
+        self.totals.records += batch.len() as u64;
+        self.totals.bytes += self.writing_bytes as u64;
+        self.totals.largest_batch = self.totals.largest_batch.max(batch.len());
+        for key in batch.drain(..) {
+            let position = self.entries[key].position;
+            self.finish(key, Ok(position), wake);
+        }
+        // Its memory serves the next batch.
+        self.writing = batch;
+        self.writing_bytes = 0;
+    }
+
+    /// There will be no more: the batch, what is queued and what waits have failed, and what comes
+    /// fails at once. Those to wake are added to `wake`. Only the first failure is kept.
+    pub(super) fn fail(&mut self, failure: &Failure, wake: &mut Vec<W>) {
+        let failure = self.failure.get_or_insert_with(|| failure.clone()).clone();
+        for key in mem::take(&mut self.writing) {
+            self.finish(key, Err(failure.clone()), wake);
+        }
+        while let Some(key) = self.queued.pop(&mut self.entries) {
+            self.finish(key, Err(failure.as_unwritten()), wake);
+        }
+        while let Some(key) = self.waiting.pop(&mut self.entries) {
+            self.finish(key, Err(failure.as_unwritten()), wake);
+        }
+    }
+
+    /// No more records are taken; those that were are still written. Returns whoever commits, if
+    /// that has to be woken.
+    pub(super) fn close(&mut self) -> Option<W> {
+        self.closed = true;
+        match mem::replace(&mut self.committer, Committer::Busy) {
+            Committer::Idle(waker) | Committer::Delaying(waker) => Some(waker),
+            other => {
+                self.committer = other;
+                None
+            }
+        }
+    }
+
+    /// A key whose `result` is there when all is written and whoever commits is gone.
+    pub(super) fn await_end(&mut self) -> usize {
+        let ended = matches!(self.committer, Committer::Ended);
+        let key = self.insert(Stage::Closing, Bytes::new(), 0);
+        if ended {
+            let result = self.end_result();
+            self.entries[key].stage = Stage::Done(result);
+        } else {
+            self.closers.push(&mut self.entries, key);
+        }
+        key
+    }
+
+    /// Whoever commits is gone. If it has left anything, that fails.
+    pub(super) fn end(&mut self, wake: &mut Vec<W>) {
+        let finished =
+            self.closed && self.queued.len + self.waiting.len + self.writing.len() == 0;
+        if !finished && self.failure.is_none() {
+            self.fail(&Failure::new(FailedStage::Abandoned, None), wake);
+        }
+        self.committer = Committer::Ended;
+        while let Some(key) = self.closers.pop(&mut self.entries) {
+            let result = self.end_result();
+            self.finish(key, result, wake);
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    pub(super) fn depth(&self) -> Depth {
+        Depth {
+            waiting: self.waiting.len,
+            queued: self.queued.len,
+            queued_bytes: self.queued.bytes,
+            writing: self.writing.len(),
+        }
+    }
+
+    fn end_result(&self) -> Result<Position, Failure> {
+        self.failure.clone().map_or(Ok(self.next), Err)
+    }
+
+    fn insert(&mut self, stage: Stage, record: Bytes, pushed_ns: u64) -> usize {
+        self.entries.insert(Entry {
+            stage,
+            record,
+            waker: None,
+            wants_room: false,
+            abandoned: false,
+            pushed_ns,
+            position: Position::default(),
+            previous: NONE,
+            next: NONE,
+        })
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.queued.len < self.limits.queue_records
+            && self.queued.bytes + bytes <= self.limits.queue_bytes
+    }
+
+    fn is_batch_full(&self) -> bool {
+        // Whoever waits for room does so because the queue is full, at least for its record; so
+        // the queue would not grow, however long one waited.
+        self.queued.len >= self.limits.batch_records
+            || self.queued.bytes >= self.limits.batch_bytes
+            || self.waiting.len > 0
+    }
+
+    /// Whoever commits, if it sleeps and there is something to do.
+    fn rouse(&mut self) -> Option<W> {
+        let due = match self.committer {
+            Committer::Idle(_) => true,
+            Committer::Delaying(_) => self.is_batch_full(),
+            Committer::Busy | Committer::Ended => false,
+        };
+        if !due {
+            return None;
+        }
+        match mem::replace(&mut self.committer, Committer::Busy) {
+            Committer::Idle(waker) | Committer::Delaying(waker) => Some(waker),
+            Committer::Busy | Committer::Ended => None,
+        }
+    }
+
+    /// Moves from the line to the queue what there is room for.
+    fn admit(&mut self, wake: &mut Vec<W>) {
+        while self.waiting.len > 0 {
+            let key = self.waiting.first;
+            if !self.has_room_for(self.entries[key].record.len()) {
+                break;
+            }
+            self.waiting.unlink(&mut self.entries, key);
+            self.queued.push(&mut self.entries, key);
+            let entry = &mut self.entries[key];
+            entry.stage = Stage::Queued;
+            if mem::take(&mut entry.wants_room) {
+                wake.extend(entry.waker.take());
+            }
+        }
+        if self.queued.len > 0 {
+            wake.extend(self.rouse());
+        }
+    }
+
+    fn take_batch(&mut self, records: &mut Vec<Bytes>, wake: &mut Vec<W>) {
+        let mut bytes = 0;
+        while self.queued.len > 0 && self.writing.len() < self.limits.batch_records {
+            let key = self.queued.first;
+            let len = self.entries[key].record.len();
+            // The first fits always, as `push` refuses what does not.
+            if bytes + len > self.limits.batch_bytes {
+                break;
+            }
+            self.queued.unlink(&mut self.entries, key);
+            bytes += len;
+            let entry = &mut self.entries[key];
+            entry.stage = Stage::Writing;
+            entry.position = self.next;
+            records.push(mem::take(&mut entry.record));
+            self.next.index += 1;
+            self.next.offset += len as u64;
+            self.writing.push(key);
+            if self.queued.len == 0 {
+                self.admit(wake);
+            }
+        }
+        self.writing_bytes = bytes;
+        self.admit(wake);
+    }
+
+    /// Says what became of a record, or forgets it if nobody waits for that.
+    fn finish(&mut self, key: usize, result: Result<Position, Failure>, wake: &mut Vec<W>) {
+        let entry = &mut self.entries[key];
+        wake.extend(entry.waker.take());
+        if entry.abandoned {
+            // The record itself left with its batch, so nothing of the user's is dropped here.
+            self.entries.remove(key);
+        } else {
+            entry.stage = Stage::Done(result);
+        }
+    }
+}
+
+impl List {
+    const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        len: 0,
+        bytes: 0,
+    };
+
+    fn push<W>(&mut self, entries: &mut Slab<Entry<W>>, key: usize) {
+        let last = mem::replace(&mut self.last, key);
+        if last == NONE {
+            self.first = key;
+        } else {
+            entries[last].next = key;
+        }
+        let entry = &mut entries[key];
+        entry.previous = last;
+        entry.next = NONE;
+        self.len += 1;
+        self.bytes += entry.record.len();
+    }
+
+    fn pop<W>(&mut self, entries: &mut Slab<Entry<W>>) -> Option<usize> {
+        let key = self.first;
+        (key != NONE).then(|| {
+            self.unlink(entries, key);
+            key
+        })
+    }
+
+    fn unlink<W>(&mut self, entries: &mut Slab<Entry<W>>, key: usize) {
+        let entry = &entries[key];
+        let (previous, next, bytes) = (entry.previous, entry.next, entry.record.len());
+        if previous == NONE {
+            self.first = next;
+        } else {
+            entries[previous].next = next;
+        }
+        if next == NONE {
+            self.last = previous;
+        } else {
+            entries[next].previous = previous;
+        }
+        self.len -= 1;
+        self.bytes -= bytes;
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;

@@ -1,0 +1,141 @@
+//! Why a record was not made durable.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Write,
+    Sync,
+    /// The task that commits was dropped, or panicked.
+    Abandoned,
+}
+
+/// Why a log takes no more, and what that means for one record. Cheap to clone, as everyone who
+/// waits gets one.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    stage: Stage,
+    source: Option<Arc<io::Error>>,
+    /// Whether this record was in the batch that failed.
+    maybe_written: bool,
+}
+
+impl Failure {
+    /// For the records of the batch that failed.
+    pub(super) fn new(stage: Stage, source: Option<io::Error>) -> Self {
+        Self {
+            stage,
+            source: source.map(Arc::new),
+            maybe_written: true,
+        }
+    }
+
+    /// The same, for records that were in no batch yet.
+    pub(super) fn as_unwritten(&self) -> Self {
+        Self {
+            maybe_written: false,
+            ..self.clone()
+        }
+    }
+}
+
+/// Why a record was not made durable, or is not known to be. Returned by
+/// [`GroupCommit`](super::GroupCommit)'s methods.
+///
+/// After a write or a sync has failed, the log is *poisoned*: every record that waits gets that
+/// error, and so does every later one. Nothing is tried again, since what the system has dropped
+/// from its cache after a failed sync is lost, whatever a second sync says. Open the file again,
+/// find out where its last whole record ends, and go on from there.
+#[derive(Clone, Debug)]
+pub struct CommitError(pub(super) Kind);
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    TooLarge { bytes: usize, bytes_max: usize },
+    Closed,
+    Failed(Failure),
+}
+
+impl CommitError {
+    /// The record is larger than a batch may be, and was not taken.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.0, Kind::TooLarge { .. })
+    }
+
+    /// The log had been closed, and the record was not taken.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.0, Kind::Closed)
+    }
+
+    /// A write or a sync has failed, of this record or of one before it, or the runtime that wrote
+    /// them is gone. All later records fail as well.
+    pub fn is_poisoned(&self) -> bool {
+        matches!(self.0, Kind::Failed(_))
+    }
+
+    /// The record may be in the file, and may survive a crash, or not. False if it is certain that
+    /// it was never written.
+    pub fn maybe_written(&self) -> bool {
+        matches!(&self.0, Kind::Failed(failure) if failure.maybe_written)
+    }
+
+    /// The error of the write or the sync that failed, if one did.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match &self.0 {
+            Kind::Failed(failure) => failure.source.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failure = match &self.0 {
+            Kind::TooLarge { bytes, bytes_max } => {
+                let advice = "append smaller records or allow larger batches";
+                return write!(
+                    f,
+                    "a record of {bytes} bytes does not fit a batch of {bytes_max}; {advice}"
+                );
+            }
+            Kind::Closed => return f.write_str("the log is closed; open it again to append"),
+            Kind::Failed(failure) => failure,
+        };
+        match failure.stage {
+            Stage::Write => f.write_str("a write to the log failed")?,
+            Stage::Sync => f.write_str("a sync of the log failed")?,
+            Stage::Abandoned => f.write_str("the runtime that wrote the log has ended")?,
+        }
+        if let Some(error) = &failure.source {
+            write!(f, " ({error})")?;
+        }
+        f.write_str(if failure.maybe_written {
+            "; the record may be in the file or not"
+        } else {
+            "; the record was not written"
+        })?;
+        f.write_str("; open the file again and look where it ends")
+    }
+}
+
+impl std::error::Error for CommitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.io_error().map(|error| error as _)
+    }
+}
+
+impl From<CommitError> for io::Error {
+    fn from(error: CommitError) -> Self {
+        let kind = match &error.0 {
+            Kind::TooLarge { .. } => io::ErrorKind::InvalidInput,
+            Kind::Closed => io::ErrorKind::BrokenPipe,
+            Kind::Failed(_) => error
+                .io_error()
+                .map_or(io::ErrorKind::Other, io::Error::kind),
+        };
+        io::Error::new(kind, error)
+    }
+}

@@ -1,0 +1,412 @@
+//! What users hold of a log, and the task that writes it.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::core::{Limits, Next};
+use super::error::{CommitError, Failure, Stage};
+use super::file::CommitLog;
+use super::shared::Shared;
+use super::Position;
+use crate::class::Class;
+use crate::time::{Instant, Sleep, sleep_until};
+
+/// Appends of many tasks, made durable together.
+///
+/// A record is handed in by [`append`](GroupCommit::append), which completes when the record would
+/// survive a crash. Records that come while a sync is under way form the next *batch*: one write
+/// and one sync for all of them. So the more tasks append at a time, the fewer syncs each of them
+/// costs, and nobody has to wait for a timer.
+///
+/// # Guarantee
+///
+/// - An append succeeds only after a sync that began after its record was written whole.
+/// - Records are written in the order of their [`Position`]s, without gaps. A task that awaits one
+///   append before it makes the next has its records in that order.
+/// - After a write or a sync has failed, nothing is written any more. All that wait, and all that
+///   come later, get the error: see [`CommitError`].
+/// - What waits is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait for room,
+///   in the order in which they came.
+///
+/// # Cancel safety
+///
+/// Dropping the future of an append, or a [`Commit`], never tears a record and does no harm to
+/// others. If its batch has not been taken up yet, the record is not written; else it is written
+/// whole like the others, and only nobody hears of it.
+///
+/// # Shutdown
+///
+/// [`close`](GroupCommit::close) writes what there is. When all handles have been dropped, the rest
+/// is written as well, in the background. A runtime that is shut down drops the task that writes:
+/// what waits then fails.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::fs::{File, FileLog, GroupCommit, Position};
+/// use evenkeel::task::JoinSet;
+///
+/// # let directory = std::env::temp_dir().join(format!("commit-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory).unwrap();
+/// # let path = directory.join("log");
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let file = File::create(&path).await?;
+/// let log = GroupCommit::builder().open(FileLog::new(file), Position::default());
+///
+/// let mut tasks = JoinSet::new();
+/// for number in 0..100 {
+///     let log = log.clone();
+///     tasks.spawn(async move { log.append(format!("record {number:02}\n")).await });
+/// }
+/// while let Some(appended) = tasks.join_next().await {
+///     appended.expect("the task does not panic")?;
+/// }
+///
+/// assert!(log.stats().batches <= 100);
+/// assert_eq!(log.close().await?, Position { index: 100, offset: 1_000 });
+/// assert_eq!(std::fs::read(&path)?.len(), 1_000);
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<_, std::io::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct GroupCommit {
+    handle: Arc<Handle>,
+}
+
+/// All clones of a [`GroupCommit`] together.
+struct Handle {
+    shared: Arc<Shared>,
+    epoch: Instant,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// How a [`GroupCommit`] gathers; made by [`GroupCommit::builder`].
+#[derive(Clone, Debug)]
+pub struct GroupCommitBuilder {
+    batch_bytes: usize,
+    batch_records: usize,
+    queue_bytes: usize,
+    queue_records: usize,
+    delay: Duration,
+    class: Option<Class>,
+}
+
+/// What a log has done, and what it has to do; from [`GroupCommit::stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupCommitStats {
+    /// Batches made durable.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// The most records in one batch so far.
+    pub largest_batch: usize,
+    /// Records of the batch that is being written.
+    pub writing: usize,
+    /// Records in the queue.
+    pub queued: usize,
+    /// Bytes of these.
+    pub queued_bytes: usize,
+    /// Appends that wait for room in the queue.
+    pub waiting: usize,
+}
+
+impl GroupCommitBuilder {
+    /// How many bytes a batch, and so a record, may have; 1 MiB by default, 1 at least.
+    pub fn batch_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.batch_bytes = bytes.max(1);
+        self
+    }
+
+    /// How many records a batch may have; 4 096 by default, 1 at least.
+    pub fn batch_records(&mut self, records: usize) -> &mut Self {
+        self.batch_records = records.max(1);
+        self
+    }
+
+    /// How many bytes may be queued; 4 MiB by default, at least what a batch may have.
+    pub fn queue_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.queue_bytes = bytes;
+        self
+    }
+
+    /// How many records may be queued; 16 384 by default, at least what a batch may have.
+    pub fn queue_records(&mut self, records: usize) -> &mut Self {
+        self.queue_records = records;
+        self
+    }
+
+    /// How long a record that finds no sync under way waits for company; not at all by default.
+    ///
+    /// A batch that is full goes at once. The resolution is a millisecond.
+    pub fn delay(&mut self, delay: Duration) -> &mut Self {
+        self.delay = delay;
+        self
+    }
+
+    /// The class of the task that writes; by default the class of the task that opens.
+    pub fn class(&mut self, class: Class) -> &mut Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Starts to commit to `log`, whose next record has the position `next`: the default one if it
+    /// is empty.
+    ///
+    /// # Panics
+    ///
+    /// If called outside a runtime.
+    #[track_caller]
+    pub fn open(&self, log: impl CommitLog, next: Position) -> GroupCommit {
+        let limits = Limits {
+            batch_bytes: self.batch_bytes,
+            batch_records: self.batch_records,
+            queue_bytes: self.queue_bytes.max(self.batch_bytes),
+            queue_records: self.queue_records.max(self.batch_records),
+            delay_ns: u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let shared = Arc::new(Shared::new(limits, next));
+        let epoch = Instant::now();
+        let ended = Ended(Arc::clone(&shared));
+        let committer = commit(ended, log, epoch);
+        match self.class {
+            Some(class) => drop(crate::spawn_in(class, committer)),
+            None => drop(crate::spawn(committer)),
+        }
+        GroupCommit {
+            handle: Arc::new(Handle { shared, epoch }),
+        }
+    }
+}
+
+impl GroupCommit {
+    /// A builder with the defaults.
+    pub fn builder() -> GroupCommitBuilder {
+        GroupCommitBuilder {
+            batch_bytes: 1 << 20,
+            batch_records: 4_096,
+            queue_bytes: 4 << 20,
+            queue_records: 16_384,
+            delay: Duration::ZERO,
+            class: None,
+        }
+    }
+
+    /// Appends a record, and returns where it is once it is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`]: the record is too large, or the log closed or poisoned.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the record is written whole or not at all. See the
+    /// [type](GroupCommit#cancel-safety).
+    pub async fn append(&self, record: impl Into<Bytes>) -> Result<Position, CommitError> {
+        self.push(record.into())?.await
+    }
+
+    /// Waits for room in the queue and puts a record there. What is returned completes when the
+    /// record is durable.
+    ///
+    /// That is for who has several records under way: they are written in the order in which they
+    /// were submitted.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`]: the record is too large, or the log closed or poisoned.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is complete, the record is not written; if the
+    /// [`Commit`] is, it is written whole or not at all. See the
+    /// [type](GroupCommit#cancel-safety).
+    pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
+        let commit = self.push(record.into())?;
+        poll_fn(|cx| commit.shared.poll_admitted(commit.key, cx.waker())).await;
+        Ok(commit)
+    }
+
+    /// Takes no more records, and returns when all that were taken are durable: where the next one
+    /// would be.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`] if not all could be made durable.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the log is closed from the first poll on, and this can be called again.
+    pub async fn close(&self) -> Result<Position, CommitError> {
+        let shared = &self.handle.shared;
+        shared.close();
+        let key = shared.await_end();
+        let shared = Arc::clone(shared);
+        Commit {
+            shared,
+            key,
+            live: true,
+        }
+        .await
+    }
+
+    /// Why the log takes no more records, if a write or a sync has failed.
+    pub fn failure(&self) -> Option<CommitError> {
+        self.handle.shared.failure()
+    }
+
+    /// What has been done, and what waits.
+    pub fn stats(&self) -> GroupCommitStats {
+        let (totals, depth) = self.handle.shared.accounts();
+        GroupCommitStats {
+            batches: totals.batches,
+            records: totals.records,
+            bytes: totals.bytes,
+            largest_batch: totals.largest_batch,
+            writing: depth.writing,
+            queued: depth.queued,
+            queued_bytes: depth.queued_bytes,
+            waiting: depth.waiting,
+        }
+    }
+
+    fn push(&self, record: Bytes) -> Result<Commit, CommitError> {
+        let Handle { shared, epoch } = &*self.handle;
+        let key = shared.push(record, now_ns(shared, *epoch))?;
+        Ok(Commit {
+            shared: Arc::clone(shared),
+            key,
+            live: true,
+        })
+    }
+}
+
+impl fmt::Debug for GroupCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupCommit")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A record on its way; completes when the record is durable. From [`GroupCommit::submit`].
+///
+/// # Cancel safety
+///
+/// Dropped before its batch is taken up, the record is not written; later, it is written whole.
+#[must_use = "whether the record is durable is not known before this completes"]
+pub struct Commit {
+    shared: Arc<Shared>,
+    key: usize,
+    /// Whether the key is still one.
+    live: bool,
+}
+
+impl Future for Commit {
+    type Output = Result<Position, CommitError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let commit = self.get_mut();
+        assert!(commit.live, "a commit was polled after it had completed");
+        let result = commit.shared.poll_result(commit.key, cx.waker());
+        commit.live = result.is_pending();
+        result
+    }
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        if self.live {
+            self.shared.cancel(self.key);
+        }
+    }
+}
+
+impl fmt::Debug for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commit").finish_non_exhaustive()
+    }
+}
+
+/// Says that the task which commits is gone, however it went.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The task that writes: one batch after another.
+async fn commit(ended: Ended, mut log: impl CommitLog, epoch: Instant) {
+    let shared = &ended.0;
+    let mut records = Vec::new();
+    let mut wake: Vec<Waker> = Vec::new();
+    while let Some(first) = next_batch(shared, epoch, &mut records).await {
+        if let Err((stage, error)) = commit_batch(&mut log, first, &records).await {
+            shared.fail(&Failure::new(stage, Some(error)));
+            break;
+        }
+        records.clear();
+        shared.complete(&mut wake);
+    }
+}
+
+async fn commit_batch(
+    log: &mut impl CommitLog,
+    first: Position,
+    records: &[Bytes],
+) -> Result<(), (Stage, io::Error)> {
+    let written = log.write(first, records).await;
+    written.map_err(|error| (Stage::Write, error))?;
+    log.sync().await.map_err(|error| (Stage::Sync, error))
+}
+
+/// Waits until a batch is to be written, and takes its records. Nothing if there is to be none.
+async fn next_batch(shared: &Shared, epoch: Instant, records: &mut Vec<Bytes>) -> Option<Position> {
+    let mut company: Option<Sleep> = None;
+    poll_fn(|cx| {
+        loop {
+            match shared.next(now_ns(shared, epoch), cx.waker(), records) {
+                Next::Write(first) => return Poll::Ready(Some(first)),
+                Next::End => return Poll::Ready(None),
+                Next::Sleep => return Poll::Pending,
+                Next::SleepUntil(due_ns) => {
+                    let due = epoch + Duration::from_nanos(due_ns);
+                    let sleep = company.get_or_insert_with(|| sleep_until(due));
+                    if sleep.deadline() != due {
+                        Pin::new(&mut *sleep).reset(due);
+                    }
+                    if Pin::new(sleep).poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    })
+    .await
+}
+
+/// The time since the log was opened; 0 where no record waits for company, as the clock is looked
+/// at only where it matters.
+fn now_ns(shared: &Shared, epoch: Instant) -> u64 {
+    if shared.limits().delay_ns == 0 {
+        return 0;
+    }
+    u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,470 @@
+//! One connection, shared by many tasks: a task that writes requests, a task that reads answers and
+//! hands each to who waits for it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::net::{TcpStream, ToSocketAddrs};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::error::ClientError;
+use crate::follow::{Follower, ReadFrom};
+use crate::frame::{
+    APPEND_OVERHEAD, Code, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record, Request, Response,
+    TEXT_BYTES_MAX, VERSION,
+};
+use crate::wire::FrameReader;
+
+/// How long connecting and saying hello may take.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many requests may wait to be sent; more wait for room.
+const REQUESTS_QUEUED_MAX: usize = 1_024;
+
+/// How many bytes of requests are put together for one write.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// The most bytes of payload that [`Client::read`] asks for at a time.
+pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
+
+/// The most records that [`Client::read`] asks for at a time.
+const READ_RECORDS_MAX: u32 = 10_000;
+
+/// What a server says of itself when a client connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// The protocol's version.
+    pub version: u16,
+    /// The largest record that it takes, in bytes.
+    pub record_bytes_max: usize,
+    /// How many appends of one connection may be under way; more wait.
+    pub appends_max: usize,
+    /// The oldest record's sequence number, when the client connected.
+    pub first: u64,
+    /// The number of the next record to come, when the client connected.
+    pub next: u64,
+}
+
+/// A connection to a server. Clones share it; it is closed when the last one is dropped.
+///
+/// A connection that has broken stays so, and every request fails: connect again.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    requests: mpsc::Sender<Request>,
+    answers: Arc<Answers>,
+    appends: Semaphore,
+    ids: AtomicU64,
+    info: ServerInfo,
+}
+
+type Answer = Result<Response, ClientError>;
+
+/// Who waits for which answer.
+#[derive(Debug, Default)]
+struct Answers(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_id: HashMap<u64, oneshot::Sender<Answer>>,
+    /// Why there will be no more answers.
+    end: Option<ClientError>,
+}
+
+impl Client {
+    /// Connects and says hello.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Connect`], [`ClientError::NotTxlog`], or what the server answers.
+    pub async fn connect(address: impl ToSocketAddrs + ToString) -> Result<Self, ClientError> {
+        let name = address.to_string();
+        match evenkeel::time::timeout(HELLO_TIMEOUT, hello(address, &name)).await {
+            Ok(client) => client,
+            Err(_) => Err(ClientError::NotTxlog {
+                address: name,
+                reason: format!("no answer within {HELLO_TIMEOUT:?}"),
+            }),
+        }
+    }
+
+    /// What the server said of itself.
+    pub fn info(&self) -> ServerInfo {
+        self.inner.info
+    }
+
+    /// Appends a record; returns its sequence number when it is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]. After [`Disconnected`](ClientError::Disconnected), or a refusal with
+    /// [`Code::LogFailed`], the record may be in the log or not.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped the record is appended whole or not at all.
+    pub async fn append(&self, record: impl Into<Bytes>) -> Result<u64, ClientError> {
+        self.submit(record).await?.await
+    }
+
+    /// Sends a record, after waiting until so few are under way that the server takes it. What is
+    /// returned completes when the record is durable.
+    ///
+    /// Records are in the log in the order in which they were submitted.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Client::append).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`append`](Client::append).
+    pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Submitted, ClientError> {
+        let payload = record.into();
+        let (bytes, bytes_max) = (payload.len(), self.inner.info.record_bytes_max);
+        if bytes > bytes_max {
+            return Err(ClientError::RecordTooLarge { bytes, bytes_max });
+        }
+        let permit = self.inner.appends.acquire().await;
+        permit.expect("it is never closed").forget();
+        let mut asked = Asked {
+            inner: Arc::clone(&self.inner),
+            id: None,
+            is_append: true,
+        };
+        let answer = asked.send(|id| Request::Append { id, payload }).await?;
+        Ok(Submitted { asked, answer })
+    }
+
+    /// Reads records from a sequence number on, 0 for the oldest; waits up to `wait` for the first
+    /// one, and returns what there is, at most about a MiB. With the records comes the number from
+    /// which to read on.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; [`Code::Trimmed`] if the records are no longer kept.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn read(
+        &self,
+        from: u64,
+        wait: Duration,
+    ) -> Result<(Vec<Record>, u64), ClientError> {
+        let mut asked = Asked {
+            inner: Arc::clone(&self.inner),
+            id: None,
+            is_append: false,
+        };
+        let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+        let request = |id| Request::Read {
+            id,
+            from,
+            records_max: READ_RECORDS_MAX,
+            bytes_max: READ_BYTES_MAX,
+            wait_ms,
+        };
+        let answer = asked.send(request).await?;
+        match asked.answer(answer).await? {
+            Response::Records { next, records, .. } => Ok((records, next)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Records in order from there on, and then those to come.
+    pub fn follow(&self, from: ReadFrom) -> Follower {
+        Follower::new(self.clone(), from)
+    }
+
+    /// How long the server takes to answer.
+    ///
+    /// A connection that only pings is served with urgency; one that appends or reads is not.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn ping(&self) -> Result<Duration, ClientError> {
+        let began = Instant::now();
+        let mut asked = Asked {
+            inner: Arc::clone(&self.inner),
+            id: None,
+            is_append: false,
+        };
+        let answer = asked.send(|id| Request::Ping { id }).await?;
+        match asked.answer(answer).await? {
+            Response::Pong { .. } => Ok(began.elapsed()),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// A request on its way. Dropped, nobody waits for its answer any more.
+struct Asked {
+    inner: Arc<Inner>,
+    id: Option<u64>,
+    is_append: bool,
+}
+
+impl Asked {
+    async fn send(
+        &mut self,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Result<oneshot::Receiver<Answer>, ClientError> {
+        let room = self.inner.requests.reserve().await;
+        let Ok(room) = room else {
+            return Err(self.inner.answers.end());
+        };
+        // Relaxed: an id has to be unique, and nothing else hangs on it.
+        let id = self.inner.ids.fetch_add(1, Ordering::Relaxed);
+        let answer = self.inner.answers.await_answer(id)?;
+        self.id = Some(id);
+        room.send(request(id));
+        Ok(answer)
+    }
+
+    async fn answer(self, answer: oneshot::Receiver<Answer>) -> Answer {
+        self.answered(answer.await)
+    }
+
+    fn answered(&self, answered: Result<Answer, oneshot::error::RecvError>) -> Answer {
+        match answered {
+            Ok(Ok(Response::Refused { code, text, .. })) => Err(ClientError::Refused {
+                code,
+                text: text.into(),
+            }),
+            Ok(answer) => answer,
+            Err(_) => Err(self.inner.answers.end()),
+        }
+    }
+}
+
+/// A record on its way to the log; completes with its sequence number when it is durable. From
+/// [`Client::submit`].
+#[must_use = "whether the record is durable is not known before this completes"]
+pub struct Submitted {
+    asked: Asked,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Future for Submitted {
+    type Output = Result<u64, ClientError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let submitted = self.get_mut();
+        let answered = ready!(Pin::new(&mut submitted.answer).poll(cx));
+        Poll::Ready(match submitted.asked.answered(answered) {
+            Ok(Response::Appended { sequence, .. }) => Ok(sequence),
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl fmt::Debug for Submitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submitted").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.inner.answers.lock().by_id.remove(&id);
+        }
+        if self.is_append {
+            // A little early if the append is still under way; the server has a limit of its own.
+            self.inner.appends.add_permits(1);
+        }
+    }
+}
+
+impl Answers {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn await_answer(&self, id: u64) -> Result<oneshot::Receiver<Answer>, ClientError> {
+        let mut waiting = self.lock();
+        if let Some(end) = &waiting.end {
+            return Err(end.clone());
+        }
+        let (sender, receiver) = oneshot::channel();
+        waiting.by_id.insert(id, sender);
+        Ok(receiver)
+    }
+
+    fn deliver(&self, id: u64, response: Response) {
+        let sender = self.lock().by_id.remove(&id);
+        if let Some(sender) = sender {
+            // Nobody waits any more, which is as good.
+            let _ = sender.send(Ok(response));
+        }
+    }
+
+    fn end(&self) -> ClientError {
+        let end = self.lock().end.clone();
+        end.unwrap_or_else(|| disconnected("it was closed"))
+    }
+
+    /// There will be no more answers, for the first reason that is given.
+    fn fail(&self, error: ClientError) {
+        let mut waiting = self.lock();
+        let end = waiting.end.get_or_insert(error).clone();
+        let senders = std::mem::take(&mut waiting.by_id);
+        drop(waiting);
+        for sender in senders.into_values() {
+            let _ = sender.send(Err(end.clone()));
+        }
+    }
+}
+
+fn disconnected(reason: impl Into<Arc<str>>) -> ClientError {
+    ClientError::Disconnected {
+        reason: reason.into(),
+    }
+}
+
+fn unexpected(response: &Response) -> ClientError {
+    disconnected(format!("an answer of another kind came: {response:?}"))
+}
+
+async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, ClientError> {
+    let cannot = |source: io::Error| ClientError::Connect {
+        address: name.to_owned(),
+        source: Arc::new(source),
+    };
+    let stream = TcpStream::connect(address).await.map_err(cannot)?;
+    stream.set_nodelay(true).map_err(cannot)?;
+    let (read, mut write) = stream.into_split();
+    let mut buffer = BytesMut::new();
+    let (min, max) = (VERSION, VERSION);
+    Request::Hello { min, max }.encode(&mut buffer);
+    write.write_all(&buffer).await.map_err(cannot)?;
+    let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
+    let info = welcome(&mut frames, name).await?;
+    // One record, however large, comes whole; else as many as were asked for.
+    let payload_max = info.record_bytes_max.max(READ_BYTES_MAX as usize);
+    let records_max = READ_RECORDS_MAX as usize * RECORD_OVERHEAD;
+    frames.set_frame_bytes_max(RECORDS_OVERHEAD + records_max + payload_max + APPEND_OVERHEAD);
+    let (requests, queue) = mpsc::channel(REQUESTS_QUEUED_MAX);
+    let answers = Arc::new(Answers::default());
+    evenkeel::spawn(write_requests(write, queue, Arc::clone(&answers)));
+    evenkeel::spawn(read_answers(frames, Arc::clone(&answers)));
+    Ok(Client {
+        inner: Arc::new(Inner {
+            requests,
+            answers,
+            appends: Semaphore::new(info.appends_max.clamp(1, Semaphore::MAX_PERMITS)),
+            ids: AtomicU64::new(1),
+            info,
+        }),
+    })
+}
+
+async fn welcome<R: AsyncRead + Unpin>(
+    frames: &mut FrameReader<R>,
+    name: &str,
+) -> Result<ServerInfo, ClientError> {
+    let strange = |reason: String| ClientError::NotTxlog {
+        address: name.to_owned(),
+        reason,
+    };
+    let frame = frames.next().await.map_err(|e| strange(e.to_string()))?;
+    let frame = frame.ok_or_else(|| strange("it closed the connection".to_owned()))?;
+    match Response::decode(frame).map_err(|error| strange(error.to_string()))? {
+        Response::Welcome {
+            version,
+            record_bytes_max,
+            appends_max,
+            first,
+            next,
+        } => Ok(ServerInfo {
+            version,
+            record_bytes_max: record_bytes_max as usize,
+            appends_max: appends_max as usize,
+            first,
+            next,
+        }),
+        Response::Fault { code, text } => Err(fault(code, text)),
+        other => Err(strange(format!("it begins with {other:?}"))),
+    }
+}
+
+fn fault(code: Code, text: String) -> ClientError {
+    ClientError::Fault {
+        code,
+        text: text.into(),
+    }
+}
+
+/// Writes requests, those that wait together in one go, until no client is left.
+async fn write_requests(
+    mut stream: impl AsyncWrite + Unpin,
+    mut requests: mpsc::Receiver<Request>,
+    answers: Arc<Answers>,
+) {
+    let mut buffer = BytesMut::new();
+    while let Some(request) = requests.recv().await {
+        buffer.clear();
+        request.encode(&mut buffer);
+        while buffer.len() < WRITE_BYTES {
+            let Ok(request) = requests.try_recv() else {
+                break;
+            };
+            request.encode(&mut buffer);
+        }
+        if let Err(error) = stream.write_all(&buffer).await {
+            // What the server had to say of it may still be read; so not at once.
+            evenkeel::time::sleep(Duration::from_millis(100)).await;
+            answers.fail(disconnected(error.to_string()));
+            return;
+        }
+    }
+    // The server answers what is under way, and then closes as well.
+    let _ = stream.shutdown().await;
+}
+
+/// Hands answers to who waits for them, until there are no more.
+async fn read_answers<R: AsyncRead + Unpin>(mut frames: FrameReader<R>, answers: Arc<Answers>) {
+    let end = loop {
+        let frame = match frames.next().await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break disconnected("the server closed it"),
+            Err(error) => break disconnected(error.to_string()),
+        };
+        match Response::decode(frame) {
+            Ok(Response::Fault { code, text }) => break fault(code, text),
+            Ok(response) => match id_of(&response) {
+                Some(id) => answers.deliver(id, response),
+                None => break unexpected(&response),
+            },
+            Err(error) => break disconnected(error.to_string()),
+        }
+    };
+    answers.fail(end);
+}
+
+fn id_of(response: &Response) -> Option<u64> {
+    match response {
+        Response::Appended { id, .. }
+        | Response::Records { id, .. }
+        | Response::Pong { id }
+        | Response::Refused { id, .. } => Some(*id),
+        Response::Welcome { .. } | Response::Fault { .. } => None,
+    }
+}

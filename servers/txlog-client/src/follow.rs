@@ -1,0 +1,95 @@
+//! Records in order, one after the other, and then those to come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::frame::Record;
+
+/// How long the server keeps a read that finds nothing. Only bounds what it keeps for a client that
+/// is gone without a word.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Where to read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The oldest record there is.
+    Oldest,
+    /// The record of this number.
+    Sequence(u64),
+    /// What is appended after the client connected.
+    End,
+}
+
+/// Reads records in order, and waits for those to come; from [`Client::follow`].
+#[derive(Debug)]
+pub struct Follower {
+    client: Client,
+    next: u64,
+    records: VecDeque<Record>,
+}
+
+impl Follower {
+    pub(crate) fn new(client: Client, from: ReadFrom) -> Self {
+        let next = match from {
+            ReadFrom::Oldest => 0,
+            ReadFrom::Sequence(sequence) => sequence,
+            ReadFrom::End => client.info().next,
+        };
+        Self {
+            client,
+            next,
+            records: VecDeque::new(),
+        }
+    }
+
+    /// The next record, as soon as there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]. If records are no longer kept, the code is
+    /// [`Trimmed`](crate::frame::Code::Trimmed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: no record is lost.
+    pub async fn next(&mut self) -> Result<Record, ClientError> {
+        loop {
+            if let Some(record) = self.records.pop_front() {
+                return Ok(record);
+            }
+            self.fill(WAIT).await?;
+        }
+    }
+
+    /// The next record if there is one now.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Follower::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: no record is lost.
+    pub async fn try_next(&mut self) -> Result<Option<Record>, ClientError> {
+        if self.records.is_empty() {
+            self.fill(Duration::ZERO).await?;
+        }
+        Ok(self.records.pop_front())
+    }
+
+    /// The number of the record that comes next.
+    pub fn position(&self) -> u64 {
+        self.records
+            .front()
+            .map_or(self.next, |record| record.sequence)
+    }
+
+    async fn fill(&mut self, wait: Duration) -> Result<(), ClientError> {
+        let (records, next) = self.client.read(self.next, wait).await?;
+        self.records.extend(records);
+        self.next = next;
+        Ok(())
+    }
+}

@@ -1,0 +1,562 @@
+//! The protocol: what a frame says, and how it is written.
+//!
+//! A frame is its length as 4 bytes, then so many bytes: one that names its kind, and its fields.
+//! All integers are little-endian; a field without a length of its own goes on to the frame's end.
+//!
+//! ```text
+//! kind  client to server                      kind  server to client
+//! 01    hello    magic[4] min:2 max:2         81    welcome   version:2 record_max:4
+//!                                                             appends_max:4 first:8 next:8
+//! 02    append   id:8 record                  82    appended  id:8 sequence:8
+//! 03    read     id:8 from:8 records_max:4    83    records   id:8 next:8 count:4 and for each
+//!                bytes_max:4 wait_ms:4                        sequence:8 time_ms:8 length:4 bytes
+//! 04    ping     id:8                         84    pong      id:8
+//!                                             85    refused   id:8 code:2 text
+//!                                             86    fault     code:2 text, and the end
+//! ```
+//!
+//! A client says hello first, with the versions it speaks; the server answers with the one to use.
+//! Then requests may follow each other without waiting. Appends are written, and answered, in the
+//! order in which they came; other answers come when they are ready. `refused` answers one request;
+//! after a `fault` the server closes.
+//!
+//! A `read` is answered as soon as there is a record at `from`, which may be 0 for the oldest one,
+//! or after `wait_ms` without any. So whoever reads decides how much is on its way.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// How a hello begins, so that neither side takes another protocol for this one.
+pub const MAGIC: [u8; 4] = *b"EKTL";
+
+/// The version that is described here.
+pub const VERSION: u16 = 1;
+
+/// The bytes of a frame's length.
+pub const LENGTH_BYTES: usize = 4;
+
+/// The most bytes that a request other than an append has.
+pub const SMALL_BYTES_MAX: usize = 64;
+
+/// What a frame adds to a record in an append.
+pub const APPEND_OVERHEAD: usize = 1 + 8;
+
+/// What a frame adds to each record in an answer to a read.
+pub const RECORD_OVERHEAD: usize = 8 + 8 + 4;
+
+/// What a frame adds to all records in an answer to a read.
+pub const RECORDS_OVERHEAD: usize = 1 + 8 + 8 + 4;
+
+/// The longest text in a `refused` or `fault`; longer ones are cut.
+pub const TEXT_BYTES_MAX: usize = 1_024;
+
+/// A payload up to this size is copied out of the buffer in which it came, so that a small one
+/// does not keep a large buffer alive.
+const COPIED_BYTES_MAX: usize = 4_096;
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The first frame: which versions the client speaks.
+    Hello {
+        /// The oldest.
+        min: u16,
+        /// The newest.
+        max: u16,
+    },
+    /// Make a record durable.
+    Append {
+        /// Comes back in the answer.
+        id: u64,
+        /// The record.
+        payload: Bytes,
+    },
+    /// Give records.
+    Read {
+        /// Comes back in the answer.
+        id: u64,
+        /// The sequence number of the first; 0 for the oldest there is.
+        from: u64,
+        /// How many at most.
+        records_max: u32,
+        /// How many bytes of payload at most; one record may exceed it.
+        bytes_max: u32,
+        /// How long to wait for the first one.
+        wait_ms: u32,
+    },
+    /// Answer.
+    Ping {
+        /// Comes back in the answer.
+        id: u64,
+    },
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// To hello.
+    Welcome {
+        /// The version to speak.
+        version: u16,
+        /// The largest record.
+        record_bytes_max: u32,
+        /// How many appends of one connection may be under way.
+        appends_max: u32,
+        /// The oldest record's sequence number.
+        first: u64,
+        /// The sequence number of the next record to come.
+        next: u64,
+    },
+    /// The record is durable.
+    Appended {
+        /// Of the request.
+        id: u64,
+        /// The record's number.
+        sequence: u64,
+    },
+    /// Records in order.
+    Records {
+        /// Of the request.
+        id: u64,
+        /// From where to read on.
+        next: u64,
+        /// None, if none came in time.
+        records: Vec<Record>,
+    },
+    /// To ping.
+    Pong {
+        /// Of the request.
+        id: u64,
+    },
+    /// One request failed.
+    Refused {
+        /// Of the request.
+        id: u64,
+        /// Why.
+        code: Code,
+        /// What happened and what to do.
+        text: String,
+    },
+    /// The connection fails, and is closed.
+    Fault {
+        /// Why.
+        code: Code,
+        /// What happened and what to do.
+        text: String,
+    },
+}
+
+/// A record as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number: one more than that of the record before.
+    pub sequence: u64,
+    /// When the server took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What was appended.
+    pub payload: Bytes,
+}
+
+/// Why a request or a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    /// The first frame is no hello of this protocol.
+    NotTxlog,
+    /// The server speaks none of the client's versions.
+    Version,
+    /// A frame makes no sense.
+    BadFrame,
+    /// A frame is longer than any may be.
+    FrameTooLong,
+    /// The server has as many connections as it takes.
+    TooManyConnections,
+    /// Hello, the rest of a frame, or the taking of answers took too long.
+    TooSlow,
+    /// The server is ending.
+    Closing,
+    /// The record is larger than the server takes.
+    RecordTooLarge,
+    /// The records asked for are no longer kept.
+    Trimmed,
+    /// The log has failed, or the record is not known to be durable.
+    LogFailed,
+    /// The connection has as many reads under way as it may have.
+    TooManyReads,
+    /// A code that this version does not know.
+    Other(u16),
+}
+
+/// Codes and their numbers.
+const CODES: [(Code, u16); 11] = [
+    (Code::NotTxlog, 1),
+    (Code::Version, 2),
+    (Code::BadFrame, 3),
+    (Code::FrameTooLong, 4),
+    (Code::TooManyConnections, 5),
+    (Code::TooSlow, 6),
+    (Code::Closing, 7),
+    (Code::RecordTooLarge, 16),
+    (Code::Trimmed, 17),
+    (Code::LogFailed, 18),
+    (Code::TooManyReads, 19),
+];
+
+impl Code {
+    /// The number in the frame.
+    pub fn number(self) -> u16 {
+        match self {
+            Code::Other(number) => number,
+            known => CODES
+                .iter()
+                .find(|(code, _)| *code == known)
+                .map_or(0, |(_, number)| *number),
+        }
+    }
+
+    /// The code of this number.
+    pub fn of(number: u16) -> Self {
+        CODES
+            .iter()
+            .find(|(_, known)| *known == number)
+            .map_or(Code::Other(number), |(code, _)| *code)
+    }
+}
+
+/// Why a frame makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It ends before its fields do.
+    #[error("a frame of kind {kind:#04x} ends within its {field}")]
+    Short {
+        /// The frame's kind.
+        kind: u8,
+        /// The field that is cut.
+        field: &'static str,
+    },
+    /// It goes on after its fields.
+    #[error("a frame of kind {kind:#04x} has {bytes} bytes too many")]
+    Long {
+        /// The frame's kind.
+        kind: u8,
+        /// How many are left.
+        bytes: usize,
+    },
+    /// It has no byte at all.
+    #[error("a frame without a kind")]
+    Empty,
+    /// Nobody sends such a kind in this direction.
+    #[error("a frame of the unknown kind {kind:#04x}")]
+    Kind {
+        /// What it says it is.
+        kind: u8,
+    },
+    /// A hello with other bytes where the magic is.
+    #[error("the other side does not speak txlog's protocol")]
+    Magic,
+    /// A length beyond what is allowed.
+    #[error("a frame of {bytes} bytes; at most {bytes_max} are allowed")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The most.
+        bytes_max: usize,
+    },
+}
+
+impl FrameError {
+    /// What a server answers to it.
+    pub fn code(&self) -> Code {
+        match self {
+            FrameError::Magic => Code::NotTxlog,
+            FrameError::TooLong { .. } => Code::FrameTooLong,
+            _ => Code::BadFrame,
+        }
+    }
+}
+
+/// The length that a frame's first bytes say.
+///
+/// # Errors
+///
+/// [`FrameError::Empty`] or [`FrameError::TooLong`].
+pub fn length(first: [u8; LENGTH_BYTES], bytes_max: usize) -> Result<usize, FrameError> {
+    match u32::from_le_bytes(first) as usize {
+        0 => Err(FrameError::Empty),
+        bytes if bytes > bytes_max => Err(FrameError::TooLong { bytes, bytes_max }),
+        bytes => Ok(bytes),
+    }
+}
+
+impl Request {
+    /// Adds the frame to `buffer`.
+    pub fn encode(&self, buffer: &mut BytesMut) {
+        match self {
+            Request::Hello { min, max } => framed(buffer, 0x01, 8, |buffer| {
+                buffer.put_slice(&MAGIC);
+                buffer.put_u16_le(*min);
+                buffer.put_u16_le(*max);
+            }),
+            Request::Append { id, payload } => framed(buffer, 0x02, 8 + payload.len(), |buffer| {
+                buffer.put_u64_le(*id);
+                buffer.put_slice(payload);
+            }),
+            Request::Read {
+                id,
+                from,
+                records_max,
+                bytes_max,
+                wait_ms,
+            } => framed(buffer, 0x03, 28, |buffer| {
+                buffer.put_u64_le(*id);
+                buffer.put_u64_le(*from);
+                buffer.put_u32_le(*records_max);
+                buffer.put_u32_le(*bytes_max);
+                buffer.put_u32_le(*wait_ms);
+            }),
+            Request::Ping { id } => framed(buffer, 0x04, 8, |buffer| buffer.put_u64_le(*id)),
+        }
+    }
+
+    /// Reads a frame, without its length.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`]: what is wrong with it.
+    pub fn decode(frame: Bytes) -> Result<Self, FrameError> {
+        let mut fields = Fields::new(frame)?;
+        let request = match fields.kind {
+            0x01 => {
+                // Whatever else is wrong, the other side is no client if this is.
+                if fields.rest.len() < MAGIC.len() || fields.rest[..MAGIC.len()] != MAGIC {
+                    return Err(FrameError::Magic);
+                }
+                fields.rest.advance(MAGIC.len());
+                Request::Hello {
+                    min: fields.u16("oldest version")?,
+                    max: fields.u16("newest version")?,
+                }
+            }
+            0x02 => Request::Append {
+                id: fields.u64("id")?,
+                payload: owned(fields.take_rest()),
+            },
+            0x03 => Request::Read {
+                id: fields.u64("id")?,
+                from: fields.u64("first sequence number")?,
+                records_max: fields.u32("number of records")?,
+                bytes_max: fields.u32("number of bytes")?,
+                wait_ms: fields.u32("time to wait")?,
+            },
+            0x04 => Request::Ping {
+                id: fields.u64("id")?,
+            },
+            kind => return Err(FrameError::Kind { kind }),
+        };
+        fields.end()?;
+        Ok(request)
+    }
+}
+
+impl Response {
+    /// Adds the frame to `buffer`.
+    pub fn encode(&self, buffer: &mut BytesMut) {
+        match self {
+            Response::Welcome {
+                version,
+                record_bytes_max,
+                appends_max,
+                first,
+                next,
+            } => framed(buffer, 0x81, 26, |buffer| {
+                buffer.put_u16_le(*version);
+                buffer.put_u32_le(*record_bytes_max);
+                buffer.put_u32_le(*appends_max);
+                buffer.put_u64_le(*first);
+                buffer.put_u64_le(*next);
+            }),
+            Response::Appended { id, sequence } => framed(buffer, 0x82, 16, |buffer| {
+                buffer.put_u64_le(*id);
+                buffer.put_u64_le(*sequence);
+            }),
+            Response::Records { id, next, records } => {
+                let bytes: usize = records
+                    .iter()
+                    .map(|record| RECORD_OVERHEAD + record.payload.len())
+                    .sum();
+                framed(buffer, 0x83, RECORDS_OVERHEAD - 1 + bytes, |buffer| {
+                    buffer.put_u64_le(*id);
+                    buffer.put_u64_le(*next);
+                    buffer.put_u32_le(records.len() as u32);
+                    for record in records {
+                        buffer.put_u64_le(record.sequence);
+                        buffer.put_u64_le(record.time_ms);
+                        buffer.put_u32_le(record.payload.len() as u32);
+                        buffer.put_slice(&record.payload);
+                    }
+                });
+            }
+            Response::Pong { id } => framed(buffer, 0x84, 8, |buffer| buffer.put_u64_le(*id)),
+            Response::Refused { id, code, text } => {
+                let text = cut(text);
+                framed(buffer, 0x85, 10 + text.len(), |buffer| {
+                    buffer.put_u64_le(*id);
+                    buffer.put_u16_le(code.number());
+                    buffer.put_slice(text.as_bytes());
+                });
+            }
+            Response::Fault { code, text } => {
+                let text = cut(text);
+                framed(buffer, 0x86, 2 + text.len(), |buffer| {
+                    buffer.put_u16_le(code.number());
+                    buffer.put_slice(text.as_bytes());
+                });
+            }
+        }
+    }
+
+    /// Reads a frame, without its length.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`]: what is wrong with it.
+    pub fn decode(frame: Bytes) -> Result<Self, FrameError> {
+        let mut fields = Fields::new(frame)?;
+        let response = match fields.kind {
+            0x81 => Response::Welcome {
+                version: fields.u16("version")?,
+                record_bytes_max: fields.u32("largest record")?,
+                appends_max: fields.u32("number of appends")?,
+                first: fields.u64("first sequence number")?,
+                next: fields.u64("next sequence number")?,
+            },
+            0x82 => Response::Appended {
+                id: fields.u64("id")?,
+                sequence: fields.u64("sequence number")?,
+            },
+            0x83 => Response::Records {
+                id: fields.u64("id")?,
+                next: fields.u64("next sequence number")?,
+                records: fields.records()?,
+            },
+            0x84 => Response::Pong {
+                id: fields.u64("id")?,
+            },
+            0x85 => Response::Refused {
+                id: fields.u64("id")?,
+                code: Code::of(fields.u16("code")?),
+                text: fields.text(),
+            },
+            0x86 => Response::Fault {
+                code: Code::of(fields.u16("code")?),
+                text: fields.text(),
+            },
+            kind => return Err(FrameError::Kind { kind }),
+        };
+        fields.end()?;
+        Ok(response)
+    }
+}
+
+/// Adds a frame whose fields have so many bytes.
+fn framed(buffer: &mut BytesMut, kind: u8, bytes: usize, fields: impl FnOnce(&mut BytesMut)) {
+    buffer.reserve(LENGTH_BYTES + 1 + bytes);
+    let end = buffer.len() + LENGTH_BYTES + 1 + bytes;
+    buffer.put_u32_le(1 + bytes as u32);
+    buffer.put_u8(kind);
+    fields(buffer);
+    debug_assert_eq!(buffer.len(), end, "a frame of kind {kind:#04x} has its length");
+}
+
+fn cut(text: &str) -> &str {
+    let end = text.len().min(TEXT_BYTES_MAX);
+    let end = (0..=end).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+fn owned(payload: Bytes) -> Bytes {
+    if payload.len() <= COPIED_BYTES_MAX {
+        Bytes::copy_from_slice(&payload)
+    } else {
+        payload
+    }
+}
+
+/// A frame that is being read.
+struct Fields {
+    kind: u8,
+    rest: Bytes,
+}
+
+impl Fields {
+    fn new(mut frame: Bytes) -> Result<Self, FrameError> {
+        if frame.is_empty() {
+            return Err(FrameError::Empty);
+        }
+        let kind = frame.get_u8();
+        Ok(Self { kind, rest: frame })
+    }
+
+    fn need(&self, bytes: usize, field: &'static str) -> Result<(), FrameError> {
+        if self.rest.len() < bytes {
+            let kind = self.kind;
+            return Err(FrameError::Short { kind, field });
+        }
+        Ok(())
+    }
+
+    fn u16(&mut self, field: &'static str) -> Result<u16, FrameError> {
+        self.need(2, field)?;
+        Ok(self.rest.get_u16_le())
+    }
+
+    fn u32(&mut self, field: &'static str) -> Result<u32, FrameError> {
+        self.need(4, field)?;
+        Ok(self.rest.get_u32_le())
+    }
+
+    fn u64(&mut self, field: &'static str) -> Result<u64, FrameError> {
+        self.need(8, field)?;
+        Ok(self.rest.get_u64_le())
+    }
+
+    fn take_rest(&mut self) -> Bytes {
+        self.rest.split_off(0)
+    }
+
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(&self.take_rest()).into_owned()
+    }
+
+    fn records(&mut self) -> Result<Vec<Record>, FrameError> {
+        let count = self.u32("number of records")? as usize;
+        // Not by what the frame says alone: memory is taken for what it can hold.
+        let mut records = Vec::with_capacity(count.min(self.rest.len() / RECORD_OVERHEAD));
+        for _ in 0..count {
+            let sequence = self.u64("sequence number")?;
+            let time_ms = self.u64("time")?;
+            let bytes = self.u32("length of a record")? as usize;
+            self.need(bytes, "record")?;
+            let payload = owned(self.rest.split_to(bytes));
+            records.push(Record {
+                sequence,
+                time_ms,
+                payload,
+            });
+        }
+        Ok(records)
+    }
+
+    fn end(&self) -> Result<(), FrameError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(FrameError::Long {
+            kind: self.kind,
+            bytes: self.rest.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

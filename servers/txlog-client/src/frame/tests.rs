@@ -1,0 +1,159 @@
+//! Frames come back as they were written, and no bytes make the reader panic.
+//!
+//! Each property runs a few thousand times, or as often as `PROPTEST_CASES` says.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn payload() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from)
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        (any::<u16>(), any::<u16>()).prop_map(|(min, max)| Request::Hello { min, max }),
+        (any::<u64>(), payload()).prop_map(|(id, payload)| Request::Append { id, payload }),
+        any::<(u64, u64, u32, u32, u32)>().prop_map(
+            |(id, from, records_max, bytes_max, wait_ms)| Request::Read {
+                id,
+                from,
+                records_max,
+                bytes_max,
+                wait_ms
+            }
+        ),
+        any::<u64>().prop_map(|id| Request::Ping { id }),
+    ]
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    (any::<u64>(), any::<u64>(), payload()).prop_map(|(sequence, time_ms, payload)| Record {
+        sequence,
+        time_ms,
+        payload,
+    })
+}
+
+fn response() -> impl Strategy<Value = Response> {
+    prop_oneof![
+        any::<(u16, u32, u32, u64, u64)>().prop_map(
+            |(version, record_bytes_max, appends_max, first, next)| Response::Welcome {
+                version,
+                record_bytes_max,
+                appends_max,
+                first,
+                next
+            }
+        ),
+        any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Appended { id, sequence }),
+        (any::<u64>(), any::<u64>(), prop::collection::vec(record(), 0..5))
+            .prop_map(|(id, next, records)| Response::Records { id, next, records }),
+        any::<u64>().prop_map(|id| Response::Pong { id }),
+        (any::<u64>(), any::<u16>(), ".{0,40}").prop_map(|(id, code, text)| Response::Refused {
+            id,
+            code: Code::of(code),
+            text
+        }),
+        (any::<u16>(), ".{0,40}").prop_map(|(code, text)| Response::Fault {
+            code: Code::of(code),
+            text
+        }),
+    ]
+}
+
+/// The frame without its length, which has to be right.
+fn body(buffer: BytesMut) -> Bytes {
+    let mut frame = buffer.freeze();
+    let first = frame.split_to(LENGTH_BYTES);
+    let first = [first[0], first[1], first[2], first[3]];
+    assert_eq!(length(first, usize::MAX), Ok(frame.len()));
+    frame
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_096, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests_come_back_as_they_were(request in request()) {
+        let mut buffer = BytesMut::new();
+        request.encode(&mut buffer);
+        prop_assert_eq!(Request::decode(body(buffer)), Ok(request));
+    }
+
+    #[test]
+    fn responses_come_back_as_they_were(response in response()) {
+        let mut buffer = BytesMut::new();
+        response.encode(&mut buffer);
+        prop_assert_eq!(Response::decode(body(buffer)), Ok(response));
+    }
+
+    /// What makes no sense is an error; what makes sense says the same when it is written again.
+    #[test]
+    fn any_bytes_are_a_frame_or_an_error(
+        kind in prop_oneof![0..6_u8, 0x80..0x88_u8, any::<u8>()],
+        rest in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let mut bytes = vec![kind];
+        bytes.extend(rest);
+        let frame = Bytes::from(bytes);
+        if let Ok(request) = Request::decode(frame.clone()) {
+            let mut buffer = BytesMut::new();
+            request.encode(&mut buffer);
+            prop_assert_eq!(&body(buffer), &frame);
+        }
+        // A text that is no UTF-8 is mended, so only the meaning is the same.
+        if let Ok(response) = Response::decode(frame) {
+            let mut buffer = BytesMut::new();
+            response.encode(&mut buffer);
+            prop_assert_eq!(Response::decode(body(buffer)), Ok(response));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_or_changed_never_panics(
+        response in response(),
+        cut in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        flip in 1..=255_u8,
+    ) {
+        let mut buffer = BytesMut::new();
+        response.encode(&mut buffer);
+        let frame = body(buffer);
+        let _ = Response::decode(frame.slice(..cut.index(frame.len())));
+        let mut changed = frame.to_vec();
+        let at = at.index(changed.len());
+        changed[at] ^= flip;
+        let _ = Response::decode(Bytes::from(changed));
+    }
+}
+
+#[test]
+fn lengths_are_bounded() {
+    assert_eq!(length([0; 4], 10), Err(FrameError::Empty));
+    assert_eq!(length([10, 0, 0, 0], 10), Ok(10));
+    let error = length([0xff; 4], 10).unwrap_err();
+    assert_eq!(error.code(), Code::FrameTooLong);
+}
+
+#[test]
+fn every_code_has_a_number_of_its_own() {
+    for (code, number) in CODES {
+        assert_eq!(Code::of(number), code);
+        assert_eq!(code.number(), number);
+    }
+}
+
+#[test]
+fn a_count_of_records_takes_no_memory_by_itself() {
+    let mut buffer = BytesMut::new();
+    framed(&mut buffer, 0x83, 20, |buffer| {
+        buffer.put_u64_le(1);
+        buffer.put_u64_le(1);
+        buffer.put_u32_le(u32::MAX);
+    });
+    assert!(matches!(
+        Response::decode(body(buffer)),
+        Err(FrameError::Short { .. })
+    ));
+}

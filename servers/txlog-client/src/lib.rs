@@ -1,0 +1,31 @@
+//! Talks to `txlog`, a server that keeps a log of records, each durable before it is acknowledged.
+//!
+//! ```no_run
+//! use txlog_client::{Client, ReadFrom};
+//!
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("127.0.0.1:7010").await?;
+//! let sequence = client.append("an entry").await?; // now it would survive a crash
+//!
+//! let mut follower = client.follow(ReadFrom::Sequence(sequence));
+//! let record = follower.next().await?;
+//! assert_eq!(record.payload, "an entry");
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Client`]: one connection, shared by as many tasks as like; their appends are under way
+//!   together.
+//! - [`Follower`]: records in order, and then those to come.
+//! - [`frame`]: the protocol, without any I/O.
+//! - [`wire`]: frames from and to a stream.
+
+mod client;
+mod error;
+mod follow;
+pub mod frame;
+pub mod wire;
+
+pub use client::{Client, ServerInfo, Submitted};
+pub use error::ClientError;
+pub use follow::{Follower, ReadFrom};
+pub use frame::Record;

@@ -1,0 +1,117 @@
+//! Frames from a stream, and to one.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::frame::{self, FrameError, LENGTH_BYTES};
+
+/// How much is read at a time, if there is so much.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Why there is no frame.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The stream failed, or ended within a frame.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// The frame is longer than any may be, or empty.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+/// Takes frames from a stream.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    stream: R,
+    buffer: BytesMut,
+    frame_bytes_max: usize,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Frames of up to `frame_bytes_max` bytes.
+    pub fn new(stream: R, frame_bytes_max: usize) -> Self {
+        Self {
+            stream,
+            buffer: BytesMut::new(),
+            frame_bytes_max,
+        }
+    }
+
+    /// The stream. What has arrived of a next frame is lost.
+    pub fn into_inner(self) -> R {
+        self.stream
+    }
+
+    /// Whether a next frame has begun to arrive.
+    pub fn is_within_frame(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// From now on frames may have so many bytes.
+    pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
+    /// The next frame without its length; nothing if the stream ended before it.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`]: the stream broke, or the frame is too long. No more frames can be read then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what has arrived of a frame is kept.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, WireError> {
+        loop {
+            let want = match self.buffered()? {
+                Have::Frame(frame) => return Ok(Some(frame)),
+                Have::Less(want) => want,
+            };
+            // Memory is taken as bytes come and not for what a length promises.
+            self.buffer.reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
+            if self.stream.read_buf(&mut self.buffer).await? > 0 {
+                continue;
+            }
+            if self.buffer.is_empty() {
+                return Ok(None);
+            }
+            let what = "the other side closed within a frame";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
+        }
+    }
+
+    /// Takes a frame that has arrived whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](FrameReader::next).
+    pub fn take_buffered(&mut self) -> Result<Option<Bytes>, WireError> {
+        match self.buffered()? {
+            Have::Frame(frame) => Ok(Some(frame)),
+            Have::Less(_) => Ok(None),
+        }
+    }
+
+    fn buffered(&mut self) -> Result<Have, FrameError> {
+        let Some(&first) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(Have::Less(LENGTH_BYTES));
+        };
+        let length = frame::length(first, self.frame_bytes_max)?;
+        let end = LENGTH_BYTES + length;
+        if self.buffer.len() < end {
+            return Ok(Have::Less(end - self.buffer.len()));
+        }
+        let frame = self.buffer.split_to(end).freeze();
+        Ok(Have::Frame(frame.slice(LENGTH_BYTES..)))
+    }
+}
+
+/// What the buffer has.
+enum Have {
+    Frame(Bytes),
+    /// So many bytes are missing, at least.
+    Less(usize),
+}

@@ -1,0 +1,189 @@
+//! The commands and their arguments.
+
+mod bench;
+mod client;
+mod serve;
+mod verify;
+
+use std::error::Error;
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use evenkeel::runtime::Runtime;
+
+/// How a command ends.
+pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
+
+/// How long a runtime has to end what it does.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+/// A durable log of records, as a server.
+///
+/// A record is acknowledged when it would survive a crash of the machine. Records that come while
+/// the disk syncs are made durable together by the next sync.
+///
+/// Try it, in two terminals:
+///
+///   txlog serve --dir /tmp/log
+///   echo hello | txlog append; txlog read --follow
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(ServeArguments),
+    Append(AppendArguments),
+    Read(ReadArguments),
+    Ping(PingArguments),
+    Verify(VerifyArguments),
+    Bench(BenchArguments),
+}
+
+/// Serve a log until ctrl-c; a second ctrl-c ends at once.
+///
+/// Prints `listening on ADDRESS` when it takes connections. At ctrl-c, or SIGTERM, it takes no more
+/// requests, makes durable what it took, answers, and ends.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
+    pub(crate) listen: String,
+    /// The directory of the log, which is made if need be; one server at a time can have it.
+    #[arg(long, value_name = "PATH", required_unless_present = "nats")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Keep the records in a JetStream of the NATS server there instead of a directory.
+    ///
+    /// They are then as durable as that server makes them: by default it syncs every two minutes;
+    /// set `sync_interval: always`, or replicate the stream.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "dir")]
+    pub(crate) nats: Option<String>,
+    /// The JetStream's name, which is made if need be.
+    #[arg(long, value_name = "NAME", default_value = "txlog", requires = "nats")]
+    pub(crate) stream: String,
+    /// The largest record, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    pub(crate) record_bytes_max: usize,
+    /// A file of the log is followed by a new one at this size.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub(crate) segment_bytes: u64,
+    /// Keep so many bytes; whole files go, the oldest first. 0 keeps all.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) keep_bytes: u64,
+    /// Keep so many records; 0 keeps all.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) keep_records: u64,
+    /// Keep records so long; 0 keeps all.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) keep_seconds: u64,
+    /// How many connections to take.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_024)]
+    pub(crate) connections_max: usize,
+    /// How many appends of one connection may be under way.
+    #[arg(long, value_name = "COUNT", default_value_t = 4_096)]
+    pub(crate) appends_max: usize,
+}
+
+/// Append records, and print their numbers once they are durable.
+///
+/// Without arguments, each line of the input is a record.
+#[derive(Debug, Args)]
+pub(crate) struct AppendArguments {
+    #[command(flatten)]
+    pub(crate) server: ServerArgument,
+    /// The records.
+    pub(crate) records: Vec<String>,
+}
+
+/// Print records, one in a line: its number, a tab, and what was appended.
+#[derive(Debug, Args)]
+pub(crate) struct ReadArguments {
+    #[command(flatten)]
+    pub(crate) server: ServerArgument,
+    /// The number of the first record; by default the oldest there is.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) from: u64,
+    /// At the end, wait for more, until ctrl-c.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// End after so many records.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) count: Option<u64>,
+}
+
+/// Ask whether the server answers, and how soon.
+#[derive(Debug, Args)]
+pub(crate) struct PingArguments {
+    #[command(flatten)]
+    pub(crate) server: ServerArgument,
+    /// How often.
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub(crate) count: u32,
+}
+
+/// Check every record of a log that no server has open, and change nothing.
+///
+/// Fails if what had been durable is damaged. An end that a crash has torn is no damage: it was
+/// never acknowledged, and the next `serve` cuts it off.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The log's directory.
+    pub(crate) dir: PathBuf,
+}
+
+/// Measure durable appends per second here, beside one sync per record.
+///
+/// Both write to the same directory, in turns, so that they meet the same disk. A log of a server
+/// is no good place: it has to be empty.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// An empty directory on the disk to measure; made if need be, and emptied in the end.
+    pub(crate) dir: PathBuf,
+    /// How many tasks append at a time, each one record after the other.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    pub(crate) appenders: usize,
+    /// The size of a record.
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) record_bytes: usize,
+    /// How often each of the two has its turn.
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub(crate) rounds: u32,
+    /// How long a turn takes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// How many bytes the log makes its file longer at a time.
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
+    pub(crate) ahead_bytes: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgument {
+    /// Where the server listens.
+    #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
+    pub(crate) server: String,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Command::Serve(arguments) => within_runtime(serve::run(arguments)),
+        Command::Append(arguments) => within_runtime(client::append(arguments)),
+        Command::Read(arguments) => within_runtime(client::read(arguments)),
+        Command::Ping(arguments) => within_runtime(client::ping(arguments)),
+        Command::Verify(arguments) => within_runtime(verify::run(arguments)),
+        Command::Bench(arguments) => bench::run(&arguments),
+    }
+}
+
+fn within_runtime(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = Runtime::new()?;
+    let outcome = runtime.block_on(command);
+    // What does not end, such as a read of the terminal, ends with the process.
+    let _ = runtime.shutdown(SHUTDOWN_MAX);
+    outcome
+}

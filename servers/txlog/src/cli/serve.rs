@@ -1,0 +1,96 @@
+//! `txlog serve`.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use evenkeel::signal::unix::{Signal, SignalKind, signal};
+use txlog::log::{LocalDisk, Log, LogConfig, Retention};
+use txlog::nats::{NatsConfig, NatsStore};
+use txlog::server::{Server, ServerConfig};
+use txlog::store::Store;
+
+use super::{Outcome, ServeArguments};
+
+pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
+    // Heard from here on, so that not even an early ctrl-c ends the process the hard way.
+    let signals = Signals {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    };
+    let retention = Retention {
+        bytes_max: arguments.keep_bytes,
+        records_max: arguments.keep_records,
+        age_max: Duration::from_secs(arguments.keep_seconds),
+    };
+    if let Some(address) = &arguments.nats {
+        let config = NatsConfig {
+            address: address.clone(),
+            stream: arguments.stream.clone(),
+            record_bytes_max: arguments.record_bytes_max,
+            retention,
+            ..NatsConfig::default()
+        };
+        let store = NatsStore::connect(config).await?;
+        return serve(store, &arguments, signals).await;
+    }
+    let directory = arguments.dir.clone().ok_or("either --dir or --nats is needed")?;
+    let held = LocalDisk::hold(&directory).await;
+    let disk = held.map_err(|error| format!("cannot use {}: {error}", directory.display()))?;
+    let config = LogConfig {
+        segment_bytes: arguments.segment_bytes,
+        record_bytes_max: arguments.record_bytes_max,
+        retention,
+        ..LogConfig::default()
+    };
+    let (log, recovery) = Log::open(disk, config).await?;
+    if let Some(torn) = &recovery.torn {
+        eprintln!("txlog: {torn}; cut off, as it was never acknowledged");
+    }
+    eprintln!(
+        "txlog: {} holds the records {} to before {}",
+        directory.display(),
+        recovery.first,
+        recovery.next
+    );
+    serve(log, &arguments, signals).await
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Signals) -> Outcome {
+    let config = ServerConfig {
+        connections_max: arguments.connections_max,
+        appends_max: arguments.appends_max,
+        ..ServerConfig::default()
+    };
+    let server = Server::bind(arguments.listen.as_str(), store, config).await;
+    let cannot = |error| format!("cannot listen on {}: {error}", arguments.listen);
+    let server = server.map_err(cannot)?;
+    let mut output = std::io::stdout();
+    writeln!(output, "listening on {}", server.local_addr()?)?;
+    output.flush()?;
+    server
+        .run(async move {
+            signals.recv().await;
+            eprintln!("txlog: closing; once more ends at once");
+            evenkeel::spawn(async move {
+                signals.recv().await;
+                std::process::exit(1);
+            });
+        })
+        .await?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,11 @@
+//! A log of records that are durable before they are acknowledged, as a server.
+//!
+//! - [`log`]: the log itself, in a directory.
+//! - [`store`]: what the server asks of it, so that records may be kept elsewhere.
+//! - [`nats`]: such an elsewhere, a JetStream of NATS.
+//! - [`server`]: connections, in front of a store.
+
+pub mod log;
+pub mod nats;
+pub mod server;
+pub mod store;

@@ -1,0 +1,145 @@
+//! The seam between the log and what it lies on: a directory of files, or one of a test that loses
+//! what was not synced.
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use evenkeel::fs::{self, CommitFile, File};
+
+/// A directory.
+pub trait Disk: Clone + Send + Sync + 'static {
+    /// Its files.
+    type File: DiskFile;
+
+    /// The names of its files.
+    fn list(&self) -> impl Future<Output = io::Result<Vec<String>>> + Send;
+
+    /// Makes a file that is not there yet.
+    fn create(&self, name: &str) -> impl Future<Output = io::Result<Self::File>> + Send;
+
+    /// Opens a file that is there.
+    fn open(&self, name: &str) -> impl Future<Output = io::Result<Self::File>> + Send;
+
+    /// Removes a file. Those who have it open can still read it.
+    fn remove(&self, name: &str) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Makes the names of files survive a crash.
+    fn sync_names(&self) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// What it is called in errors.
+    fn name(&self) -> String;
+}
+
+/// A file.
+pub trait DiskFile: CommitFile {
+    /// Reads up to `len` bytes at `offset`; none at the end.
+    fn read_at(&self, len: usize, offset: u64) -> impl Future<Output = io::Result<Bytes>> + Send;
+
+    /// How long it is.
+    fn len(&self) -> impl Future<Output = io::Result<u64>> + Send;
+}
+
+/// A directory of the machine, held by one process at a time.
+#[derive(Clone, Debug)]
+pub struct LocalDisk {
+    directory: Arc<PathBuf>,
+    /// Locked as long as this lives. The system unlocks it also when the process is killed.
+    lock: Option<Arc<std::fs::File>>,
+}
+
+/// The name of the file whose lock says that a directory is in use.
+const LOCK_NAME: &str = "LOCK";
+
+impl LocalDisk {
+    /// Takes hold of a directory, which is made if need be.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another process, or another part of this
+    /// one, holds it; others if it cannot be made or written.
+    pub async fn hold(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory).await?;
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true);
+        let lock = options.open(directory.join(LOCK_NAME)).await?;
+        // Does not wait, whoever holds it.
+        let lock = lock.into_std().await;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let what = "another server has this directory; end it, or take another directory";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+        Ok(Self {
+            directory: Arc::new(directory),
+            lock: Some(Arc::new(lock)),
+        })
+    }
+
+    /// The directory without holding it, for those who only read.
+    pub fn borrow(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: Arc::new(directory.into()),
+            lock: None,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl Disk for LocalDisk {
+    type File = File;
+
+    async fn list(&self) -> io::Result<Vec<String>> {
+        let mut entries = fs::read_dir(&*self.directory).await?;
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next_entry().await? {
+            // A name that is no text is none of the log's.
+            names.extend(entry.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    async fn create(&self, name: &str) -> io::Result<File> {
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        options.open(self.path(name)).await
+    }
+
+    async fn open(&self, name: &str) -> io::Result<File> {
+        let mut options = File::options();
+        // Those who borrow the directory may not be allowed to write.
+        options.read(true).write(self.lock.is_some());
+        options.open(self.path(name)).await
+    }
+
+    async fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name)).await
+    }
+
+    async fn sync_names(&self) -> io::Result<()> {
+        fs::sync_dir(&*self.directory).await
+    }
+
+    fn name(&self) -> String {
+        self.directory.display().to_string()
+    }
+}
+
+impl DiskFile for File {
+    async fn read_at(&self, len: usize, offset: u64) -> io::Result<Bytes> {
+        File::read_at(self, vec![0; len], offset).await.map(Bytes::from)
+    }
+
+    async fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata().await?.len())
+    }
+}

@@ -1,0 +1,325 @@
+//! A log of records in a directory: appended durably, read by number, kept within limits.
+//!
+//! ```
+//! use std::time::Duration;
+//! use txlog::log::{LocalDisk, Log, LogConfig, ReadLimits};
+//!
+//! # let directory = std::env::temp_dir().join(format!("txlog-doc-{}", std::process::id()));
+//! # let path = directory.clone();
+//! # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+//! let disk = LocalDisk::hold(&path).await?;
+//! let (log, recovery) = Log::open(disk, LogConfig::default()).await?;
+//! assert_eq!(recovery.next, 1); // it is new
+//!
+//! assert_eq!(log.append("an entry").await?, 1); // durable
+//! let records = log.read(1, ReadLimits::default()).await?;
+//! assert_eq!(records[0].payload, "an entry");
+//! log.close().await?;
+//! # std::fs::remove_dir_all(&directory)?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+// The files: `record` is the format (pure), `scan` what is in a segment, `disk` the seam to files,
+// `segment` one of them, `recover` opening, `write` the end that grows, `read` the way back,
+// `retain` what is given up (pure), `error` what can go wrong.
+
+mod disk;
+mod error;
+mod read;
+pub mod record;
+mod recover;
+mod retain;
+pub mod scan;
+mod segment;
+mod write;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use evenkeel::fs::{Commit, GroupCommit, GroupCommitStats, Position};
+use tokio::sync::watch;
+
+pub use disk::{Disk, DiskFile, LocalDisk};
+pub use error::LogError;
+pub use read::ReadLimits;
+pub use recover::{Recovery, Torn, verify};
+pub use retain::Retention;
+use segment::Segment;
+pub use txlog_client::Record;
+
+/// What a log may take, and how it writes.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// A segment with so many bytes is followed by a new one; 64 MiB by default.
+    pub segment_bytes: u64,
+    /// The largest record, in bytes; 1 MiB by default, 64 MiB at most.
+    pub record_bytes_max: usize,
+    /// How many bytes of records are made durable by one sync at most; 1 MiB by default, and no
+    /// less than a record may have.
+    pub batch_bytes: usize,
+    /// How many bytes of records may wait for that; 8 MiB by default.
+    pub queue_bytes: usize,
+    /// How long a record that finds no sync under way waits for company; not at all by default.
+    pub delay: Duration,
+    /// How many bytes a segment is made longer at a time, so that most syncs need not write its new
+    /// length; 4 MiB by default, 0 for none.
+    pub ahead_bytes: u64,
+    /// What is kept.
+    pub retention: Retention,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            record_bytes_max: 1 << 20,
+            batch_bytes: 1 << 20,
+            queue_bytes: 8 << 20,
+            delay: Duration::ZERO,
+            ahead_bytes: 4 << 20,
+            retention: Retention::default(),
+        }
+    }
+}
+
+/// A log that is open. Clones share it.
+///
+/// Record numbers begin with 1 and have no gaps. A record is readable once it is durable.
+pub struct Log<D: Disk> {
+    commit: GroupCommit,
+    shared: Arc<Shared<D>>,
+}
+
+/// What those who write and those who read share.
+struct Shared<D: Disk> {
+    disk: D,
+    config: LogConfig,
+    log_id: u32,
+    /// In order; the last one grows.
+    segments: Mutex<Vec<Arc<Segment<D::File>>>>,
+    /// The number of the first record that is not durable.
+    next: watch::Sender<u64>,
+}
+
+impl<D: Disk> Log<D> {
+    /// Opens the log in a directory, or makes a new one there. Finds out where it ends, cuts off
+    /// what a crash has torn, and says so.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Corrupt`] and [`LogError::Gap`] if what had been durable is damaged; then
+    /// nothing is changed. [`LogError::Io`] if the system refuses something.
+    pub async fn open(disk: D, config: LogConfig) -> Result<(Self, Recovery), LogError> {
+        let config = LogConfig {
+            record_bytes_max: config.record_bytes_max.min(record::PAYLOAD_BYTES_MAX),
+            ..config
+        };
+        let recovered = recover::recover(&disk).await?;
+        let next = recovered.report.next;
+        let shared = Arc::new(Shared {
+            disk,
+            log_id: recovered.log_id,
+            segments: Mutex::new(recovered.segments),
+            next: watch::Sender::new(next),
+            config,
+        });
+        let writer = write::Writer::new(Arc::clone(&shared), recovered.end);
+        let config = &shared.config;
+        let commit = GroupCommit::builder()
+            .batch_bytes(config.batch_bytes.max(config.record_bytes_max))
+            .queue_bytes(config.queue_bytes)
+            .delay(config.delay)
+            .open(
+                writer,
+                Position {
+                    index: next,
+                    offset: 0,
+                },
+            );
+        Ok((Self { commit, shared }, recovered.report))
+    }
+
+    /// Appends a record; returns its number when it is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Commit`]: the record is too large, or the log closed or failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped the record is appended whole or not at all.
+    pub async fn append(&self, payload: impl Into<Bytes>) -> Result<u64, LogError> {
+        self.submit(payload).await?.await
+    }
+
+    /// Waits for room, and hands a record in. What is returned completes when it is durable.
+    /// Records are numbered in the order in which they were submitted.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Commit`]: the record is too large, or the log closed or failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is complete, the record is not appended.
+    pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<Pending, LogError> {
+        Ok(Pending(self.commit.submit(payload).await?))
+    }
+
+    /// The number of the oldest record, or of the next one to come if there is none.
+    pub fn first(&self) -> u64 {
+        self.shared.first()
+    }
+
+    /// The number of the next record to come: all before it are durable.
+    pub fn next(&self) -> u64 {
+        *self.shared.next.borrow()
+    }
+
+    /// The largest record it takes, in bytes.
+    pub fn record_bytes_max(&self) -> usize {
+        self.shared.config.record_bytes_max
+    }
+
+    /// Waits until the record of this number is durable.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn wait_for(&self, sequence: u64) {
+        let mut next = self.shared.next.subscribe();
+        // The sender is in `shared`, so this cannot fail.
+        let _ = next.wait_for(|next| *next > sequence).await;
+    }
+
+    /// Reads records from this number on, 0 for the oldest: what is durable now, within limits.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Trimmed`] if the records are no longer kept; [`LogError::Corrupt`] if they are
+    /// damaged; [`LogError::Io`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, LogError> {
+        read::read(&self.shared, from, limits).await
+    }
+
+    /// Removes the segments that need not be kept. Happens by itself when a segment is full; call
+    /// it now and then if records are to go by their age.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub async fn retain(&self) -> Result<usize, LogError> {
+        self.shared.retain().await
+    }
+
+    /// Takes no more records, and returns when all that were taken are durable.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Commit`] if not all could be made durable.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: can be called again.
+    pub async fn close(&self) -> Result<(), LogError> {
+        self.commit.close().await?;
+        Ok(())
+    }
+
+    /// How records are gathered.
+    pub fn stats(&self) -> GroupCommitStats {
+        self.commit.stats()
+    }
+
+    /// Why the log takes no more records, if a write or a sync has failed.
+    pub fn failure(&self) -> Option<LogError> {
+        self.commit.failure().map(LogError::from)
+    }
+}
+
+impl<D: Disk> Clone for Log<D> {
+    fn clone(&self) -> Self {
+        Self {
+            commit: self.commit.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<D: Disk> fmt::Debug for Log<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("disk", &self.shared.disk.name())
+            .field("first", &self.first())
+            .field("next", &self.next())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> Shared<D> {
+    fn segments(&self) -> MutexGuard<'_, Vec<Arc<Segment<D::File>>>> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn first(&self) -> u64 {
+        self.segments().first().map_or(1, |segment| segment.first)
+    }
+
+    async fn retain(&self) -> Result<usize, LogError> {
+        let doomed = {
+            let mut segments = self.segments();
+            let ages: Vec<retain::Kept> = segments
+                .iter()
+                .map(|segment| retain::Kept {
+                    first: segment.first,
+                    created_ms: segment.created_ms,
+                    bytes: segment.bytes(),
+                })
+                .collect();
+            let next = *self.next.borrow();
+            let count = self.config.retention.expired(&ages, next, now_ms());
+            segments.drain(..count).collect::<Vec<_>>()
+        };
+        for segment in &doomed {
+            let failed = LogError::io("remove", &segment.name);
+            self.disk.remove(&segment.name).await.map_err(failed)?;
+        }
+        if !doomed.is_empty() {
+            let failed = LogError::io("sync the names in", &self.disk.name());
+            self.disk.sync_names().await.map_err(failed)?;
+        }
+        Ok(doomed.len())
+    }
+}
+
+/// A record on its way; completes with its number when it is durable. From [`Log::submit`].
+#[derive(Debug)]
+#[must_use = "whether the record is durable is not known before this completes"]
+pub struct Pending(Commit);
+
+impl Future for Pending {
+    type Output = Result<u64, LogError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(match result {
+            Ok(position) => Ok(position.index),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+/// The time, in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

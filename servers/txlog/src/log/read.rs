@@ -1,0 +1,133 @@
+//! The way back: durable records by their number.
+
+use std::sync::Arc;
+
+use txlog_client::Record;
+
+use super::scan::{At, Window};
+use super::segment::Segment;
+use super::{Disk, LogError, Shared};
+
+/// How much is read from a file at a time.
+const WINDOW_BYTES: usize = 128 * 1024;
+
+/// How much to read at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimits {
+    /// How many records at most.
+    pub records_max: usize,
+    /// How many bytes of payload at most; one record may have more.
+    pub bytes_max: usize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self {
+            records_max: 10_000,
+            bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// What has been read, and how much more may be.
+struct Taken {
+    records: Vec<Record>,
+    bytes: usize,
+    limits: ReadLimits,
+}
+
+impl Taken {
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.records.len() < self.limits.records_max
+            && (self.records.is_empty() || self.bytes + bytes <= self.limits.bytes_max)
+    }
+}
+
+pub(super) async fn read<D: Disk>(
+    shared: &Shared<D>,
+    from: u64,
+    limits: ReadLimits,
+) -> Result<Vec<Record>, LogError> {
+    let next = *shared.next.borrow();
+    let (segments, first) = {
+        let all = shared.segments();
+        let first = all.first().map_or(1, |segment| segment.first);
+        let from = if from == 0 { first } else { from };
+        let skip = all.partition_point(|segment| segment.first <= from);
+        (all[skip.saturating_sub(1)..].to_vec(), first)
+    };
+    let from = if from == 0 { first } else { from };
+    if from < first {
+        let sequence = from;
+        return Err(LogError::Trimmed { sequence, first });
+    }
+    let mut taken = Taken {
+        records: Vec::new(),
+        bytes: 0,
+        limits,
+    };
+    let mut sequence = from;
+    for (at, segment) in segments.iter().enumerate() {
+        let following = segments.get(at + 1).map(|segment| segment.first);
+        let end = following.map_or(next, |following| following.min(next));
+        if !read_segment(segment, shared.log_id, sequence, end, &mut taken).await? {
+            break;
+        }
+        sequence = end;
+    }
+    Ok(taken.records)
+}
+
+/// Reads the records from `from` up to `end`. Returns whether there is room for more.
+async fn read_segment<F: super::DiskFile>(
+    segment: &Arc<Segment<F>>,
+    log_id: u32,
+    from: u64,
+    end: u64,
+    taken: &mut Taken,
+) -> Result<bool, LogError> {
+    if from >= end {
+        return Ok(true);
+    }
+    let (mut sequence, mut offset) = segment.place_before(from);
+    let mut window = Window::with_bytes(&segment.file, offset, WINDOW_BYTES);
+    let failed = LogError::io("read", &segment.name);
+    while sequence < end {
+        let found = match window.look(offset, sequence, log_id).await.map_err(&failed)? {
+            At::Record(found) => found,
+            At::End => return Err(corrupt(segment, offset, sequence, None)),
+            At::Damage(damage) => return Err(corrupt(segment, offset, sequence, Some(damage))),
+        };
+        segment.remember(sequence, offset);
+        if sequence >= from {
+            if !taken.has_room_for(found.payload.len()) {
+                return Ok(false);
+            }
+            taken.bytes += found.payload.len();
+            taken.records.push(Record {
+                sequence,
+                time_ms: found.header.time_ms,
+                payload: found.payload.clone(),
+            });
+        }
+        offset = found.end();
+        sequence += 1;
+        evenkeel::task::checkpoint().await;
+    }
+    Ok(true)
+}
+
+fn corrupt<F>(
+    segment: &Segment<F>,
+    offset: u64,
+    sequence: u64,
+    damage: Option<super::record::Damage>,
+) -> LogError {
+    LogError::Corrupt {
+        segment: segment.name.clone(),
+        offset,
+        sequence,
+        damage: damage.unwrap_or(super::record::Damage::CutHeader { have: 0 }),
+        later: String::new(),
+    }
+}

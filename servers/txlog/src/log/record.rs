@@ -1,0 +1,237 @@
+//! How a record lies in a segment, and how a segment begins. Pure: bytes in, meaning out.
+//!
+//! All integers are little-endian.
+//!
+//! ```text
+//! record                                        segment's head
+//!  0  4  crc of the bytes 4 to 39                0  8  "EKTXLOG" and a zero
+//!  4  4  length of the payload                   8  4  version, 1
+//!  8  8  sequence number                        12  4  the log's id
+//! 16  8  time, in milliseconds since 1970       16  8  sequence number of the first record
+//! 24  4  crc of the payload                     24  8  time of its making
+//! 28  4  the log's id                           32  4  zero
+//! 32  4  how many records of its batch are      36  4  crc of the bytes 0 to 35
+//!        before this one
+//! 36  4  zero
+//! 40     payload
+//! ```
+//!
+//! The header has a checksum of its own, so a length is believed before the payload is there. The
+//! log's id is random, and keeps records of another log, in a file that was copied or a block that
+//! was used before, from being taken for this one's.
+//!
+//! A batch is written only when the one before it is durable. So a record says by its place in its
+//! batch that all records before the batch have been durable once. That is how recovery can tell
+//! damage in the middle from the end that a crash has torn: see [`scan`](super::scan).
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The bytes before a payload.
+pub const HEADER_BYTES: usize = 40;
+
+/// The bytes before a segment's first record.
+pub const HEAD_BYTES: usize = 40;
+
+/// The largest payload that the format allows: what a segment may have is far less.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+const MAGIC: [u8; 8] = *b"EKTXLOG\0";
+const VERSION: u32 = 1;
+
+/// What is said of a record before its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The record's number.
+    pub sequence: u64,
+    /// When it was taken, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// How many records of its batch are before it.
+    pub batch_back: u32,
+    /// The bytes of its payload.
+    pub length: u32,
+    /// Their checksum.
+    pub payload_crc: u32,
+    /// The log's id.
+    pub log_id: u32,
+}
+
+/// How a segment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The log's id.
+    pub log_id: u32,
+    /// The number of the first record.
+    pub first: u64,
+    /// When the segment was made, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The file ends within the header.
+    #[error("the file ends {have} bytes into a header")]
+    CutHeader {
+        /// How many bytes of it there are.
+        have: usize,
+    },
+    /// The file ends within the payload.
+    #[error("the file ends {have} bytes into a record of {bytes}")]
+    CutPayload {
+        /// How many bytes of it there are.
+        have: usize,
+        /// How many it says it has.
+        bytes: usize,
+    },
+    /// The header's checksum is wrong.
+    #[error("a header's checksum is wrong")]
+    HeaderChecksum,
+    /// The payload's checksum is wrong.
+    #[error("the checksum of record {sequence} is wrong")]
+    PayloadChecksum {
+        /// Which record.
+        sequence: u64,
+    },
+    /// The record is another log's.
+    #[error("a record of another log (id {id:08x})")]
+    OtherLog {
+        /// Whose.
+        id: u32,
+    },
+    /// The record is not the one that comes next.
+    #[error("record {found} where {expected} has to be")]
+    Sequence {
+        /// The one that has to be there.
+        expected: u64,
+        /// The one that is.
+        found: u64,
+    },
+    /// The segment's head is wrong.
+    #[error("the segment's head is {0}")]
+    Head(&'static str),
+}
+
+impl Header {
+    /// The number of the first record of this one's batch: all before it had been durable when this
+    /// one was written.
+    pub fn batch_first(&self) -> u64 {
+        self.sequence.saturating_sub(u64::from(self.batch_back))
+    }
+
+    /// The bytes of the whole record.
+    pub fn record_bytes(&self) -> usize {
+        HEADER_BYTES + self.length as usize
+    }
+
+    /// Adds the header and the payload to `buffer`.
+    pub fn encode(&self, payload: &[u8], buffer: &mut BytesMut) {
+        debug_assert_eq!(payload.len(), self.length as usize);
+        let begin = buffer.len();
+        buffer.reserve(HEADER_BYTES + payload.len());
+        buffer.put_u32_le(0);
+        buffer.put_u32_le(self.length);
+        buffer.put_u64_le(self.sequence);
+        buffer.put_u64_le(self.time_ms);
+        buffer.put_u32_le(self.payload_crc);
+        buffer.put_u32_le(self.log_id);
+        buffer.put_u32_le(self.batch_back);
+        buffer.put_u32_le(0);
+        let crc = crc32fast::hash(&buffer[begin + 4..begin + HEADER_BYTES]);
+        buffer[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
+        buffer.put_slice(payload);
+    }
+
+    /// Reads a header at the beginning of `bytes`, which may go on after it.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`]: it is cut, its checksum is wrong, or it is another log's.
+    pub fn decode(bytes: &[u8], log_id: u32) -> Result<Self, Damage> {
+        let Some(mut fields) = bytes.get(..HEADER_BYTES) else {
+            return Err(Damage::CutHeader { have: bytes.len() });
+        };
+        let crc = crc32fast::hash(&fields[4..]);
+        let stated_crc = fields.get_u32_le();
+        let length = fields.get_u32_le();
+        let header = Self {
+            length,
+            sequence: fields.get_u64_le(),
+            time_ms: fields.get_u64_le(),
+            payload_crc: fields.get_u32_le(),
+            log_id: fields.get_u32_le(),
+            batch_back: fields.get_u32_le(),
+        };
+        if crc != stated_crc || fields.get_u32_le() != 0 || length as usize > PAYLOAD_BYTES_MAX {
+            return Err(Damage::HeaderChecksum);
+        }
+        if header.log_id != log_id {
+            return Err(Damage::OtherLog { id: header.log_id });
+        }
+        Ok(header)
+    }
+
+    /// Takes the payload from the beginning of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`]: it is cut, or its checksum is wrong.
+    pub fn payload(&self, bytes: &Bytes) -> Result<Bytes, Damage> {
+        let length = self.length as usize;
+        if bytes.len() < length {
+            return Err(Damage::CutPayload {
+                have: bytes.len(),
+                bytes: length,
+            });
+        }
+        let payload = bytes.slice(..length);
+        if crc32fast::hash(&payload) != self.payload_crc {
+            let sequence = self.sequence;
+            return Err(Damage::PayloadChecksum { sequence });
+        }
+        Ok(payload)
+    }
+}
+
+impl Head {
+    /// The head as bytes.
+    pub fn encode(&self) -> Bytes {
+        let mut buffer = BytesMut::with_capacity(HEAD_BYTES);
+        buffer.put_slice(&MAGIC);
+        buffer.put_u32_le(VERSION);
+        buffer.put_u32_le(self.log_id);
+        buffer.put_u64_le(self.first);
+        buffer.put_u64_le(self.created_ms);
+        buffer.put_u32_le(0);
+        let crc = crc32fast::hash(&buffer);
+        buffer.put_u32_le(crc);
+        buffer.freeze()
+    }
+
+    /// Reads a head at the beginning of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage::Head`]: what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let Some(mut fields) = bytes.get(..HEAD_BYTES) else {
+            return Err(Damage::Head("cut"));
+        };
+        let crc = crc32fast::hash(&fields[..HEAD_BYTES - 4]);
+        if fields[HEAD_BYTES - 4..] != crc.to_le_bytes() {
+            return Err(Damage::Head("damaged, or no segment's"));
+        }
+        if fields[..MAGIC.len()] != MAGIC {
+            return Err(Damage::Head("no segment's"));
+        }
+        fields.advance(MAGIC.len());
+        if fields.get_u32_le() != VERSION {
+            return Err(Damage::Head("of a version that this program does not know"));
+        }
+        Ok(Self {
+            log_id: fields.get_u32_le(),
+            first: fields.get_u64_le(),
+            created_ms: fields.get_u64_le(),
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! What is kept, and what is given up. Pure.
+
+use std::time::Duration;
+
+/// What a log keeps. Whole segments go, the oldest first, and never the last one; so a little more
+/// is kept than this says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// So many bytes at most. 0, the default, for no limit.
+    pub bytes_max: u64,
+    /// So many records at most. 0, the default, for no limit.
+    pub records_max: u64,
+    /// Records up to this age. Zero, the default, for no limit.
+    pub age_max: Duration,
+}
+
+/// What there is to know of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) first: u64,
+    pub(super) created_ms: u64,
+    pub(super) bytes: u64,
+}
+
+impl Retention {
+    /// How many of the segments, from the oldest on, need not be kept.
+    pub(super) fn expired(&self, segments: &[Kept], next: u64, now_ms: u64) -> usize {
+        let mut bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        let mut count = 0;
+        // A segment's records are older than the next segment, and before its first one.
+        for pair in segments.windows(2) {
+            let (oldest, following) = (pair[0], pair[1]);
+            let too_many_bytes = self.bytes_max > 0 && bytes > self.bytes_max;
+            let kept_without = next.saturating_sub(following.first);
+            let too_many = self.records_max > 0 && kept_without >= self.records_max;
+            let age_ms = now_ms.saturating_sub(following.created_ms);
+            let too_old = !self.age_max.is_zero() && u128::from(age_ms) > self.age_max.as_millis();
+            if !(too_many_bytes || too_many || too_old) {
+                break;
+            }
+            bytes -= oldest.bytes;
+            count += 1;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five segments of 100 records and 1 000 bytes, made each second; 450 records are there.
+    fn expired(retention: Retention) -> usize {
+        let segments: Vec<Kept> = (0..5)
+            .map(|number| Kept {
+                first: 1 + 100 * number,
+                created_ms: 1_000 * number,
+                bytes: 1_000,
+            })
+            .collect();
+        retention.expired(&segments, 451, 5_000)
+    }
+
+    #[test]
+    fn without_limits_all_is_kept() {
+        assert_eq!(expired(Retention::default()), 0);
+    }
+
+    #[test]
+    fn segments_go_by_their_bytes() {
+        let of = |bytes_max| {
+            expired(Retention {
+                bytes_max,
+                ..Retention::default()
+            })
+        };
+        assert_eq!([of(5_000), of(4_999), of(2_000), of(1)], [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn segments_go_by_their_records() {
+        let of = |records_max| {
+            expired(Retention {
+                records_max,
+                ..Retention::default()
+            })
+        };
+        // Without the oldest segment 350 are left.
+        assert_eq!([of(351), of(350), of(250), of(1)], [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn segments_go_by_their_age() {
+        let of = |ms| {
+            expired(Retention {
+                age_max: Duration::from_millis(ms),
+                ..Retention::default()
+            })
+        };
+        // The youngest record of the oldest segment may be 4 seconds old.
+        assert_eq!([of(4_000), of(3_999), of(2_000), of(1)], [0, 1, 2, 4]);
+    }
+}

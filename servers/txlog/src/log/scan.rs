@@ -1,0 +1,264 @@
+//! What is in a segment: its records one after the other, up to its end or the first damage, and
+//! what the damage means.
+//!
+//! A crash may leave any part of the *last batch* on the disk, in any order: its first record torn
+//! and its last one whole, for the system writes pages as it likes. It cannot touch what was durable
+//! before. So, of damage where record `n` has to be:
+//!
+//! - If a whole record follows whose batch began after `n`, then `n` was durable once, and has been
+//!   damaged since. That is an error, and nothing is cut off.
+//! - If none follows, `n` belongs to the last batch, which was never acknowledged as a whole: the
+//!   end is torn, and is cut off at `n`.
+//!
+//! What cannot be told apart: damage that was done *after* a crash-free end to the very last batch
+//! looks like an end that was torn.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+
+use super::disk::DiskFile;
+use super::record::{Damage, HEAD_BYTES, HEADER_BYTES, Header};
+
+/// How much is read at a time.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// A part of a file, moved along it.
+#[derive(Debug)]
+pub struct Window<'a, F> {
+    file: &'a F,
+    /// Where in the file `bytes` begins.
+    offset: u64,
+    bytes: Bytes,
+    window_bytes: usize,
+}
+
+/// A record and where it lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it begins.
+    pub offset: u64,
+    /// What it says of itself.
+    pub header: Header,
+    /// Its payload.
+    pub payload: Bytes,
+}
+
+impl Found {
+    /// Where the next record begins.
+    pub fn end(&self) -> u64 {
+        self.offset + self.header.record_bytes() as u64
+    }
+}
+
+/// What is where a record might be.
+#[derive(Debug)]
+pub enum At {
+    /// A record.
+    Record(Found),
+    /// The file's end, or nothing but zeros up to it.
+    End,
+    /// Something else.
+    Damage(Damage),
+}
+
+/// What follows damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The end is torn: nothing behind the damage had been acknowledged.
+    Torn,
+    /// A record that had been durable is damaged. There is one behind it, at this offset.
+    Corrupt {
+        /// Where a whole record lies that was written later.
+        later_at: u64,
+        /// Its number.
+        later: u64,
+    },
+}
+
+impl<'a, F: DiskFile> Window<'a, F> {
+    /// From `offset` on.
+    pub fn new(file: &'a F, offset: u64) -> Self {
+        Self::with_bytes(file, offset, WINDOW_BYTES)
+    }
+
+    /// The same, reading at least so many bytes at a time.
+    pub fn with_bytes(file: &'a F, offset: u64, window_bytes: usize) -> Self {
+        Self {
+            file,
+            offset,
+            bytes: Bytes::new(),
+            window_bytes,
+        }
+    }
+
+    /// Up to `len` bytes at `offset`, fewer only at the file's end.
+    pub async fn at(&mut self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let end = offset + len as u64;
+        if offset < self.offset || end > self.offset + self.bytes.len() as u64 {
+            self.bytes = read_full(self.file, len.max(self.window_bytes), offset).await?;
+            self.offset = offset;
+        }
+        // At the file's end there is less than was asked for.
+        let begin = (offset - self.offset) as usize;
+        let end = (begin + len).min(self.bytes.len());
+        Ok(self.bytes.slice(begin.min(end)..end))
+    }
+
+    /// What is at `offset`, where record `sequence` has to be.
+    ///
+    /// # Errors
+    ///
+    /// The file's.
+    pub async fn look(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<At> {
+        let bytes = self.at(offset, HEADER_BYTES).await?;
+        let header = match Header::decode(&bytes, log_id) {
+            Ok(header) => header,
+            Err(damage) if bytes.iter().all(|&byte| byte == 0) => {
+                return Ok(match self.first_not_zero(offset).await? {
+                    None => At::End,
+                    Some(_) => At::Damage(damage),
+                });
+            }
+            Err(damage) => return Ok(At::Damage(damage)),
+        };
+        if header.sequence != sequence {
+            let (expected, found) = (sequence, header.sequence);
+            return Ok(At::Damage(Damage::Sequence { expected, found }));
+        }
+        let payload_at = offset + HEADER_BYTES as u64;
+        let payload = self.at(payload_at, header.length as usize).await?;
+        Ok(match header.payload(&payload) {
+            Ok(payload) => At::Record(Found {
+                offset,
+                header,
+                payload,
+            }),
+            Err(damage) => At::Damage(damage),
+        })
+    }
+
+    /// What damage at `offset` means, where record `sequence` has to be.
+    ///
+    /// # Errors
+    ///
+    /// The file's.
+    pub async fn judge(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<Verdict> {
+        let mut at = offset + 1;
+        loop {
+            let bytes = self.at(at, self.window_bytes).await?;
+            if bytes.len() < HEADER_BYTES {
+                return Ok(Verdict::Torn);
+            }
+            for candidate in candidates(&bytes, sequence, log_id) {
+                let later_at = at + candidate as u64;
+                let later = header_sequence(&bytes[candidate..]);
+                if let At::Record(_) = self.look(later_at, later, log_id).await? {
+                    return Ok(Verdict::Corrupt { later_at, later });
+                }
+            }
+            at += (bytes.len() - (HEADER_BYTES - 1)) as u64;
+        }
+    }
+
+    async fn first_not_zero(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
+        loop {
+            let bytes = self.at(offset, self.window_bytes).await?;
+            if let Some(at) = bytes.iter().position(|&byte| byte != 0) {
+                return Ok(Some(offset + at as u64));
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            offset += bytes.len() as u64;
+        }
+    }
+}
+
+/// Where in `bytes` there are whole headers of records that were written after `sequence` had been
+/// durable.
+fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
+    /// Where a header has the log's id.
+    const ID_AT: usize = 28;
+    let id = log_id.to_le_bytes();
+    (0..=bytes.len() - HEADER_BYTES)
+        // Nearly all are out by this, without a checksum.
+        .filter(|&at| bytes[at + ID_AT..at + ID_AT + 4] == id)
+        .filter(|&at| {
+            Header::decode(&bytes[at..], log_id)
+                .is_ok_and(|header| header.batch_first() > sequence)
+        })
+        .collect()
+}
+
+fn header_sequence(bytes: &[u8]) -> u64 {
+    bytes[8..].first_chunk().copied().map_or(0, u64::from_le_bytes)
+}
+
+/// As many as `len` bytes, fewer only at the file's end.
+async fn read_full<F: DiskFile>(file: &F, len: usize, offset: u64) -> io::Result<Bytes> {
+    let first = file.read_at(len, offset).await?;
+    if first.len() == len || first.is_empty() {
+        return Ok(first);
+    }
+    let mut bytes = BytesMut::from(&first[..]);
+    while bytes.len() < len {
+        let more = file
+            .read_at(len - bytes.len(), offset + bytes.len() as u64)
+            .await?;
+        if more.is_empty() {
+            break;
+        }
+        bytes.extend_from_slice(&more);
+    }
+    Ok(bytes.freeze())
+}
+
+/// What a walk through a segment found.
+#[derive(Debug)]
+pub struct Walked {
+    /// Where the records end.
+    pub end: u64,
+    /// The number that comes next.
+    pub next: u64,
+    /// The damage that ended the walk.
+    pub damage: Option<Damage>,
+    /// How long the file is.
+    pub file_bytes: u64,
+}
+
+/// Goes through all records of a segment that begins with `first`.
+///
+/// # Errors
+///
+/// The file's.
+pub async fn walk<F: DiskFile>(
+    file: &F,
+    first: u64,
+    log_id: u32,
+    mut visit: impl FnMut(&Found),
+) -> io::Result<Walked> {
+    let mut window = Window::new(file, HEAD_BYTES as u64);
+    let mut walked = Walked {
+        end: HEAD_BYTES as u64,
+        next: first,
+        damage: None,
+        file_bytes: file.len().await?,
+    };
+    loop {
+        match window.look(walked.end, walked.next, log_id).await? {
+            At::Record(found) => {
+                visit(&found);
+                walked.end = found.end();
+                walked.next += 1;
+            }
+            At::End => return Ok(walked),
+            At::Damage(damage) => {
+                walked.damage = Some(damage);
+                return Ok(walked);
+            }
+        }
+        // Millions of records are no reason to keep the worker.
+        evenkeel::task::checkpoint().await;
+    }
+}

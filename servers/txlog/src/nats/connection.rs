@@ -1,0 +1,293 @@
+//! A connection to NATS on which requests are answered: one subscription takes all answers, and the
+//! end of an answer's subject says whose it is.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::net::TcpStream;
+use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use evenkeel::time::timeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+
+use super::protocol::{self, Message, Operation};
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// How long an answer may take.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// How many requests may wait to be sent; more wait for room.
+const REQUESTS_QUEUED_MAX: usize = 1_024;
+
+/// How many bytes are put together for one write.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// How much is read at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Why NATS did not answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum NatsError {
+    #[error("cannot connect to NATS at {address}: {reason}; does nats-server run there?")]
+    Connect { address: String, reason: String },
+    #[error("the connection to NATS ended: {0}")]
+    Ended(String),
+    #[error("NATS did not answer within {ANSWER_MAX:?}")]
+    NoAnswer,
+    #[error("NATS has no JetStream, or not for this account; start it with -js")]
+    NoResponders,
+}
+
+/// Clones share the connection.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    sender: mpsc::Sender<BytesMut>,
+    answers: Arc<Answers>,
+    inbox: Arc<str>,
+    ids: Arc<AtomicU64>,
+    /// The largest message that the server takes.
+    pub(super) payload_max: usize,
+}
+
+/// Who waits for which answer.
+#[derive(Debug, Default)]
+struct Answers(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_id: HashMap<u64, oneshot::Sender<Message>>,
+    end: Option<String>,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(super) struct Answer {
+    answers: Arc<Answers>,
+    id: u64,
+    receiver: oneshot::Receiver<Message>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: &str) -> Result<Self, NatsError> {
+        let failed = |reason: String| NatsError::Connect {
+            address: address.to_owned(),
+            reason,
+        };
+        match timeout(CONNECT_MAX, connect(address)).await {
+            Ok(connection) => connection.map_err(failed),
+            Err(_) => Err(failed(format!("no answer within {CONNECT_MAX:?}"))),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.answers.lock().end.is_none()
+    }
+
+    /// Sends a request; what is returned completes with its answer. Requests are sent in the order
+    /// of the calls.
+    pub(super) async fn request(
+        &self,
+        subject: &str,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) -> Result<Answer, NatsError> {
+        let room = self.sender.reserve().await;
+        let room = room.map_err(|_| self.answers.ended())?;
+        // Relaxed: an id has to be unique, and nothing else hangs on it.
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let receiver = self.answers.await_answer(id)?;
+        let mut buffer = BytesMut::with_capacity(payload.len() + 256);
+        let reply = format!("{}.{id}", self.inbox);
+        protocol::publish(subject, &reply, headers, payload, &mut buffer);
+        room.send(buffer);
+        Ok(Answer {
+            answers: Arc::clone(&self.answers),
+            id,
+            receiver,
+        })
+    }
+}
+
+impl Answer {
+    pub(super) async fn wait(mut self) -> Result<Message, NatsError> {
+        match timeout(ANSWER_MAX, &mut self.receiver).await {
+            Ok(Ok(message)) if message.status() == 503 => Err(NatsError::NoResponders),
+            Ok(Ok(message)) => Ok(message),
+            Ok(Err(_)) => Err(self.answers.ended()),
+            Err(_) => Err(NatsError::NoAnswer),
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.answers.lock().by_id.remove(&self.id);
+    }
+}
+
+impl Answers {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn await_answer(&self, id: u64) -> Result<oneshot::Receiver<Message>, NatsError> {
+        let mut waiting = self.lock();
+        if let Some(end) = &waiting.end {
+            return Err(NatsError::Ended(end.clone()));
+        }
+        let (sender, receiver) = oneshot::channel();
+        waiting.by_id.insert(id, sender);
+        Ok(receiver)
+    }
+
+    fn deliver(&self, message: Message) {
+        let id = message.subject.rsplit_once('.').map(|(_, id)| id.parse());
+        let Some(Ok(id)) = id else { return };
+        let sender = self.lock().by_id.remove(&id);
+        if let Some(sender) = sender {
+            // Nobody waits any more, which is as good.
+            let _ = sender.send(message);
+        }
+    }
+
+    fn ended(&self) -> NatsError {
+        let end = self.lock().end.clone();
+        NatsError::Ended(end.unwrap_or_else(|| "it was closed".to_owned()))
+    }
+
+    fn end(&self, reason: String) {
+        let mut waiting = self.lock();
+        waiting.end.get_or_insert(reason);
+        // Whoever waits hears of it as their senders go.
+        let senders = std::mem::take(&mut waiting.by_id);
+        drop(waiting);
+        drop(senders);
+    }
+}
+
+async fn connect(address: &str) -> Result<Connection, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let stream = TcpStream::connect(address).await.map_err(text)?;
+    stream.set_nodelay(true).map_err(text)?;
+    let (mut read, mut write) = stream.into_split();
+    let mut buffer = BytesMut::new();
+    let Operation::Info(info) = next(&mut read, &mut buffer).await? else {
+        return Err("it does not begin as a NATS server does".to_owned());
+    };
+    let info: serde_json::Value = serde_json::from_slice(&info).map_err(|e| e.to_string())?;
+    if info["headers"] != true {
+        return Err("the server has no headers; version 2.9 or newer is needed".to_owned());
+    }
+    let payload_max = info["max_payload"].as_u64().unwrap_or(1 << 20);
+    let inbox = format!("_INBOX.{:016x}", RandomState::new().hash_one(address));
+    let mut hello = BytesMut::new();
+    let options = "{\"verbose\":false,\"pedantic\":false,\"lang\":\"rust\",\"name\":\"txlog\",\
+        \"version\":\"0.1.0\",\"protocol\":1,\"headers\":true,\"no_responders\":true}";
+    protocol::connect(options, &mut hello);
+    protocol::subscribe(&format!("{inbox}.*"), 1, &mut hello);
+    protocol::ping(&mut hello);
+    write.write_all(&hello).await.map_err(text)?;
+    loop {
+        match next(&mut read, &mut buffer).await? {
+            Operation::Pong => break,
+            Operation::Error(error) => return Err(error),
+            _ => {}
+        }
+    }
+    let (sender, requests) = mpsc::channel(REQUESTS_QUEUED_MAX);
+    let (pongs, pong_requests) = mpsc::channel(1);
+    let answers = Arc::new(Answers::default());
+    evenkeel::spawn(send(write, requests, pong_requests, Arc::clone(&answers)));
+    evenkeel::spawn(receive(read, buffer, pongs, Arc::clone(&answers)));
+    Ok(Connection {
+        sender,
+        answers,
+        inbox: inbox.into(),
+        ids: Arc::default(),
+        payload_max: usize::try_from(payload_max).unwrap_or(usize::MAX),
+    })
+}
+
+/// The next operation.
+async fn next(read: &mut OwnedReadHalf, buffer: &mut BytesMut) -> Result<Operation, String> {
+    loop {
+        let operation = protocol::next(buffer).map_err(|error| error.to_string())?;
+        if let Some(operation) = operation {
+            return Ok(operation);
+        }
+        buffer.reserve(READ_BYTES);
+        match read.read_buf(buffer).await {
+            Ok(0) => return Err("the server closed it".to_owned()),
+            Ok(_) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Sends requests, those that wait together in one go, until nobody makes any or it breaks.
+async fn send(
+    mut write: OwnedWriteHalf,
+    mut requests: mpsc::Receiver<BytesMut>,
+    mut pongs: mpsc::Receiver<()>,
+    answers: Arc<Answers>,
+) {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.clear();
+        tokio::select! {
+            request = requests.recv() => match request {
+                Some(request) => buffer.unsplit(request),
+                None => break,
+            },
+            pong = pongs.recv() => match pong {
+                Some(()) => protocol::pong(&mut buffer),
+                // Whoever receives has ended.
+                None => break,
+            },
+        }
+        while buffer.len() < WRITE_BYTES {
+            let Ok(request) = requests.try_recv() else {
+                break;
+            };
+            buffer.extend_from_slice(&request);
+        }
+        if let Err(error) = write.write_all(&buffer).await {
+            answers.end(error.to_string());
+            return;
+        }
+    }
+    let _ = write.shutdown().await;
+}
+
+/// Hands answers to who waits for them, until the connection ends.
+async fn receive(
+    mut read: OwnedReadHalf,
+    mut buffer: BytesMut,
+    pongs: mpsc::Sender<()>,
+    answers: Arc<Answers>,
+) {
+    let reason = loop {
+        match next(&mut read, &mut buffer).await {
+            Ok(Operation::Message(message)) => answers.deliver(message),
+            // One pong that is under way answers several pings.
+            Ok(Operation::Ping) => drop(pongs.try_send(())),
+            Ok(Operation::Error(error)) => break error,
+            Ok(Operation::Info(_) | Operation::Pong | Operation::Ok) => {}
+            Err(reason) => break reason,
+        }
+    };
+    answers.end(reason);
+}
+
+/// What a message carries, as JSON.
+pub(super) fn json(message: &Message) -> Result<serde_json::Value, NatsError> {
+    let payload: &Bytes = &message.payload;
+    serde_json::from_slice(payload)
+        .map_err(|error| NatsError::Ended(format!("its answer is no JSON: {error}")))
+}

@@ -1,0 +1,412 @@
+//! The store: a stream, its records by their sequence numbers.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use txlog_client::Record;
+use txlog_client::frame::Code;
+
+use super::connection::{self, Answer, Connection, NatsError};
+use super::protocol::Message;
+use crate::log::{ReadLimits, Retention, now_ms};
+use crate::store::{Store, StoreError};
+
+/// How many messages are asked for before the first has come.
+const READ_AHEAD: usize = 32;
+
+/// JetStream's code for a stream that is not there.
+const NO_STREAM: u64 = 10_059;
+
+/// Where the stream is, and how it is to be if it has to be made.
+#[derive(Clone, Debug)]
+pub struct NatsConfig {
+    /// The server's host and port.
+    pub address: String,
+    /// The stream's name: letters, digits, `-` and `_`.
+    pub stream: String,
+    /// The largest record, in bytes; the server's own limit also holds.
+    pub record_bytes_max: usize,
+    /// How many records may be on their way to the server.
+    pub appends_max: usize,
+    /// What a stream that has to be made keeps. One that is there keeps what it is set to.
+    pub retention: Retention,
+    /// On how many servers of a cluster a stream that has to be made is kept.
+    pub replicas: u32,
+}
+
+impl Default for NatsConfig {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:4222".to_owned(),
+            stream: "txlog".to_owned(),
+            record_bytes_max: 1 << 20,
+            appends_max: 4_096,
+            retention: Retention::default(),
+            replicas: 1,
+        }
+    }
+}
+
+/// A JetStream as a [`Store`]. Clones share it.
+///
+/// A record is as durable as the stream makes it before it acknowledges: on as many servers as it
+/// has replicas, and on their disks if they are set to sync always.
+///
+/// A connection that breaks fails what is under way, which may be stored or not, and is made anew
+/// with the next request. Records that others publish are seen with a second's delay.
+#[derive(Clone)]
+pub struct NatsStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: NatsConfig,
+    subject: String,
+    connection: Mutex<Connection>,
+    room: Arc<Semaphore>,
+    /// The numbers of the oldest record and the next one to come.
+    bounds: watch::Sender<(u64, u64)>,
+    record_bytes_max: usize,
+}
+
+impl NatsStore {
+    /// Connects, and makes the stream if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]: there is no server or no JetStream, or the stream cannot be used.
+    pub async fn connect(config: NatsConfig) -> Result<Self, StoreError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if config.stream.is_empty() || !config.stream.chars().all(allowed) {
+            return Err(unusable(format!(
+                "{:?} is no name for a stream: use letters, digits, - and _",
+                config.stream
+            )));
+        }
+        let connection = Connection::open(&config.address).await?;
+        let subject = format!("txlog.{}", config.stream);
+        let info = find_or_make(&connection, &config, &subject).await?;
+        check_config(&info["config"], &config.stream, &subject)?;
+        let store = Self {
+            inner: Arc::new(Inner {
+                record_bytes_max: config.record_bytes_max.min(connection.payload_max),
+                room: Arc::new(Semaphore::new(config.appends_max.max(1))),
+                connection: Mutex::new(connection),
+                bounds: watch::Sender::new((1, 1)),
+                subject,
+                config,
+            }),
+        };
+        store.inner.take_bounds(&info["state"]);
+        Ok(store)
+    }
+}
+
+impl fmt::Debug for NatsStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsStore")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// The connection, made anew if it has ended.
+    async fn connection(&self) -> Result<Connection, NatsError> {
+        let mut connection = self.connection.lock().await;
+        if !connection.is_open() {
+            *connection = Connection::open(&self.config.address).await?;
+        }
+        Ok(connection.clone())
+    }
+
+    /// Takes over what JetStream says of the stream, unless more is known by now.
+    fn take_bounds(&self, state: &Value) {
+        let first = state["first_seq"].as_u64().unwrap_or(1).max(1);
+        let next = state["last_seq"].as_u64().unwrap_or(0) + 1;
+        self.bounds.send_if_modified(|bounds| {
+            let new = (first.max(bounds.0), next.max(bounds.1));
+            std::mem::replace(bounds, new) != new
+        });
+    }
+
+    fn acknowledged(&self, sequence: u64) {
+        self.bounds.send_if_modified(|bounds| {
+            let later = sequence >= bounds.1;
+            bounds.1 = bounds.1.max(sequence + 1);
+            later
+        });
+    }
+
+    async fn refresh(&self) -> Result<(), StoreError> {
+        let connection = self.connection().await?;
+        let info = ask(&connection, "INFO", &self.config.stream, &Value::Null).await?;
+        if let Some(error) = info.get("error") {
+            return Err(unusable(format!("the stream's state: {}", description(error))));
+        }
+        self.take_bounds(&info["state"]);
+        Ok(())
+    }
+
+    async fn ask_record(&self, connection: &Connection, number: u64) -> Result<Answer, NatsError> {
+        let subject = format!("$JS.API.DIRECT.GET.{}", self.config.stream);
+        let request = json!({ "seq": number }).to_string();
+        connection.request(&subject, &[], request.as_bytes()).await
+    }
+}
+
+impl Store for NatsStore {
+    type Pending = NatsPending;
+
+    async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
+        let bytes_max = self.inner.record_bytes_max;
+        if payload.len() > bytes_max {
+            let text = format!("a record of {} bytes; {bytes_max} are allowed", payload.len());
+            return Err(StoreError::new(Code::RecordTooLarge, text));
+        }
+        let room = Arc::clone(&self.inner.room).acquire_owned().await;
+        let Ok(room) = room else {
+            return Err(StoreError::new(Code::Closing, "the store is closed"));
+        };
+        let inner = Arc::clone(&self.inner);
+        let connection = inner.connection().await?;
+        // So that a subject which another stream took over is noticed.
+        let headers = [("Nats-Expected-Stream", inner.config.stream.as_str())];
+        let answer = connection.request(&inner.subject, &headers, &payload).await?;
+        Ok(NatsPending(Box::pin(acknowledged(inner, answer, room))))
+    }
+
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+        let (first, next) = *self.inner.bounds.borrow();
+        let from = if from == 0 { first } else { from };
+        if from < first {
+            let text = format!("record {from} is no longer kept; the oldest is {first}");
+            return Err(StoreError::new(Code::Trimmed, text));
+        }
+        let connection = self.inner.connection().await?;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        let (mut asked, mut answers) = (from, VecDeque::new());
+        while records.len() < limits.records_max {
+            while asked < next && answers.len() < READ_AHEAD.min(limits.records_max) {
+                let answer = self.inner.ask_record(&connection, asked).await?;
+                answers.push_back((asked, answer));
+                asked += 1;
+            }
+            let Some((sequence, answer)) = answers.pop_front() else {
+                break;
+            };
+            let message = answer.wait().await?;
+            match message.status() {
+                0 => {}
+                // Somebody has deleted it by itself.
+                404 => continue,
+                status => return Err(unusable(format!("a read was answered by {status}"))),
+            }
+            bytes += message.payload.len();
+            if bytes > limits.bytes_max && !records.is_empty() {
+                break;
+            }
+            records.push(record(sequence, message));
+        }
+        Ok(records)
+    }
+
+    async fn wait_for(&self, sequence: u64) {
+        let mut bounds = self.inner.bounds.subscribe();
+        // The sender is in `inner`, so this cannot fail.
+        let _ = bounds.wait_for(|(_, next)| *next > sequence).await;
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        *self.inner.bounds.borrow()
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.inner.record_bytes_max
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        self.inner.refresh().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        // All that is under way has given its place back when these can be had.
+        let places = u32::try_from(self.inner.config.appends_max.max(1)).unwrap_or(u32::MAX);
+        let all = self.inner.room.acquire_many(places).await;
+        drop(all);
+        self.inner.room.close();
+        Ok(())
+    }
+}
+
+/// A record on its way to NATS.
+pub struct NatsPending(Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>);
+
+impl Future for NatsPending {
+    type Output = Result<u64, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for NatsPending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsPending").finish_non_exhaustive()
+    }
+}
+
+async fn acknowledged(
+    inner: Arc<Inner>,
+    answer: Answer,
+    _room: OwnedSemaphorePermit,
+) -> Result<u64, StoreError> {
+    let message = answer.wait().await.map_err(|error| {
+        StoreError::new(Code::LogFailed, format!("{error}; the record may be stored or not"))
+    })?;
+    let ack = connection::json(&message)?;
+    if let Some(error) = ack.get("error") {
+        let text = format!("NATS did not store the record: {}", description(error));
+        return Err(StoreError::new(Code::LogFailed, text));
+    }
+    let Some(sequence) = ack["seq"].as_u64() else {
+        return Err(unusable(format!("an acknowledgement without a number: {ack}")));
+    };
+    inner.acknowledged(sequence);
+    Ok(sequence)
+}
+
+fn record(sequence: u64, message: Message) -> Record {
+    // The time that NATS states is a date with a zone; without it, now is the best that is known.
+    let time_ms = message
+        .header("Nats-Time-Stamp")
+        .and_then(|stamp| millis_of(&stamp))
+        .unwrap_or_else(now_ms);
+    Record {
+        sequence,
+        time_ms,
+        payload: message.payload,
+    }
+}
+
+/// Milliseconds since 1970 of `2026-11-21T18:48:21.123456789Z`.
+fn millis_of(stamp: &str) -> Option<u64> {
+    let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(str::parse::<u64>);
+    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut clock = clock.splitn(3, ':').map(str::parse::<u64>);
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
+        return None;
+    }
+    // Days up to the month in a year that begins with March, so that leap days come last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = (365 * year + leap_days + (153 * month + 2) / 5 + day).checked_sub(719_469)?;
+    let millis = format!("{fraction:0<3}").get(..3)?.parse::<u64>().ok()?;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + millis)
+}
+
+/// What JetStream knows of the stream, which is made if it is not there.
+async fn find_or_make(
+    connection: &Connection,
+    config: &NatsConfig,
+    subject: &str,
+) -> Result<Value, StoreError> {
+    let stream = &config.stream;
+    let info = ask(connection, "INFO", stream, &Value::Null).await?;
+    let Some(error) = info.get("error") else {
+        return Ok(info);
+    };
+    if error["err_code"].as_u64() != Some(NO_STREAM) {
+        return Err(unusable(format!("stream {stream}: {}", description(error))));
+    }
+    let limit = |value: u64| if value == 0 { json!(-1) } else { json!(value) };
+    let age_ns = u64::try_from(config.retention.age_max.as_nanos()).unwrap_or(u64::MAX);
+    let wanted = json!({
+        "name": stream,
+        "subjects": [subject],
+        "storage": "file",
+        "retention": "limits",
+        "discard": "old",
+        "max_bytes": limit(config.retention.bytes_max),
+        "max_msgs": limit(config.retention.records_max),
+        "max_age": age_ns.min(i64::MAX as u64),
+        "num_replicas": config.replicas,
+        "allow_direct": true,
+    });
+    let made = ask(connection, "CREATE", stream, &wanted).await?;
+    match made.get("error") {
+        None => Ok(made),
+        Some(error) => {
+            let what = description(error);
+            Err(unusable(format!("cannot make the stream {stream}: {what}")))
+        }
+    }
+}
+
+/// A stream that is there has to take our subject and give single messages.
+fn check_config(config: &Value, stream: &str, subject: &str) -> Result<(), StoreError> {
+    let subjects = config["subjects"].as_array();
+    let takes = subjects.is_some_and(|all| all.iter().any(|one| one == subject));
+    if !takes {
+        return Err(unusable(format!("stream {stream} does not take the subject {subject}")));
+    }
+    if config["allow_direct"] != true {
+        return Err(unusable(format!("stream {stream} is to be set to allow direct gets")));
+    }
+    Ok(())
+}
+
+async fn ask(
+    connection: &Connection,
+    what: &str,
+    stream: &str,
+    request: &Value,
+) -> Result<Value, NatsError> {
+    let payload = match request {
+        Value::Null => String::new(),
+        request => request.to_string(),
+    };
+    let subject = format!("$JS.API.STREAM.{what}.{stream}");
+    let answer = connection.request(&subject, &[], payload.as_bytes()).await?;
+    connection::json(&answer.wait().await?)
+}
+
+fn description(error: &Value) -> String {
+    let text = error["description"].as_str();
+    text.map_or_else(|| error.to_string(), str::to_owned)
+}
+
+fn unusable(text: String) -> StoreError {
+    StoreError::new(Code::LogFailed, text)
+}
+
+impl From<NatsError> for StoreError {
+    fn from(error: NatsError) -> Self {
+        unusable(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::millis_of;
+
+    #[test]
+    fn times_of_nats_are_understood() {
+        assert_eq!(millis_of("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(millis_of("2000-02-29T12:34:56.5Z"), Some(951_827_696_500));
+        assert_eq!(millis_of("2026-11-21T18:48:21.123456789Z"), Some(1_795_286_901_123));
+        for nonsense in ["", "Z", "2026-13-01T00:00:00Z", "2026-11-21", "x-y-zT1:2:3Z"] {
+            assert_eq!(millis_of(nonsense), None, "{nonsense}");
+        }
+    }
+}

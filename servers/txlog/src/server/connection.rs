@@ -1,0 +1,383 @@
+//! One connection's life.
+//!
+//! It begins in the class `URGENT`, where it says hello and answers pings. With its first append or
+//! read it moves to `NORMAL` for good: a task there reads requests, another one sends answers, and
+//! each read is a task of its own. So a client that asks whether the server is alive does not wait
+//! behind those that work, and those cannot make their work urgent.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::Class;
+use evenkeel::net::TcpStream;
+use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use evenkeel::time::timeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use txlog_client::frame::{
+    APPEND_OVERHEAD, Code, FrameError, Request, Response, SMALL_BYTES_MAX, VERSION,
+};
+use txlog_client::wire::{FrameReader, WireError};
+
+use super::Context;
+use super::answers::{Answers, Ordered};
+use crate::log::ReadLimits;
+use crate::store::{Store, StoreError};
+
+/// How much of what a client still sends is thrown away after its fault, so that it gets to read
+/// why: closing with unread bytes would reset the connection.
+const DISCARDED_BYTES_MAX: u64 = 1 << 20;
+
+/// How long that may take.
+const DISCARD_MAX: Duration = Duration::from_secs(1);
+
+/// Why a connection is closed by the server.
+#[derive(Debug)]
+struct Fault {
+    code: Code,
+    text: String,
+}
+
+/// How reading requests ended.
+type End = Result<(), Fault>;
+
+/// A connection's two halves, and its place among the others.
+struct Ends {
+    frames: FrameReader<OwnedReadHalf>,
+    write: OwnedWriteHalf,
+    _place: OwnedSemaphorePermit,
+}
+
+pub(super) async fn begin<S: Store>(
+    context: Arc<Context<S>>,
+    stream: TcpStream,
+    place: OwnedSemaphorePermit,
+) {
+    // It would only be slower.
+    let _ = stream.set_nodelay(true);
+    let (read, write) = stream.into_split();
+    let ends = Ends {
+        frames: FrameReader::new(read, SMALL_BYTES_MAX),
+        write,
+        _place: place,
+    };
+    // What goes wrong with a connection is its client's to know; there is nobody else to tell.
+    let _ = greet(context, ends).await;
+}
+
+/// Says hello and answers pings, until there is other work or the end.
+async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result<()> {
+    let stall_max = context.config.stall_max;
+    let hello = timeout(stall_max, ends.frames.next()).await;
+    let hello = match hello {
+        Ok(Ok(None)) => return Ok(()),
+        Ok(frame) => frame.map_err(Fault::from).and_then(check_hello),
+        Err(_) => Err(Fault::new(Code::TooSlow, "no hello in time")),
+    };
+    let version = match hello {
+        Ok(version) => version,
+        Err(fault) => return fail(ends, fault).await,
+    };
+    send(&mut ends.write, &welcome(&context, version), stall_max).await?;
+    ends.frames
+        .set_frame_bytes_max(context.store.record_bytes_max() + APPEND_OVERHEAD);
+    let mut closing = context.closing.subscribe();
+    loop {
+        let request = tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(Fault::closing()),
+            request = next_request(&mut ends.frames, stall_max) => request,
+        };
+        match request {
+            Ok(Some(Request::Ping { id })) => {
+                send(&mut ends.write, &Response::Pong { id }, stall_max).await?;
+            }
+            Ok(Some(request)) => {
+                drop(evenkeel::spawn_in(
+                    Class::NORMAL,
+                    serve(context, ends, request),
+                ));
+                return Ok(());
+            }
+            Ok(None) => return Ok(()),
+            Err(fault) => return fail(ends, fault).await,
+        }
+    }
+}
+
+fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {
+    match Request::decode(frame.unwrap_or_default())? {
+        Request::Hello { min, max } if min <= VERSION && VERSION <= max => Ok(VERSION),
+        Request::Hello { min, max } => Err(Fault::new(
+            Code::Version,
+            format!("the server speaks version {VERSION}, the client {min} to {max}"),
+        )),
+        _ => Err(Fault::new(Code::NotTxlog, "the first frame has to be a hello")),
+    }
+}
+
+fn welcome<S: Store>(context: &Context<S>, version: u16) -> Response {
+    let (first, next) = context.store.bounds();
+    Response::Welcome {
+        version,
+        record_bytes_max: u32::try_from(context.store.record_bytes_max()).unwrap_or(u32::MAX),
+        appends_max: u32::try_from(context.config.appends_max).unwrap_or(u32::MAX),
+        first,
+        next,
+    }
+}
+
+/// Serves a connection that appends or reads.
+async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
+    let Ends {
+        mut frames,
+        mut write,
+        _place,
+    } = ends;
+    let config = &context.config;
+    let (ordered, ordered_answers) = mpsc::channel(config.appends_max.max(1));
+    let (others, other_answers) = mpsc::channel(config.reads_max.max(1));
+    let answers = Answers {
+        ordered: ordered_answers,
+        others: other_answers,
+        front: None,
+    };
+    let stall_max = config.stall_max;
+    let sender = evenkeel::spawn(async move {
+        let sent = answers.send(&mut write, stall_max).await;
+        (write, sent)
+    });
+    let requests = Requests {
+        context: Arc::clone(&context),
+        reads: Arc::new(Semaphore::new(config.reads_max)),
+        ordered: ordered.clone(),
+        others,
+    };
+    let end = requests.take(&mut frames, first).await;
+    let faulty = end.is_err();
+    if let Err(Fault { code, text }) = end {
+        // After the answers to all that came before. If nobody sends any more, nobody listens.
+        let _ = ordered.send(Ordered::Ready(Response::Fault { code, text })).await;
+    }
+    drop(ordered);
+    let Ok((mut write, Ok(()))) = sender.await else {
+        return;
+    };
+    let _ = timeout(stall_max, write.shutdown()).await;
+    if faulty {
+        discard(frames).await;
+    }
+}
+
+/// What takes requests.
+struct Requests<S: Store> {
+    context: Arc<Context<S>>,
+    /// Room for reads.
+    reads: Arc<Semaphore>,
+    ordered: mpsc::Sender<Ordered<S::Pending>>,
+    others: mpsc::Sender<Response>,
+}
+
+impl<S: Store> Requests<S> {
+    /// Takes requests until the client sends no more, the server closes, or there is a fault.
+    async fn take(self, frames: &mut FrameReader<OwnedReadHalf>, first: Request) -> End {
+        let mut closing = self.context.closing.subscribe();
+        let mut request = first;
+        loop {
+            if !self.begin(request).await? {
+                return Ok(());
+            }
+            let next = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => return Err(Fault::closing()),
+                // Nobody sends answers any more: the client is gone.
+                () = self.ordered.closed() => return Ok(()),
+                next = next_request(frames, self.context.config.stall_max) => next?,
+            };
+            match next {
+                Some(next) => request = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Begins a request, as soon as there is room for it. False if nobody takes the answer.
+    async fn begin(&self, request: Request) -> Result<bool, Fault> {
+        match request {
+            Request::Append { id, payload } => {
+                // A place for the answer first: so many appends may be under way and no more.
+                let Ok(place) = self.ordered.reserve().await else {
+                    return Ok(false);
+                };
+                place.send(match self.context.store.submit(payload).await {
+                    Ok(pending) => Ordered::Append(id, pending),
+                    Err(error) => Ordered::Ready(refused(id, error)),
+                });
+                Ok(true)
+            }
+            Request::Read {
+                id,
+                from,
+                records_max,
+                bytes_max,
+                wait_ms,
+            } => {
+                let limits = ReadLimits {
+                    records_max: records_max.clamp(1, 1 << 20) as usize,
+                    bytes_max: (bytes_max as usize).min(self.context.config.read_bytes_max),
+                };
+                let wait = Duration::from_millis(wait_ms.into());
+                self.begin_read(id, from, limits, wait).await;
+                Ok(true)
+            }
+            Request::Ping { id } => Ok(self.others.send(Response::Pong { id }).await.is_ok()),
+            Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
+        }
+    }
+
+    async fn begin_read(&self, id: u64, from: u64, limits: ReadLimits, wait: Duration) {
+        let Ok(place) = Arc::clone(&self.reads).try_acquire_owned() else {
+            let reads_max = self.context.config.reads_max;
+            let text = format!("{reads_max} reads of this connection are under way; await one");
+            let error = StoreError::new(Code::TooManyReads, text);
+            // If nobody takes it, the connection is about to end.
+            let _ = self.others.send(refused(id, error)).await;
+            return;
+        };
+        let context = Arc::clone(&self.context);
+        let others = self.others.clone();
+        drop(evenkeel::spawn(async move {
+            let mut closing = context.closing.subscribe();
+            let response = tokio::select! {
+                response = read(&context, id, from, limits, wait) => response,
+                _ = closing.wait_for(|closing| *closing) => empty(id, from),
+                () = others.closed() => return,
+            };
+            // The place is free before the answer is there, so that who awaited it may ask again.
+            drop(place);
+            let _ = others.send(response).await;
+        }));
+    }
+}
+
+fn refused(id: u64, error: StoreError) -> Response {
+    Response::Refused {
+        id,
+        code: error.code,
+        text: error.text,
+    }
+}
+
+fn empty(id: u64, next: u64) -> Response {
+    Response::Records {
+        id,
+        next,
+        records: Vec::new(),
+    }
+}
+
+/// Answers a read: with records as soon as there are some, or without in the end.
+async fn read<S: Store>(
+    context: &Context<S>,
+    id: u64,
+    from: u64,
+    limits: ReadLimits,
+    wait: Duration,
+) -> Response {
+    let store = &context.store;
+    let wanted = from.max(store.bounds().0);
+    let wait = wait.min(context.config.read_wait_max);
+    if store.bounds().1 <= wanted && !wait.is_zero() {
+        // Whether it came in time shows below.
+        let _ = timeout(wait, store.wait_for(wanted)).await;
+    }
+    match store.read(from, limits).await {
+        Ok(records) => Response::Records {
+            id,
+            next: records.last().map_or(from, |record| record.sequence + 1),
+            records,
+        },
+        Err(error) => refused(id, error),
+    }
+}
+
+/// The next request; nothing if the client has ended. A frame that has begun has to come to its
+/// end in time; between frames a client may rest for as long as it likes.
+async fn next_request(
+    frames: &mut FrameReader<OwnedReadHalf>,
+    stall_max: Duration,
+) -> Result<Option<Request>, Fault> {
+    loop {
+        if let Some(frame) = frames.take_buffered()? {
+            return Ok(Some(Request::decode(frame)?));
+        }
+        let had_begun = frames.is_within_frame();
+        match timeout(stall_max, frames.next()).await {
+            Ok(Ok(Some(frame))) => return Ok(Some(Request::decode(frame)?)),
+            Ok(Ok(None)) => return Ok(None),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) if had_begun => {
+                return Err(Fault::new(Code::TooSlow, "a frame did not end in time"));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+async fn send(
+    write: &mut OwnedWriteHalf,
+    response: &Response,
+    stall_max: Duration,
+) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    response.encode(&mut buffer);
+    match timeout(stall_max, write.write_all(&buffer)).await {
+        Ok(written) => written,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Says what is wrong, and closes.
+async fn fail(mut ends: Ends, Fault { code, text }: Fault) -> io::Result<()> {
+    send(&mut ends.write, &Response::Fault { code, text }, DISCARD_MAX).await?;
+    ends.write.shutdown().await?;
+    discard(ends.frames).await;
+    Ok(())
+}
+
+/// Lets a client that still sends read what was sent to it.
+async fn discard(frames: FrameReader<OwnedReadHalf>) {
+    let mut rest = frames.into_inner().take(DISCARDED_BYTES_MAX);
+    let mut buffer = [0; 4_096];
+    let gone = async { while rest.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {} };
+    let _ = timeout(DISCARD_MAX, gone).await;
+}
+
+impl Fault {
+    fn new(code: Code, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { code, text }
+    }
+
+    fn closing() -> Self {
+        Self::new(Code::Closing, "the server is ending; connect again later")
+    }
+}
+
+impl From<FrameError> for Fault {
+    fn from(error: FrameError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Frame(error) => error.into(),
+            // The client is gone, and will not read this.
+            error => Self::new(Code::BadFrame, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The server: connections in front of a store.
+// The files: `connection` is one connection's life, `answers` what goes back and in which order.
+
+mod answers;
+mod connection;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use evenkeel::Class;
+use evenkeel::net::{TcpListener, TcpStream, ToSocketAddrs};
+use evenkeel::time::{sleep, timeout};
+use tokio::sync::{Semaphore, watch};
+use txlog_client::frame::{Code, Response};
+
+use crate::store::{Store, StoreError};
+
+/// What a server takes, and how long it waits.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerConfig {
+    /// How many connections there may be; 1 024 by default. Each may take memory for a record or
+    /// two, and for what it reads.
+    pub connections_max: usize,
+    /// How many appends of one connection may be under way; 4 096 by default. A connection with
+    /// more is not read from until some are durable.
+    pub appends_max: usize,
+    /// How many reads of one connection may be under way; 8 by default. More are refused.
+    pub reads_max: usize,
+    /// How many bytes of records one read brings at most; 1 MiB by default. One record may have
+    /// more.
+    pub read_bytes_max: usize,
+    /// How long a read waits for a record at most; 60 seconds by default.
+    pub read_wait_max: Duration,
+    /// How long a hello, the rest of a frame or the taking of answers may take; 30 seconds by
+    /// default.
+    pub stall_max: Duration,
+    /// How long connections have to end when the server closes; 10 seconds by default.
+    pub drain_max: Duration,
+    /// How often the store is asked to give up what need not be kept; each second by default.
+    pub maintain_every: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            connections_max: 1_024,
+            appends_max: 4_096,
+            reads_max: 8,
+            read_bytes_max: 1 << 20,
+            read_wait_max: Duration::from_secs(60),
+            stall_max: Duration::from_secs(30),
+            drain_max: Duration::from_secs(10),
+            maintain_every: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A server that is bound to an address, and not yet running.
+#[derive(Debug)]
+pub struct Server<S> {
+    listener: TcpListener,
+    store: S,
+    config: ServerConfig,
+}
+
+/// What all connections share.
+struct Context<S> {
+    store: S,
+    config: ServerConfig,
+    /// Becomes true when the server closes.
+    closing: watch::Sender<bool>,
+}
+
+impl<S: Store> Server<S> {
+    /// Listens, without taking connections yet.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub async fn bind(
+        address: impl ToSocketAddrs,
+        store: S,
+        config: ServerConfig,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            listener,
+            store,
+            config,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `ends` completes. Then takes no more connections or requests, answers what is
+    /// under way, and closes the store.
+    ///
+    /// # Errors
+    ///
+    /// The store's, if not all that it took could be made durable.
+    pub async fn run(self, ends: impl Future<Output = ()>) -> Result<(), StoreError> {
+        let Self {
+            listener,
+            store,
+            config,
+        } = self;
+        let context = Arc::new(Context {
+            store: store.clone(),
+            config,
+            closing: watch::Sender::new(false),
+        });
+        let connections_max = config.connections_max.clamp(1, 1 << 20);
+        let room = Arc::new(Semaphore::new(connections_max));
+        tokio::select! {
+            () = accept(listener, &context, &room) => {}
+            () = maintain(&store, config.maintain_every) => {}
+            () = ends => {}
+        }
+        // The listener is closed by now, so the system refuses new connections.
+        context.closing.send_replace(true);
+        let drained = room.acquire_many(connections_max as u32);
+        if timeout(config.drain_max, drained).await.is_err() {
+            eprintln!("txlog: connections were cut off that did not end in time");
+        }
+        store.close().await
+    }
+}
+
+/// Takes connections. Does not return.
+async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room: &Arc<Semaphore>) {
+    loop {
+        let (stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                eprintln!("txlog: cannot accept: {error}");
+                // Mostly there are no descriptors left, which passes when connections end.
+                sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        match Arc::clone(room).try_acquire_owned() {
+            Ok(place) => {
+                let context = Arc::clone(context);
+                // Urgent as long as it only pings; see `connection`.
+                drop(evenkeel::spawn_in(
+                    Class::URGENT,
+                    connection::begin(context, stream, place),
+                ));
+            }
+            Err(_) => refuse(&stream, context.config.connections_max),
+        }
+    }
+}
+
+/// Says that there is no room. A new connection's buffer takes that without waiting.
+fn refuse(stream: &TcpStream, connections_max: usize) {
+    let mut buffer = BytesMut::new();
+    Response::Fault {
+        code: Code::TooManyConnections,
+        text: format!("the server has {connections_max} connections, and takes no more; try later"),
+    }
+    .encode(&mut buffer);
+    // If it does not, the client hears nothing but the end.
+    let _ = stream.try_write(&buffer);
+}
+
+/// Lets the store give up what need not be kept, now and then. Does not return.
+async fn maintain<S: Store>(store: &S, every: Duration) {
+    loop {
+        sleep(every).await;
+        if let Err(error) = store.maintain().await {
+            eprintln!("txlog: cannot remove old records: {error}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What the server keeps records in: the log beside it, or something that several machines share.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use txlog_client::Record;
+use txlog_client::frame::Code;
+
+use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
+
+/// A log of records, numbered without gaps.
+pub trait Store: Clone + Send + Sync + 'static {
+    /// A record on its way.
+    type Pending: Future<Output = Result<u64, StoreError>> + Send + Unpin + 'static;
+
+    /// Waits for room, and hands a record in. What is returned completes when it is durable, with
+    /// its number. Those that one task submits are numbered in that order.
+    fn submit(
+        &self,
+        payload: Bytes,
+    ) -> impl Future<Output = Result<Self::Pending, StoreError>> + Send;
+
+    /// Reads durable records from this number on, 0 for the oldest: what there is now.
+    fn read(
+        &self,
+        from: u64,
+        limits: ReadLimits,
+    ) -> impl Future<Output = Result<Vec<Record>, StoreError>> + Send;
+
+    /// Waits until there may be a record of this number.
+    fn wait_for(&self, sequence: u64) -> impl Future<Output = ()> + Send;
+
+    /// The number of the oldest record, and of the next one to come.
+    fn bounds(&self) -> (u64, u64);
+
+    /// The largest record it takes, in bytes.
+    fn record_bytes_max(&self) -> usize;
+
+    /// Called now and then, to give up what need not be kept.
+    fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Takes no more records, and returns when all that were taken are durable.
+    fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Why a store could not do what it was asked, as a client hears of it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct StoreError {
+    /// Why.
+    pub code: Code,
+    /// What happened and what to do.
+    pub text: String,
+}
+
+impl StoreError {
+    /// An error with this reason.
+    pub fn new(code: Code, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { code, text }
+    }
+}
+
+impl From<LogError> for StoreError {
+    fn from(error: LogError) -> Self {
+        let code = match &error {
+            LogError::Trimmed { .. } => Code::Trimmed,
+            LogError::Commit(error) if error.is_too_large() => Code::RecordTooLarge,
+            LogError::Commit(error) if error.is_closed() => Code::Closing,
+            _ => Code::LogFailed,
+        };
+        StoreError::new(code, error.to_string())
+    }
+}
+
+/// A record on its way to a [`Log`].
+#[derive(Debug)]
+pub struct LogPending(Pending);
+
+impl Future for LogPending {
+    type Output = Result<u64, StoreError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0)
+            .poll(cx)
+            .map_err(StoreError::from)
+    }
+}
+
+impl<D: Disk> Store for Log<D> {
+    type Pending = LogPending;
+
+    async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
+        Ok(LogPending(Log::submit(self, payload).await?))
+    }
+
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+        Ok(Log::read(self, from, limits).await?)
+    }
+
+    async fn wait_for(&self, sequence: u64) {
+        Log::wait_for(self, sequence).await;
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        (self.first(), self.next())
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        Log::record_bytes_max(self)
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        self.retain().await?;
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(Log::close(self).await?)
+    }
+}

@@ -1,0 +1,278 @@
+//! A log on a disk that fails, and one whose machine loses its power at any moment.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use evenkeel::task::JoinSet;
+use support::memory::{Faults, MemoryDisk};
+use support::{Random, all, rounds, run, small};
+use txlog::log::{Log, LogError};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+#[test]
+fn short_and_interrupted_writes_tear_nothing() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        disk.set_faults(Faults {
+            short: true,
+            ..Faults::default()
+        });
+        let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+        let mut random = Random::new(1);
+        let payloads: Vec<Vec<u8>> = (0..200).map(|_| random.bytes(300)).collect();
+        for payload in &payloads {
+            log.append(payload.clone()).await.unwrap();
+        }
+        log.close().await.unwrap();
+        let (log, recovery) = Log::open(disk, small()).await.unwrap();
+        assert_eq!(recovery.torn, None);
+        let read: Vec<Vec<u8>> = all(&log).await.iter().map(|r| r.payload.to_vec()).collect();
+        assert_eq!(read, payloads);
+    });
+}
+
+/// Appends until the first failure; then checks that it lasts, that what was acknowledged is there
+/// and stays so after opening the log again on a disk that works.
+fn fails_for_good(faults: Faults, error: i32) {
+    run(async {
+        let mut disk = MemoryDisk::new(1);
+        let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+        disk.set_faults(faults);
+        let mut durable = 0;
+        let failure = loop {
+            match log.append(format!("record {durable}")).await {
+                Ok(sequence) => {
+                    durable += 1;
+                    assert_eq!(sequence, durable);
+                }
+                Err(failure) => break failure,
+            }
+            assert!(durable < 1_000, "it fails sooner or later");
+        };
+        let LogError::Commit(failure) = failure else {
+            panic!("{failure}")
+        };
+        assert!(failure.is_poisoned() && failure.maybe_written(), "{failure}");
+        let kind = std::io::Error::from_raw_os_error(error).kind();
+        assert_eq!(failure.io_error().unwrap().kind(), kind);
+        // The disk works again, and the log does not pretend that nothing was.
+        disk.set_faults(Faults::default());
+        let syncs = disk.syncs_done();
+        let LogError::Commit(later) = log.append("later").await.unwrap_err() else {
+            panic!("the log has failed")
+        };
+        assert!(later.is_poisoned() && !later.maybe_written());
+        assert!(log.failure().is_some() && log.close().await.is_err());
+        assert_eq!(disk.syncs_done(), syncs, "no sync is tried again");
+        assert_eq!(log.next(), durable + 1, "what failed is not shown");
+        assert_eq!(all(&log).await.len() as u64, durable);
+        disk.crash();
+        let (log, _) = Log::open(disk, small()).await.unwrap();
+        let records = all(&log).await;
+        assert!(records.len() as u64 >= durable);
+        for (number, record) in records.iter().enumerate() {
+            assert_eq!(record.payload, format!("record {number}"));
+        }
+        log.append("goes on").await.unwrap();
+    });
+}
+
+#[test]
+fn a_failed_write_ends_the_log_and_loses_nothing() {
+    for writes in [0, 1, 5, 40] {
+        let writes = Some((writes, EIO));
+        fails_for_good(
+            Faults {
+                writes,
+                ..Faults::default()
+            },
+            EIO,
+        );
+    }
+}
+
+#[test]
+fn a_full_device_ends_the_log_and_loses_nothing() {
+    for room in [0, 1, 30, 500, 2_000] {
+        let room = Some(room);
+        fails_for_good(
+            Faults {
+                room,
+                ..Faults::default()
+            },
+            ENOSPC,
+        );
+    }
+}
+
+#[test]
+fn a_failed_sync_ends_the_log_and_is_not_tried_again() {
+    for syncs in [0, 1, 3, 30] {
+        let syncs = Some((syncs, EIO));
+        fails_for_good(
+            Faults {
+                syncs,
+                ..Faults::default()
+            },
+            EIO,
+        );
+    }
+}
+
+/// What is known of one life after the other.
+type Known = Arc<Mutex<BTreeMap<u64, Bytes>>>;
+
+/// Tasks append, and the power goes at some moment. What was acknowledged is there.
+async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
+    let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
+    check(&log, recovery.next, durable).await;
+    if random.below(3) == 0 {
+        disk.set_faults(Faults {
+            short: true,
+            ..Faults::default()
+        });
+    }
+    let mut tasks = JoinSet::new();
+    for _ in 0..1 + random.below(8) {
+        let (log, durable) = (log.clone(), Arc::clone(durable));
+        let mut random = Random::new(random.below(u64::MAX));
+        tasks.spawn(async move {
+            for _ in 0..random.below(60) {
+                let payload = Bytes::from(random.bytes(150));
+                let Ok(pending) = log.submit(payload.clone()).await else {
+                    return;
+                };
+                match random.below(8) {
+                    // Nobody waits for this one; it may be there or not.
+                    0 => drop(pending),
+                    _ => match pending.await {
+                        Ok(sequence) => drop(durable.lock().unwrap().insert(sequence, payload)),
+                        Err(_) => return,
+                    },
+                }
+            }
+        });
+    }
+    // In the middle of it, or after all.
+    let until = disk.syncs_done() + random.below(60);
+    while disk.syncs_done() < until && !tasks.is_empty() {
+        while tasks.try_join_next().is_some() {}
+        evenkeel::task::yield_now().await;
+    }
+    disk.crash();
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    let _ = log.close().await;
+}
+
+async fn check(log: &Log<MemoryDisk>, next: u64, durable: &Known) {
+    let records = all(log).await;
+    assert_eq!(records.len() as u64, next - 1, "numbers have no gaps");
+    for (sequence, payload) in durable.lock().unwrap().iter() {
+        let record = records.get(*sequence as usize - 1);
+        let record = record.unwrap_or_else(|| panic!("record {sequence} was acknowledged"));
+        assert_eq!((record.sequence, &record.payload), (*sequence, payload));
+    }
+    // From now on all that is there has been made durable.
+    let mut durable = durable.lock().unwrap();
+    for record in records {
+        durable.insert(record.sequence, record.payload);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_any_crash() {
+    let mut crashes = 0;
+    for seed in 0..rounds("TXLOG_CRASH_SEEDS", 60) {
+        run(async {
+            let mut random = Random::new(seed);
+            let (mut disk, durable) = (MemoryDisk::new(seed), Known::default());
+            for _ in 0..6 {
+                life(&mut disk, &mut random, &durable).await;
+                crashes += 1;
+            }
+            let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
+            check(&log, recovery.next, &durable).await;
+        });
+    }
+    eprintln!("{crashes} crashes");
+}
+
+/// A device that is really full: a small file system in memory.
+#[test]
+fn a_full_file_system_ends_the_log_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mounted) = Mounted::tmpfs(directory.path(), "256k") else {
+        return;
+    };
+    let path = directory.path().join("log");
+    run(async {
+        let disk = txlog::log::LocalDisk::hold(&path).await.unwrap();
+        let (log, _) = Log::open(disk, small()).await.unwrap();
+        let mut durable = 0;
+        let failure = loop {
+            match log.append(vec![b'x'; 900]).await {
+                Ok(_) => durable += 1,
+                Err(failure) => break failure,
+            }
+            assert!(durable < 1_000, "256 kB do not hold them");
+        };
+        let LogError::Commit(failure) = &failure else {
+            panic!("{failure}")
+        };
+        let kind = failure.io_error().unwrap().kind();
+        assert_eq!(kind, std::io::ErrorKind::StorageFull);
+        drop(log);
+        std::fs::remove_file(path.join("00000000000000000001.seg")).unwrap();
+        // The first log's hold goes with the task that wrote.
+        let disk = loop {
+            match txlog::log::LocalDisk::hold(&path).await {
+                Ok(disk) => break disk,
+                Err(_) => evenkeel::task::yield_now().await,
+            }
+        };
+        let (log, recovery) = Log::open(disk, small()).await.unwrap();
+        assert!(durable > 20 && recovery.next > durable, "{durable} {recovery:?}");
+        assert!(all(&log).await.iter().all(|record| record.payload == vec![b'x'; 900]));
+        log.append("there is room again").await.unwrap();
+        log.close().await.unwrap();
+    });
+}
+
+/// A file system that is unmounted in the end.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn tmpfs(path: &std::path::Path, size: &str) -> Option<Self> {
+        let options = format!("size={size}");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(path)
+            .output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self(path.to_owned())),
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                eprintln!("skipped: a small tmpfs cannot be mounted here: {}", why.trim());
+                None
+            }
+            Err(error) => {
+                eprintln!("skipped: mount does not run: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}

@@ -1,0 +1,86 @@
+//! What the tests of the log share.
+#![allow(dead_code, reason = "each test crate uses a part")]
+
+pub(crate) mod memory;
+pub(crate) mod program;
+
+use std::future::Future;
+use std::time::Duration;
+
+use evenkeel::runtime::Builder;
+use txlog::log::{Disk, Log, LogConfig, ReadLimits, Record};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// Numbers that look random: Marsaglia's xorshift with 64 bits.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        random.below(2);
+        random
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % limit
+    }
+
+    pub(crate) fn bytes(&mut self, most: u64) -> Vec<u8> {
+        let length = self.below(most + 1);
+        (0..length).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+/// Runs a future to its end within the limit, in a runtime of its own.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let output = runtime.block_on(async {
+        match evenkeel::time::timeout(LIMIT, future).await {
+            Ok(output) => output,
+            Err(_) => panic!("no end within {LIMIT:?}"),
+        }
+    });
+    runtime.shutdown(LIMIT).unwrap();
+    output
+}
+
+/// A number in the environment that makes a test run longer.
+pub(crate) fn rounds(variable: &str, usual: u64) -> u64 {
+    let Some(given) = std::env::var_os(variable) else {
+        return usual;
+    };
+    let number = given.to_str().and_then(|given| given.parse().ok());
+    number.unwrap_or_else(|| panic!("{variable} is {given:?}, which is no number"))
+}
+
+/// Small segments, so that a few records fill several.
+pub(crate) fn small() -> LogConfig {
+    LogConfig {
+        segment_bytes: 700,
+        record_bytes_max: 4_096,
+        ahead_bytes: 300,
+        ..LogConfig::default()
+    }
+}
+
+/// All records of a log.
+pub(crate) async fn all<D: Disk>(log: &Log<D>) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut from = log.first();
+    while from < log.next() {
+        let more = log.read(from, ReadLimits::default()).await.unwrap();
+        assert!(!more.is_empty(), "record {from} is there");
+        for record in more {
+            assert_eq!(record.sequence, from);
+            from += 1;
+            records.push(record);
+        }
+    }
+    records
+}

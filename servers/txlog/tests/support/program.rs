@@ -1,0 +1,124 @@
+//! Programs that a test starts, and ends by their ids.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::LIMIT;
+
+/// A running `txlog serve`.
+pub(crate) struct Server {
+    child: Child,
+    complaints: Option<JoinHandle<String>>,
+    lines: Receiver<String>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts a server of this directory on a free port, and waits until it listens.
+    pub(crate) fn start(directory: &Path, options: &[&str]) -> Self {
+        let directory = directory.to_str().unwrap();
+        let mut all = vec!["--dir", directory];
+        all.extend(options);
+        Self::start_with(&all)
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_txlog"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut errors = child.stderr.take().unwrap();
+        let complaints = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let mut server = Self {
+            child,
+            complaints: Some(complaints),
+            lines,
+            address: SocketAddr::from(([0; 4], 0)),
+        };
+        match server.lines.recv_timeout(LIMIT) {
+            Ok(line) => {
+                let address = line.strip_prefix("listening on ").unwrap();
+                server.address = address.parse().unwrap();
+            }
+            Err(_) => panic!("the server does not listen: {}", server.end()),
+        }
+        server
+    }
+
+    pub(crate) fn kill(&mut self) {
+        // SIGKILL, to this process alone.
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// How it ends by itself.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        wait(&mut self.child)
+    }
+
+    /// Ends it, and gives what it had to complain of.
+    pub(crate) fn end(&mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let complaints = self.complaints.take().map(|thread| thread.join().unwrap());
+        complaints.unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let complaints = self.end();
+        if thread::panicking() {
+            eprintln!("the server's own errors:\n{complaints}");
+        }
+    }
+}
+
+pub(crate) fn wait(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(began.elapsed() < LIMIT, "the program does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs a command of the program: whether it succeeded, its output and its errors.
+pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_txlog"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
