@@ -33,6 +33,11 @@ pub(crate) enum Error {
          leave it out"
     )]
     NoDelivery { runtime: &'static str },
+    #[error("{runtime} has no --log-directory, as `txlog` runs on evenkeel; give --log-path")]
+    NoTxlog { runtime: &'static str },
+    #[error("cannot serve the log in {path}: {reason}")]
+    #[cfg(feature = "evenkeel-runtime")]
+    Log { path: PathBuf, reason: String },
     #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
     NoSuchClass { class: usize, classes: usize },
     #[error("`split os-thread` has no runtime whose split could be measured")]

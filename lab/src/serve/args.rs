@@ -240,11 +240,14 @@ pub(crate) struct DiskArgs {
     pub(crate) stat: Option<PathBuf>,
     /// A log that takes appends in the protocol of `txlog`, and acknowledges them when they are
     /// durable.
-    #[arg(long, value_name = "ADDR", requires = "log_path")]
+    #[arg(long, value_name = "ADDR", requires = "logged")]
     pub(crate) log: Option<SocketAddr>,
     /// Where that log is: the file in which each record is synced by itself.
-    #[arg(long, value_name = "PATH", requires = "log")]
+    #[arg(long, value_name = "PATH", requires = "log", group = "logged")]
     pub(crate) log_path: Option<PathBuf>,
+    /// Or the directory of `txlog` itself, which syncs for many records at a time (evenkeel only).
+    #[arg(long, value_name = "DIR", requires = "log", group = "logged")]
+    pub(crate) log_directory: Option<PathBuf>,
 }
 
 /// A number from 1 to `MOST`.

@@ -169,6 +169,10 @@ async fn start_cameras<P: Platform>(
 }
 
 async fn start_log<P: Platform>(args: &ServeArgs, announcement: &mut Announcement) -> Result<()> {
+    if let (Some(address), Some(directory)) = (args.disk.log, &args.disk.log_directory) {
+        let bound = P::serve_log(address, directory.clone()).await?;
+        announcement.push(("log", bound));
+    }
     if let (Some(address), Some(path)) = (args.disk.log, &args.disk.log_path) {
         let created = log::Log::<P>::create(path.clone()).await;
         let log = created.map_err(|source| Error::Write {

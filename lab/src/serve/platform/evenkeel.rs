@@ -1,6 +1,7 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
 mod classes;
+mod log;
 
 use std::future::Future;
 use std::io;
@@ -185,6 +186,10 @@ impl Platform for Evenkeel {
 
     async fn stat(path: PathBuf) -> io::Result<u64> {
         Ok(evenkeel::fs::metadata(path).await?.len())
+    }
+
+    async fn serve_log(address: SocketAddr, directory: PathBuf) -> Result<SocketAddr> {
+        log::serve(address, directory).await
     }
 
     /// The stream itself: it has hyper's traits.

@@ -106,6 +106,11 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn sync(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
     /// How long a file is.
     fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
+    /// Serves the log in a directory, and says where.
+    fn serve_log(
+        address: SocketAddr,
+        directory: PathBuf,
+    ) -> impl Future<Output = Result<SocketAddr>> + Send;
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 

@@ -193,6 +193,12 @@ impl Platform for Tokio {
         blocking(move || Ok(std::fs::metadata(path)?.len())).await
     }
 
+    async fn serve_log(_: SocketAddr, _: PathBuf) -> Result<SocketAddr> {
+        Err(Error::NoTxlog {
+            runtime: Self::NAME,
+        })
+    }
+
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
         TokioIo::new(stream)
     }
