@@ -117,6 +117,28 @@ fn storm_measures_every_server() {
 }
 
 #[test]
+fn fsync_measures_every_kind_of_disk_work() {
+    let report = report("fsync");
+    let raw = &report["experiments"][0]["raw"];
+    let cells = raw["beside"].as_array().expect("raw figures");
+    // Nothing, four sizes by three numbers of writers, opens that hang, and, where the machine lets
+    // it, a slow disk.
+    let rows = cells.len() / linked().len();
+    assert!(rows == 14 || rows == 15, "{rows} rows");
+    for cell in cells {
+        assert!(cell["error"].is_null(), "{cell}");
+        let pings = cell["found"]["echo"]["requests"].as_u64();
+        assert!(pings.is_some_and(|n| n > 0), "{cell}");
+    }
+    let logs = raw["log"].as_array().expect("raw figures");
+    assert!(logs.len() >= linked().len());
+    for log in logs {
+        assert!(log["error"].is_null(), "{log}");
+        assert_eq!(log["found"]["clients_lost"], 0, "{log}");
+    }
+}
+
+#[test]
 fn a_split_is_read_every_tenth_of_a_second() {
     for runtime in linked() {
         let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];
