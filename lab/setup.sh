@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the optional tools of the lab by the system's package manager: Erlang/OTP and Go (peers),
 # HAProxy (beside which the relay stands), ab (HTTP load), sysbench and MariaDB (what stands behind
-# the proxy). The lab runs without any of them, and says what is missing.
+# the proxy), perf (which counts system calls). The lab runs without any of them, and says what is
+# missing.
 set -eu
 
 say() { printf '%s\n' "setup.sh: $*"; }
@@ -16,24 +17,25 @@ if command -v apt-get >/dev/null; then
     as_root apt-get update
     # shellcheck disable=SC2086 # No package is no word.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server $go
+        erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server linux-perf \
+        $go
 elif command -v dnf >/dev/null; then
     as_root dnf install --assumeyes \
-        erlang-erts erlang-runtime_tools httpd-tools haproxy sysbench mariadb-server golang
+        erlang-erts erlang-runtime_tools httpd-tools haproxy sysbench mariadb-server perf golang
 elif command -v pacman >/dev/null; then
-    as_root pacman --sync --needed --noconfirm erlang-nox apache haproxy sysbench mariadb go
+    as_root pacman --sync --needed --noconfirm erlang-nox apache haproxy sysbench mariadb perf go
 elif command -v brew >/dev/null; then
     # ab comes with the system there.
     brew install erlang haproxy sysbench mariadb go
 else
     say "no package manager that it knows (apt-get, dnf, pacman, brew); install by hand:"
-    say "Erlang/OTP, Go, HAProxy, ab, sysbench, MariaDB"
+    say "Erlang/OTP, Go, HAProxy, ab, sysbench, MariaDB, perf"
     exit 1
 fi
 
 # The lab starts a database and an HAProxy of its own; what the packages started for all is not
 # needed by it.
-for tool in erl erlc go haproxy ab sysbench mariadbd mariadb-install-db; do
+for tool in erl erlc go haproxy ab sysbench mariadbd mariadb-install-db perf; do
     if command -v "$tool" >/dev/null; then found="is installed"; else found="is still missing"; fi
     say "$tool $found"
 done

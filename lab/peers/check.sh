@@ -26,7 +26,7 @@ for peer in "${peers[@]}"; do
         ;;
     erlang)
         command -v erlc >/dev/null || { missing erlang "no erlc, so not checked"; continue; }
-        erlc -Wall -Werror -o "$built" "$here/erlang/lab_peer.erl"
+        erlc -Wall -Werror -o "$built" "$here"/erlang/*.erl
         # +Bd: without it a SIGINT opens the runtime's break menu.
         python3 "$here/check_client.py" erlang \
             erl -noshell +Bd +S 2:2 +sbwt none -pa "$built" -run lab_peer main || failed=1

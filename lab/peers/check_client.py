@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -173,6 +174,109 @@ def work():
         time.sleep(0.2)
         used += peer.json("/stats")["cpu_s"]
         assert used >= 0.09, f"{used} s"
+
+
+def frames(camera, numbers):
+    heads = (struct.pack("<4sIQQ", b"cam1", camera, number, 0) for number in numbers)
+    return b"".join(head + bytes([number % 251]) * 1436 for head, number in zip(heads, numbers))
+
+
+def camera_until(peer, holds):
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        stats = peer.json("/camera")
+        if holds(stats):
+            return stats
+        assert time.monotonic() < deadline, f"still {stats}"
+        time.sleep(0.05)
+
+
+def camera():
+    """--camera, --watch, --record: frames are checked, recorded, passed on"""
+    flags = ("--camera", LOCAL, "--watch", LOCAL, "--api", LOCAL)
+    modes = ((), ("--mode", "once"), ("--mode", "defer:20")) if NAME == "erlang" else ((),)
+    for mode in modes:
+        with tempfile.TemporaryDirectory() as records:
+            with Peer(*flags, "--record", records, *mode) as peer:
+                sent = frames(5, range(1000))
+                viewer = peer.connect("watch")
+                viewer.sendall(struct.pack("<I", 5))
+                time.sleep(0.2)
+                with peer.connect("camera") as connection:
+                    for start in range(0, len(sent), 7_777):
+                        connection.sendall(sent[start : start + 7_777])
+                seen = viewer.makefile("rb").read()
+                assert seen == sent, f"{len(seen)} of {len(sent)} bytes"
+                stats = camera_until(peer, lambda stats: stats["cameras"] == 0)
+                assert (stats["frames"], stats["lost"], stats["broken"]) == (1000, 0, 0), stats
+                assert stats["recorded"] == stats["bytes"] == len(sent), stats
+                assert 0 < sum(n for _, n in stats["delays"]) <= stats["deliveries"], stats
+                (name,) = os.listdir(records)
+                length = os.path.getsize(os.path.join(records, name))
+                assert 900_000 < length < 1_400_000, f"a ring of {length} bytes"
+
+
+def camera_broken():
+    """--camera: gaps are counted, and who sends no frames is hung up on"""
+    with Peer("--camera", LOCAL, "--api", LOCAL) as peer:
+        with peer.connect("camera") as connection:
+            for byte in frames(1, [0, 3, 4])[:3000]:
+                connection.sendall(bytes([byte]))
+            camera_until(peer, lambda stats: stats["lost"] == 2 and stats["frames"] == 2)
+        for noise in (b"no frame" * 200, frames(1, [0, 0]), frames(1, [0]) + frames(2, [1])):
+            before = peer.json("/camera")["broken"]
+            with peer.connect("camera") as connection:
+                connection.sendall(noise)
+                camera_until(peer, lambda stats: stats["broken"] == before + 1)
+
+
+def fsync():
+    """--fsync, --fsync-bytes, --fsync-writers, --stat: writers sync, and /stat tells how often"""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "written")
+        flags = ("--fsync", path, "--fsync-bytes", "5000", "--fsync-writers", "3")
+        with Peer("--api", LOCAL, *flags, "--stat", __file__) as peer:
+            deadline = time.monotonic() + PATIENCE_S
+            while (stats := peer.json("/stat"))["syncs"] < 10:
+                assert time.monotonic() < deadline, stats
+                time.sleep(0.05)
+            assert stats["length"] == os.path.getsize(__file__), stats
+            assert stats["sync_us"] > 0 and stats["failed"] == stats["hanging"] == 0, stats
+            assert [os.path.getsize(f"{path}.{n}") for n in range(3)] == [5000] * 3
+
+
+def hang():
+    """--hang, --hang-opens: opens that never return, and the echo still answers"""
+    with tempfile.TemporaryDirectory() as directory:
+        fifo = os.path.join(directory, "fifo")
+        os.mkfifo(fifo)
+        with Peer("--echo", LOCAL, "--api", LOCAL, "--hang", fifo, "--hang-opens", "4") as peer:
+            there_and_back(peer.connect("echo"), b"hello")
+            deadline = time.monotonic() + PATIENCE_S
+            while (stats := peer.json("/stat"))["hanging"] < 4:
+                assert time.monotonic() < deadline, stats
+                time.sleep(0.05)
+
+
+def log():
+    """--log, --log-path: appends are acknowledged one by one, anything else is hung up on"""
+    hello = struct.pack("<IB4sHH", 9, 1, b"EKTL", 1, 1)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "log")
+        with Peer("--log", LOCAL, "--log-path", path) as peer:
+            with peer.connect("log") as connection:
+                stream = connection.makefile("rb")
+                connection.sendall(hello)
+                assert stream.read(7)[4:] == b"\x81\x01\x00" and len(stream.read(24)) == 24
+                for id in range(5):
+                    connection.sendall(struct.pack("<IBQ", 9 + id, 2, id) + b"r" * id)
+                    length, kind, answered, _ = struct.unpack("<IBQQ", stream.read(21))
+                    assert (length, kind, answered) == (17, 0x82, id), (length, kind, answered)
+            assert os.path.getsize(path) == 10
+            for noise in (b"no hello here", hello + struct.pack("<IBQ", 9, 3, 0)):
+                with peer.connect("log") as connection:
+                    connection.sendall(noise)
+                    assert len(connection.makefile("rb").read()) in (0, 31)
 
 
 def http():
@@ -392,6 +496,8 @@ def mistakes():
             ["--echo", LOCAL, "--burn", "50"],
             ["--echo", LOCAL, "--burn", "0:20"],
             ["--proxy", LOCAL],
+            ["--log", LOCAL],
+            ["--echo", LOCAL, "--fsync-writers", "0"],
         ):
             done = subprocess.run(
                 [*COMMAND, *flags],
@@ -403,8 +509,9 @@ def mistakes():
 
 
 CHECKS = [
-    all_at_once, echo, echo_many, sink, buffer, work, http, http_pipelined, http_refuses, parse,
-    stats, workers, proxy, proxy_unreachable, hogs, hogs_never, counted, burn, busy_wait,
+    all_at_once, echo, echo_many, sink, buffer, work, camera, camera_broken, fsync, hang,
+    log, http,
+    http_pipelined, http_refuses, parse, stats, workers, proxy, proxy_unreachable, hogs, hogs_never, counted, burn, busy_wait,
     rude_peers, exit_with_parent, signals, mistakes,
 ]
 if NAME == "erlang":

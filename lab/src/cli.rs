@@ -51,6 +51,10 @@ enum Command {
     Shares(RunArgs),
     /// A relay between bulk, short connections and an admin page, beside HAProxy.
     Classes(RunArgs),
+    /// Many small packets from cameras, and an API call beside them.
+    Storm(RunArgs),
+    /// Pings and an unrelated file beside disk work, and a log's durable appends.
+    Fsync(RunArgs),
     /// The server side alone, for the lab and for any load generator.
     Serve(Box<ServeArgs>),
     /// The load generators alone.
@@ -123,6 +127,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Some(Command::Busywait(args)) => experiments::run_one("busywait", &args),
         Some(Command::Shares(args)) => experiments::run_one("shares", &args),
         Some(Command::Classes(args)) => experiments::run_one("classes", &args),
+        Some(Command::Storm(args)) => experiments::run_one("storm", &args),
+        Some(Command::Fsync(args)) => experiments::run_one("fsync", &args),
         Some(Command::Serve(args)) => serve::run(&args),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Split(args)) => split::run(&args),

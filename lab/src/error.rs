@@ -8,8 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
-        "nothing to serve: give at least one of --echo, --sink, --http, --api, --proxy, --relay, \
-         --admin, --hogs, --burn"
+        "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
+         --relay, --admin, --log, --hogs, --burn"
     )]
     NothingToServe,
     #[error(
@@ -28,6 +28,16 @@ pub(crate) enum Error {
          --burn"
     )]
     OsThreadOnlyEchoes { flag: &'static str },
+    #[error(
+        "{runtime} wakes a reader at whatever arrives: it has no --delivery, which is evenkeel's; \
+         leave it out"
+    )]
+    NoDelivery { runtime: &'static str },
+    #[error("{runtime} has no --log-directory, as `txlog` runs on evenkeel; give --log-path")]
+    NoTxlog { runtime: &'static str },
+    #[error("cannot serve the log in {path}: {reason}")]
+    #[cfg(feature = "evenkeel-runtime")]
+    Log { path: PathBuf, reason: String },
     #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
     NoSuchClass { class: usize, classes: usize },
     #[error("`split os-thread` has no runtime whose split could be measured")]

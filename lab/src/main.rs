@@ -6,9 +6,11 @@
 //! side is a process of its own: what is measured and what measures share no thread, no runtime and
 //! no allocator.
 
+mod appends;
 mod cli;
 mod error;
 mod experiments;
+mod frames;
 mod load;
 mod peers;
 mod process;

@@ -53,6 +53,8 @@ impl Peer {
 pub(crate) struct ServerSpec {
     /// Services by their flag without dashes, each on a port of its own choosing.
     pub(crate) services: Vec<&'static str>,
+    /// The address of all services, if it is not the loopback device's.
+    pub(crate) host: Option<std::net::IpAddr>,
     /// Where the relay, if asked for, leads.
     pub(crate) relay_target: Option<std::net::SocketAddr>,
     /// Where the proxy, if asked for, leads.
@@ -64,6 +66,8 @@ pub(crate) struct ServerSpec {
     pub(crate) burn: Option<Burn>,
     pub(crate) busy_wait: Option<BusyWait>,
     pub(crate) io_check_us: Option<u64>,
+    /// Further flags, which whoever is asked knows.
+    pub(crate) flags: Vec<String>,
     /// Further flags, of which only the lab's own servers know.
     pub(crate) own_flags: Vec<String>,
 }
@@ -159,7 +163,9 @@ impl Lineup {
             command.args(["--io-check-us", &us.to_string()]);
         }
         for service in &spec.services {
-            command.args([&format!("--{service}"), "127.0.0.1:0"]);
+            let host = spec.host.unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
+            let any_port = std::net::SocketAddr::new(host, 0).to_string();
+            command.args([&format!("--{service}"), &any_port]);
         }
         if let Some(target) = spec.proxy_target {
             command.args(["--proxy", &format!("127.0.0.1:0={target}")]);
@@ -182,6 +188,7 @@ impl Lineup {
         if let Some(burn) = spec.burn {
             command.args(["--burn", &burn.to_string()]);
         }
+        command.args(&spec.flags);
         if peer.has_futures() {
             command.args(&spec.own_flags);
         }
@@ -241,7 +248,8 @@ fn build_go(into: &Path) -> Result<(), String> {
 
 fn build_erlang(into: &Path) -> Result<(), String> {
     let mut command = Command::new("erlc");
-    command.arg("-o").arg(into).arg("lab_peer.erl");
+    command.arg("-o").arg(into);
+    command.args(["lab_peer.erl", "lab_camera.erl", "lab_disk.erl"]);
     build(command.current_dir(sources().join("erlang")), "Erlang/OTP")
 }
 
@@ -300,12 +308,13 @@ mod tests {
                 per_second: 50,
                 us: 20_000,
             }),
+            flags: vec!["--work-us".to_owned(), "7".to_owned()],
             own_flags: vec!["--echo-class".to_owned(), "urgent".to_owned()],
             ..ServerSpec::default()
         };
         let services = "--echo 127.0.0.1:0 --sink 127.0.0.1:0";
         let hogs = "--hogs 4 --hog-poll-us never";
-        let burn = "--burn 50:20000";
+        let burn = "--burn 50:20000 --work-us 7";
         let class = "--echo-class urgent";
         let end = "--exit-with-parent";
         let settings = "--workers 2 --busy-wait very_long --io-check-us 50";

@@ -24,11 +24,14 @@ use crate::sys;
 struct Belongings {
     groups: BTreeSet<u32>,
     directories: BTreeSet<PathBuf>,
+    /// Programs, with their arguments, that take back what was set up on the machine.
+    undoings: BTreeSet<Vec<String>>,
 }
 
 static BELONGINGS: Mutex<Belongings> = Mutex::new(Belongings {
     groups: BTreeSet::new(),
     directories: BTreeSet::new(),
+    undoings: BTreeSet::new(),
 });
 
 fn belongings() -> MutexGuard<'static, Belongings> {
@@ -50,6 +53,9 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
             for &group in &belongings.groups {
                 // An error says that it has already ended.
                 let _ = sys::kill_group(group, signal_hook::consts::SIGKILL);
+            }
+            for undoing in &belongings.undoings {
+                run_quietly(undoing);
             }
             for directory in &belongings.directories {
                 let _ = std::fs::remove_dir_all(directory);
@@ -215,6 +221,60 @@ impl Drop for TemporaryDirectory {
     }
 }
 
+/// Something set up on the machine that is taken back when this is dropped, or when the lab is
+/// interrupted.
+pub(crate) struct Undoing(Vec<String>);
+
+impl Undoing {
+    /// Runs `setup`, after which `undo` takes back what it did.
+    ///
+    /// # Errors
+    /// When it fails; the error holds its words.
+    pub(crate) fn after(setup: &[&str], undo: &[&str]) -> Result<Self> {
+        let undo: Vec<String> = undo.iter().map(|word| (*word).to_owned()).collect();
+        // Held over the setup, so that an interruption finds it either not begun or registered.
+        let mut belongings = belongings();
+        run(setup)?;
+        belongings.undoings.insert(undo.clone());
+        Ok(Undoing(undo))
+    }
+}
+
+impl Drop for Undoing {
+    fn drop(&mut self) {
+        run_quietly(&self.0);
+        belongings().undoings.remove(&self.0);
+    }
+}
+
+/// Runs a short program to its end; what it wrote to standard output is given.
+///
+/// # Errors
+/// When it cannot be started or fails; the error holds its words.
+pub(crate) fn run(words: &[&str]) -> Result<String> {
+    let (program, args) = words.split_first().unwrap_or((&"true", &[]));
+    let mut command = Command::new(program);
+    let output = command.args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|source| Error::Start {
+        program: (*program).to_owned(),
+        source,
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Error::Failed {
+        program: words.join(" "),
+        status: output.status.to_string(),
+        output: excerpt(&String::from_utf8_lossy(&output.stderr)).to_owned(),
+    })
+}
+
+/// As [`run`], where nothing can be done about a failure.
+fn run_quietly(words: &[String]) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    drop(run(&words));
+}
+
 /// A server that has said `ready`.
 pub(crate) struct Server {
     process: Process,
@@ -292,6 +352,11 @@ impl Server {
     /// What it has used so far; zero for what the system does not say.
     pub(crate) fn usage(&self) -> Usage {
         self.process.usage()
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.child.id()
     }
 }
 
@@ -374,6 +439,19 @@ mod tests {
             .stdout(Stdio::piped());
         let error = Process::start("sh", &mut command, &[]).and_then(|mut p| p.output());
         assert!(error.is_err_and(|e| e.to_string().contains("the reason")));
+    }
+
+    #[test]
+    fn what_was_set_up_is_taken_back() {
+        let directory = TemporaryDirectory::new("undoing").expect("a directory");
+        let (made, gone) = (directory.path().join("made"), directory.path().join("gone"));
+        let (made, gone) = (made.to_string_lossy(), gone.to_string_lossy());
+        let undoing = Undoing::after(&["mkdir", &made], &["mv", &made, &gone]).expect("made");
+        assert!(Path::new(&*made).is_dir());
+        drop(undoing);
+        assert!(Path::new(&*gone).is_dir() && !Path::new(&*made).exists());
+        let failed = Undoing::after(&["sh", "-c", "echo why >&2; false"], &["true"]).err();
+        assert!(failed.is_some_and(|error| error.to_string().contains("why")));
     }
 
     #[test]

@@ -90,6 +90,55 @@ fn busywait_measures_every_level() {
 }
 
 #[test]
+fn storm_measures_every_server() {
+    let report = report("storm");
+    let raw = &report["experiments"][0]["raw"];
+    let samples = raw["storms"].as_array().expect("raw figures");
+    let servers = if cfg!(feature = "evenkeel-runtime") {
+        4
+    } else {
+        1
+    };
+    // Even, from four times the cameras, in bursts, and, where the machine lets it, over Ethernet.
+    assert!(samples.len() == 3 * servers || samples.len() == 4 * servers);
+    for sample in samples {
+        assert!(sample["error"].is_null(), "{sample}");
+        let found = &sample["found"];
+        assert!(
+            found["end"]["frames"].as_u64().is_some_and(|n| n > 0),
+            "{sample}"
+        );
+        assert_eq!(found["end"]["broken"], 0, "{sample}");
+        let calls = found["api_us"].as_array().expect("calls");
+        assert!(!calls.is_empty(), "{sample}");
+    }
+    let idle = raw["idle"].as_array().expect("raw figures");
+    assert!(idle.iter().all(|found| found["error"].is_null()), "{raw}");
+}
+
+#[test]
+fn fsync_measures_every_kind_of_disk_work() {
+    let report = report("fsync");
+    let raw = &report["experiments"][0]["raw"];
+    let cells = raw["beside"].as_array().expect("raw figures");
+    // Nothing, four sizes by three numbers of writers, opens that hang, and, where the machine lets
+    // it, a slow disk.
+    let rows = cells.len() / linked().len();
+    assert!(rows == 14 || rows == 15, "{rows} rows");
+    for cell in cells {
+        assert!(cell["error"].is_null(), "{cell}");
+        let pings = cell["found"]["echo"]["requests"].as_u64();
+        assert!(pings.is_some_and(|n| n > 0), "{cell}");
+    }
+    let logs = raw["log"].as_array().expect("raw figures");
+    assert!(logs.len() >= linked().len());
+    for log in logs {
+        assert!(log["error"].is_null(), "{log}");
+        assert_eq!(log["found"]["clients_lost"], 0, "{log}");
+    }
+}
+
+#[test]
 fn a_split_is_read_every_tenth_of_a_second() {
     for runtime in linked() {
         let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];

@@ -12,6 +12,7 @@
 -define(HOGS_MAX, 100000).
 -define(WORK_MAX_US, 60000000).
 -define(BUFFER_MAX, 64 bsl 20).
+-define(DISK_MAX, 10000).             % writers, and opens that hang
 -define(ECHO_BUFFER, 16384).
 -define(HTTP_LINE_MAX, 8192).
 -define(HTTP_HEADERS_MAX, 64).
@@ -37,11 +38,11 @@
 -define(BURNING_MAX, 1000).           % fresh processes under way; beyond it load is shed
 
 -record(opts, {echo, sink, http, api, proxy, target, meter, burn,
-               work = 0, api_us = 20000, buffer = 1 bsl 20, mode = 32,
+               camera, watch, record, disk = lab_disk:new(), work = 0, api_us = 20000, buffer = 1 bsl 20, mode = 32,
                workers = 0, hogs = 0, hog_poll = 10000, exit_with_parent = false}).
 
 %% What the parts share: the sink's counters, and what /stats said last.
--record(shared, {opts, counters, stats, busy_wait}).
+-record(shared, {opts, counters, stats, busy_wait, cameras}).
 -define(DELIVERIES, 1).
 -define(BYTES, 2).
 -define(SINK_CONNECTIONS, 3).
@@ -76,14 +77,23 @@ run(Opts) ->
     end_on_sigterm(),
     Counters = counters:new(5, [write_concurrency]),
     Shared = #shared{opts = Opts, counters = Counters, busy_wait = busy_wait(),
-                     stats = start_stats(Counters)},
+                     stats = start_stats(Counters), cameras = lab_camera:new()},
     %% The listening sockets belong to this process, which therefore never ends.
     listen("echo", Opts#opts.echo, echo_options(), fun(S) -> echo(S) end),
     listen("sink", Opts#opts.sink, [{buffer, Opts#opts.buffer}], fun(S) -> sink(S, Shared) end),
+    Camera = #{mode => Opts#opts.mode, work => fun() -> compute(Opts#opts.work) end,
+               record => Opts#opts.record, cameras => Shared#shared.cameras,
+               counters => Counters},
+    listen("camera", Opts#opts.camera, [{buffer, 65536}],
+           fun(S) -> lab_camera:serve(S, Camera) end),
+    listen("watch", Opts#opts.watch, [], fun(S) -> lab_camera:watch(S, Camera) end),
+    Disk = lab_disk:start(Opts#opts.disk),
+    listen("log", lab_disk:address(Opts#opts.disk), [], fun(S) -> lab_disk:log(S, Disk) end),
     listen("http", Opts#opts.http, http_options(), fun(S) -> http(S, fun hello/1) end),
-    listen("api", Opts#opts.api, http_options(), fun(S) -> http(S, api(Shared)) end),
+    listen("api", Opts#opts.api, http_options(), fun(S) -> http(S, api(Shared, Disk)) end),
     listen("proxy", Opts#opts.proxy, proxy_options(), fun(S) -> proxy(S, Opts#opts.target) end),
     listen("work", Opts#opts.meter, [], fun(S) -> tell_work(S, Counters) end),
+    lab_disk:work(Disk),
     [spawn(fun() -> hog(Opts#opts.hog_poll, Counters) end) || _ <- lists:seq(1, Opts#opts.hogs)],
     burn(Opts#opts.burn, Counters),
     %% `ready' comes last, so that whoever reads it finds the whole scene in place, hogs included.
@@ -151,6 +161,24 @@ sbwt([], Found) -> Found.
 
 parse(["--echo", Addr | Rest], O) -> parse(Rest, O#opts{echo = address("echo", Addr)});
 parse(["--sink", Addr | Rest], O) -> parse(Rest, O#opts{sink = address("sink", Addr)});
+parse(["--camera", Addr | Rest], O) -> parse(Rest, O#opts{camera = address("camera", Addr)});
+parse(["--watch", Addr | Rest], O) -> parse(Rest, O#opts{watch = address("watch", Addr)});
+parse(["--record", Directory | Rest], O) ->
+    case filelib:ensure_path(Directory) of
+        ok -> parse(Rest, O#opts{record = Directory});
+        {error, Why} -> throw({usage, ["--record ", Directory, ": ", file:format_error(Why)]})
+    end;
+parse(["--fsync", Path | Rest], O) -> parse(Rest, disk(fsync, Path, O));
+parse(["--fsync-bytes", N | Rest], O) ->
+    parse(Rest, disk(bytes, number("fsync-bytes", N, 1, ?BUFFER_MAX), O));
+parse(["--fsync-writers", N | Rest], O) ->
+    parse(Rest, disk(writers, number("fsync-writers", N, 1, ?DISK_MAX), O));
+parse(["--hang", Path | Rest], O) -> parse(Rest, disk(hang, Path, O));
+parse(["--hang-opens", N | Rest], O) ->
+    parse(Rest, disk(opens, number("hang-opens", N, 1, ?DISK_MAX), O));
+parse(["--stat", Path | Rest], O) -> parse(Rest, disk(stat, Path, O));
+parse(["--log", Addr | Rest], O) -> parse(Rest, disk(log, address("log", Addr), O));
+parse(["--log-path", Path | Rest], O) -> parse(Rest, disk(log_path, Path, O));
 parse(["--http", Addr | Rest], O) -> parse(Rest, O#opts{http = address("http", Addr)});
 parse(["--api", Addr | Rest], O) -> parse(Rest, O#opts{api = address("api", Addr)});
 parse(["--proxy", Pair | Rest], O) ->
@@ -192,10 +220,16 @@ parse(["--busy-wait", Level | Rest], O) ->
     parse(Rest, O);
 parse(["--exit-with-parent" | Rest], O) -> parse(Rest, O#opts{exit_with_parent = true});
 parse([What | _], _) -> throw({usage, ["what is ", What, "? See lab/peers/README.md"]});
+parse([], #opts{disk = #{log := Log, log_path := Path}})
+  when (Log =:= undefined) =/= (Path =:= undefined) ->
+    throw({usage, "--log and --log-path go together"});
 parse([], #opts{echo = undefined, sink = undefined, http = undefined, api = undefined,
-                proxy = undefined}) ->
-    throw({usage, "nothing to serve: give --echo, --sink, --http, --api or --proxy"});
+                proxy = undefined, camera = undefined, disk = #{log := undefined}}) ->
+    throw({usage, "nothing to serve: give --echo, --sink, --camera, --log, --http, --api or "
+                  "--proxy"});
 parse([], Opts) -> Opts.
+
+disk(Key, Value, #opts{disk = Disk} = O) -> O#opts{disk = Disk#{Key := Value}}.
 
 number(Name, Text, Least, Most) ->
     try list_to_integer(Text) of
@@ -494,9 +528,15 @@ not_found() -> {<<"404 Not Found">>, <<"text/plain">>, <<"not found\n">>}.
 
 %%% --- API ---------------------------------------------------------------------------------------
 
-api(Shared) ->
+api(Shared, Disk) ->
     fun(<<"/parse">>) -> json(parse_call(Shared));
        (<<"/stats">>) -> json(stats_call(Shared));
+       (<<"/stat">>) ->
+            case lab_disk:stats(Disk) of
+                {ok, Fields} -> json(Fields);
+                {error, Why} -> {<<"500 Internal Server Error">>, <<"text/plain">>, Why}
+            end;
+       (<<"/camera">>) -> json(lab_camera:stats(Shared#shared.cameras, Shared#shared.counters));
        (_) -> not_found()
     end.
 
@@ -564,6 +604,7 @@ stats_call(#shared{counters = Counters, stats = Stats, busy_wait = BusyWait}) ->
      {utilisation, quotient(Active - Active0, Total - Total0)},
      {busy_wait, BusyWait},
      {run_queue, lists:sum(erlang:statistics(run_queue_lengths))},
+     {tasks_active, erlang:statistics(total_active_tasks)},
      {deliveries, Deliveries},
      {bytes, Bytes},
      {sink_connections, counters:get(Counters, ?SINK_CONNECTIONS)},
@@ -574,6 +615,7 @@ json(Fields) ->
     {<<"200 OK">>, <<"application/json">>, [${, lists:join($,, Members), $}, $\n]}.
 
 json_value(N) when is_integer(N) -> integer_to_binary(N);
+json_value(List) when is_list(List) -> [$[, lists:join($,, [json_value(V) || V <- List]), $]];
 json_value(X) when is_float(X) -> float_to_binary(X, [{decimals, 6}, compact]);
 json_value(Text) when is_binary(Text) ->
     %% The only text from outside is a word of this process's own command line.

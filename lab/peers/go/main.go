@@ -21,6 +21,8 @@ import (
 type options struct {
 	echo, sink, http, api, proxy string
 	proxyTarget                  string
+	camera, watch, record        string
+	disk                         diskOptions
 	meter                        string // where --work listens
 	work, apiWork                time.Duration
 	buffer                       int
@@ -62,6 +64,11 @@ func run(opts options) error {
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 
 	sink := newSink(opts.buffer, opts.work)
+	cameras := newCameras(opts, sink)
+	disk, err := newDisk(opts.disk)
+	if err != nil {
+		return err
+	}
 	meter := &meter{start: time.Now()}
 	services := []struct {
 		name, addr string
@@ -69,8 +76,11 @@ func run(opts options) error {
 	}{
 		{"echo", opts.echo, serveEcho},
 		{"sink", opts.sink, sink.serve},
+		{"camera", opts.camera, cameras.serve},
+		{"watch", opts.watch, cameras.serveViewers},
+		{"log", opts.disk.log, disk.serveLog},
 		{"http", opts.http, serveHTTP},
-		{"api", opts.api, newAPI(opts, sink).serve},
+		{"api", opts.api, newAPI(opts, sink, cameras, disk).serve},
 		{"proxy", opts.proxy, func(l net.Listener) { serveProxy(l, opts.proxyTarget) }},
 		{"work", opts.meter, meter.serve},
 	}
@@ -85,6 +95,7 @@ func run(opts options) error {
 		fmt.Println(service.name, listener.Addr())
 		go service.serve(&limitedListener{Listener: listener, name: service.name})
 	}
+	disk.start()
 	for range opts.hogs {
 		go meter.hog(opts.hogPoll)
 	}
@@ -110,7 +121,11 @@ func parse(args []string) (options, error) {
 	set := flag.NewFlagSet("go-peer", flag.ContinueOnError)
 	set.StringVar(&opts.echo, "echo", "", "`ADDR`: TCP echo")
 	set.StringVar(&opts.sink, "sink", "", "`ADDR`: reads and discards")
-	set.Int64Var(&workUS, "work-us", 0, "computing per delivery of the sink, in us")
+	set.Int64Var(&workUS, "work-us", 0, "computing per delivery of the sink and of a camera, in us")
+	set.StringVar(&opts.camera, "camera", "", "`ADDR`: frames of cameras")
+	set.StringVar(&opts.watch, "watch", "", "`ADDR`: viewers of cameras")
+	opts.disk.flags(set)
+	set.StringVar(&opts.record, "record", "", "`DIR`: where cameras are recorded")
 	set.IntVar(&opts.buffer, "buffer", 64<<10, "size of one read of the sink, in bytes")
 	set.StringVar(&opts.http, "http", "", "`ADDR`: GET / answers 200")
 	set.StringVar(&opts.api, "api", "", "`ADDR`: GET /parse computes, GET /stats reports")
@@ -166,6 +181,14 @@ func parse(args []string) (options, error) {
 		}
 		opts.proxy, opts.proxyTarget = listen, target
 	}
+	if err := opts.disk.check(); err != nil {
+		return opts, err
+	}
+	if opts.record != "" {
+		if err := os.MkdirAll(opts.record, 0o755); err != nil {
+			return opts, fmt.Errorf("--record: %w", err)
+		}
+	}
 	if err := within("workers", opts.workers, 0, workersMax); err != nil {
 		return opts, err
 	}
@@ -175,8 +198,9 @@ func parse(args []string) (options, error) {
 	if err := within("buffer", opts.buffer, 1, bufferMax); err != nil {
 		return opts, err
 	}
-	if opts.echo+opts.sink+opts.http+opts.api+opts.proxy == "" {
-		return opts, errors.New("nothing to serve: give --echo, --sink, --http, --api or --proxy")
+	if opts.echo+opts.sink+opts.camera+opts.disk.log+opts.http+opts.api+opts.proxy == "" {
+		return opts, errors.New(
+			"nothing to serve: give --echo, --sink, --camera, --log, --http, --api or --proxy")
 	}
 	return opts, nil
 }

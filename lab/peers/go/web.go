@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	parseStep    = 100 * time.Microsecond
 	schedLatency = "/sched/latencies:seconds"
+	runnableNow  = "/sched/goroutines/runnable:goroutines"
 )
 
 func newServer(handler http.Handler) *http.Server {
@@ -45,8 +47,10 @@ func serveHTTP(listener net.Listener) {
 
 // api answers /parse, the call whose time the storm must not stretch, and /stats.
 type api struct {
-	work time.Duration
-	sink *sink
+	work    time.Duration
+	sink    *sink
+	cameras *cameras
+	disk    *disk
 
 	mu   sync.Mutex // guards what /stats said last
 	last sample
@@ -59,8 +63,8 @@ type sample struct {
 	deliveries, bytes int64
 }
 
-func newAPI(opts options, sink *sink) *api {
-	a := &api{work: opts.apiWork, sink: sink}
+func newAPI(opts options, sink *sink, cameras *cameras, disk *disk) *api {
+	a := &api{work: opts.apiWork, sink: sink, cameras: cameras, disk: disk}
 	a.last = a.sample()
 	return a
 }
@@ -69,6 +73,17 @@ func (a *api) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/parse", a.parse)
 	mux.HandleFunc("/stats", a.stats)
+	mux.HandleFunc("/stat", func(w http.ResponseWriter, _ *http.Request) {
+		stats, err := a.disk.stats()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer(w, stats)
+	})
+	mux.HandleFunc("/camera", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, a.cameras.stats())
+	})
 	logSometimes("api: %v", newServer(mux).Serve(listener))
 }
 
@@ -111,6 +126,7 @@ func (a *api) stats(w http.ResponseWriter, _ *http.Request) {
 		"bytes_per_delivery": bytesPerDelivery,
 		"sink_connections":   a.sink.connection.Load(),
 		"goroutines":         runtime.NumGoroutine(),
+		"tasks_active":       runnable(),
 		"runnable_p50_us":    p50,
 		"runnable_p99_us":    p99,
 	})
@@ -137,6 +153,16 @@ func quotient(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// runnable is how many goroutines wait for a processor; nil where this Go does not say.
+func runnable() any {
+	read := []metrics.Sample{{Name: runnableNow}}
+	metrics.Read(read)
+	if read[0].Value.Kind() != metrics.KindUint64 {
+		return nil
+	}
+	return read[0].Value.Uint64()
 }
 
 // runnableLatency reads Go's own account of how long goroutines waited runnable, since the start.
@@ -176,5 +202,7 @@ func answer(w http.ResponseWriter, body map[string]any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	// Without a length a long answer would come in chunks.
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	_, _ = w.Write(append(text, '\n'))
 }

@@ -147,7 +147,19 @@ impl Lab {
 
     /// Starts one of the lab's own load generators; its result is JSON.
     pub(crate) fn load(&self, args: &[&str]) -> Result<Process> {
+        self.load_from(None, args)
+    }
+
+    /// As [`load`](Self::load), from a network of its own if one is named.
+    pub(crate) fn load_from(&self, network: Option<&str>, args: &[&str]) -> Result<Process> {
         let mut command = self.lineup.lab();
+        if let Some(network) = network {
+            let mut inside = Command::new("ip");
+            inside
+                .args(["netns", "exec", network])
+                .arg(command.get_program());
+            command = inside;
+        }
         command.arg("load").args(args).arg("--json");
         self.tool("load", &mut command)
     }

@@ -7,7 +7,9 @@
 //! - [`grid`]: echo probes, what stands beside them down, who answers across
 //! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`responsive`], [`shares`], [`classes`], [`checks`], [`busywait`]: the experiments
+//! - [`syscalls`]: system calls, counted
+//! - [`responsive`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`], [`busywait`]: the
+//!   experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
 //! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
 
@@ -18,6 +20,7 @@ mod classes;
 mod client;
 mod database;
 mod figures;
+mod fsync;
 mod grid;
 mod haproxy;
 mod lab;
@@ -25,6 +28,8 @@ mod relay;
 mod responsive;
 mod shares;
 mod starved;
+mod storm;
+mod syscalls;
 mod throughput;
 mod verdict;
 mod web;
@@ -40,10 +45,12 @@ use lab::Lab;
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
 
-const EXPERIMENTS: [Named; 5] = [
+const EXPERIMENTS: [Named; 7] = [
     ("responsive", responsive::run),
     ("shares", shares::run),
     ("classes", classes::run),
+    ("storm", storm::run),
+    ("fsync", fsync::run),
     ("checks", checks::run),
     ("busywait", busywait::run),
 ];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::cpus::CpuList;
-use super::{calls, echo, http, mix, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -36,6 +36,8 @@ enum Generator {
     Echo(EchoArgs),
     /// Many connections that each write at a steady rate.
     Stream(StreamArgs),
+    /// Cameras that send numbered frames of 1 460 bytes at a steady rate, and viewers of some.
+    Cameras(CamerasArgs),
     /// Closed-loop HTTP: so many requests, so many at once, over short or kept-alive connections.
     Http(HttpArgs),
     /// The far end of a request/response pair: answers every 64 bytes with 256.
@@ -46,7 +48,9 @@ enum Generator {
     Origin(OriginArgs),
     /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
     Mix(MixArgs),
-    /// Open-loop HTTP: calls of `GET /`, each over a connection of its own; latency counts from
+    /// Closed-loop appends to a log, each acknowledged when it is durable.
+    Appends(AppendsArgs),
+    /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
     Calls(CallsArgs),
 }
@@ -95,6 +99,37 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     pub(crate) seconds: Duration,
     /// Print a line `ready` when every connection is there, before the first write.
+    #[arg(long)]
+    pub(crate) say_ready: bool,
+}
+
+/// Flags of `load cameras`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CamerasArgs {
+    /// The camera service.
+    pub(crate) target: SocketAddr,
+    /// Where viewers ask for their cameras [default: nobody watches].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Cameras that are watched [default: each tenth].
+    #[arg(long, value_name = "N", requires = "watch", value_parser = at_most(15_000))]
+    pub(crate) watched: Option<u32>,
+    /// Cameras, whose frames are spread evenly over time.
+    #[arg(long, value_name = "N", default_value_t = 350, value_parser = at_most(15_000))]
+    pub(crate) connections: u32,
+    /// Megabits per second of all cameras together.
+    #[arg(long, value_name = "M", default_value_t = 500.0, value_parser = positive)]
+    pub(crate) mbit: f64,
+    /// Frames that a camera sends at once, at the same rate in all.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(1_000))]
+    pub(crate) burst: u32,
+    /// Seconds to go on for.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Seconds that the server has for the rest, after the last frame.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    pub(crate) drain: Duration,
+    /// Print a line `ready` when every connection is there, before the first frame.
     #[arg(long)]
     pub(crate) say_ready: bool,
 }
@@ -172,11 +207,33 @@ pub(crate) struct MixArgs {
     pub(crate) say_ready: bool,
 }
 
+/// Flags of `load appends`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AppendsArgs {
+    /// The log server.
+    pub(crate) target: SocketAddr,
+    /// Clients, each with one append under way.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_most(10_000))]
+    pub(crate) clients: u32,
+    /// Bytes of each record.
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
+    pub(crate) bytes: u32,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+}
+
 /// Flags of `load calls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallsArgs {
     /// The HTTP server.
     pub(crate) target: SocketAddr,
+    /// The path that is asked for.
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
     /// Calls per second.
     #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
     pub(crate) rate: u32,
@@ -204,11 +261,13 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     match &args.generator {
         Generator::Echo(echo_args) => print(args.json, &echo::run(echo_args)?),
         Generator::Stream(stream_args) => print(args.json, &stream::run(stream_args)?),
+        Generator::Cameras(cameras_args) => print(args.json, &cameras::run(cameras_args)?),
         Generator::Http(http_args) => print(args.json, &http::run(http_args)?),
         Generator::Respond(respond_args) => pair::respond(respond_args),
         Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
+        Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
     }
 }

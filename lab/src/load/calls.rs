@@ -46,8 +46,8 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
     sys::ask_to_go_first();
     let pace = Pace::new(args.rate.into(), args.warmup + args.seconds);
     let mut book = Book::new(pace, args.warmup);
-    let host = args.target;
-    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let (host, path) = (args.target, &args.path);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let end = args.warmup + args.seconds + args.drain;
     let (elapsed, lost) = call_all(args.target, request.as_bytes(), &mut book, end)
         .map_err(Error::system("the calls' readiness queue failed"))?;

@@ -6,11 +6,14 @@
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`cpus`]: the `--pin` lists
-//! - [`echo`], [`stream`], [`http`], [`pair`], [`mix`], [`calls`]: the generators
+//! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`],
+//!   [`appends`]: the generators
 //! - [`origin`]: what stands behind a relay
 
+mod appends;
 mod args;
 mod calls;
+mod cameras;
 mod cpus;
 mod echo;
 mod http;
@@ -22,7 +25,9 @@ mod pace;
 mod pair;
 mod stream;
 
+pub(crate) use appends::AppendsSummary;
 pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
+pub(crate) use cameras::CameraSummary;
 pub(crate) use cpus::CpuList;
 pub(crate) use echo::EchoSummary;
 pub(crate) use http::HttpSummary;

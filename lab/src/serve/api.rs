@@ -7,9 +7,10 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use serde::Serialize;
 
+use super::camera::Cameras;
+use super::disk::Disk;
 use super::http::{Answer, answer, connection, not_found};
 use super::platform::{Platform, accept_loop};
-use super::sink::SinkCounters;
 use super::work::compute;
 
 /// Microseconds of computing between two checkpoints.
@@ -22,23 +23,26 @@ struct Parsed {
     took_us: u64,
     /// How long it would have taken with a core for itself.
     work_us: u64,
-    /// What the sink saw meanwhile.
+    /// What the sink and the cameras saw meanwhile.
     deliveries_per_s: f64,
     /// Mean length of those deliveries; 0 when there was none.
     bytes_per_delivery: f64,
 }
 
-pub(crate) async fn serve<P: Platform>(
-    listener: P::Listener,
-    observer: P::Observer,
-    api_us: u64,
-    counters: Arc<SinkCounters>,
-) {
+/// Whose accounts the API tells.
+pub(crate) struct Accounts<P: Platform> {
+    pub(crate) observer: P::Observer,
+    pub(crate) cameras: Arc<Cameras<P>>,
+    pub(crate) disk: Arc<Disk>,
+}
+
+pub(crate) async fn serve<P: Platform>(listener: P::Listener, api_us: u64, accounts: Accounts<P>) {
+    let accounts = Arc::new(accounts);
     accept_loop::<P, _>("api", listener, move |stream| {
-        let (observer, counters) = (observer.clone(), Arc::clone(&counters));
+        let accounts = Arc::clone(&accounts);
         connection::<P, _>(stream, move |request| {
-            let (observer, counters) = (observer.clone(), Arc::clone(&counters));
-            async move { call::<P>(&request, &observer, api_us, &counters).await }
+            let accounts = Arc::clone(&accounts);
+            async move { call::<P>(&request, api_us, &accounts).await }
         })
     })
     .await;
@@ -46,20 +50,24 @@ pub(crate) async fn serve<P: Platform>(
 
 async fn call<P: Platform>(
     request: &Request<Incoming>,
-    observer: &P::Observer,
     api_us: u64,
-    counters: &SinkCounters,
+    accounts: &Accounts<P>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(api_us, counters).await),
-        (&Method::GET, "/stats") => json(&P::stats(observer)),
-        _ => not_found("GET /parse and GET /stats"),
+        (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),
+        (&Method::GET, "/stats") => json(&P::stats(&accounts.observer)),
+        (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
+        (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {
+            Ok(stats) => json(&stats),
+            Err(error) => failed(&error),
+        },
+        _ => not_found("GET /parse, GET /stats, GET /camera and GET /stat"),
     }
 }
 
-async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
+async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
     let start = Instant::now();
-    let (deliveries_before, bytes_before) = counters.read();
+    let (deliveries_before, bytes_before) = cameras.deliveries();
     let mut left_us = api_us;
     while left_us > 0 {
         let step_us = left_us.min(STEP_US);
@@ -68,7 +76,7 @@ async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
         P::checkpoint().await;
     }
     let took = start.elapsed();
-    let (deliveries, bytes) = counters.read();
+    let (deliveries, bytes) = cameras.deliveries();
     let deliveries = deliveries.saturating_sub(deliveries_before) as f64;
     let bytes = bytes.saturating_sub(bytes_before) as f64;
     Parsed {
@@ -82,10 +90,11 @@ async fn parse<P: Platform>(api_us: u64, counters: &SinkCounters) -> Parsed {
 fn json(value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
         Ok(body) => answer(StatusCode::OK, "application/json", body),
-        Err(error) => answer(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain",
-            error.to_string(),
-        ),
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &dyn std::error::Error) -> Answer {
+    let words = error.to_string();
+    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", words)
 }

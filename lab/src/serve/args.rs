@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 /// Prints one line `SERVICE ADDRESS` for each service, then `ready`. Every ADDR may have port 0:
 /// the line names the port that was found.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("delivered").args(["sink", "camera"]).multiple(true)))]
 #[command(after_help = "\
 Examples:
   evenkeel-lab serve tokio --echo 127.0.0.1:7000 --hogs 4 --hog-poll-us 10000
@@ -21,6 +23,8 @@ Examples:
   evenkeel-lab serve evenkeel --relay 127.0.0.1:8000=127.0.0.1:9000 --bulk-class bulk \
       --admin 127.0.0.1:8001 --admin-class urgent
   evenkeel-lab serve evenkeel --echo 127.0.0.1:7000 --burn 50:20000 --handoff-us 1000
+  evenkeel-lab serve evenkeel --camera 127.0.0.1:5540 --watch 127.0.0.1:5541 --record ./recordings \
+      --delivery adaptive:10 --api 127.0.0.1:8081
 
 Classes: `urgent`, `normal` and `bulk` are always there, and --shares adds others by naming them
 (`--shares reports=5`). What has no class flag is in `normal`, and what a task spawns is in that
@@ -34,14 +38,32 @@ pub(crate) struct ServeArgs {
     /// Reads and discards.
     #[arg(long, value_name = "ADDR")]
     pub(crate) sink: Option<SocketAddr>,
-    /// Microseconds of computing for each delivery at the sink.
-    #[arg(long, value_name = "U", default_value_t = 0, requires = "sink")]
+    /// Microseconds of computing for each delivery at the sink and of a camera.
+    #[arg(long, value_name = "U", default_value_t = 0, requires = "delivered")]
     pub(crate) work_us: u64,
+    /// Cameras send numbered frames here, which are checked, recorded and passed on to viewers.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) camera: Option<SocketAddr>,
+    /// Where viewers ask for a camera by its number, and are sent what it sends.
+    #[arg(long, value_name = "ADDR", requires = "camera")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Where cameras are recorded, a megabyte each, over and over [default: nowhere].
+    #[arg(long, value_name = "DIR", requires = "camera")]
+    pub(crate) record: Option<PathBuf>,
+    /// When evenkeel wakes the reader of a camera: `immediate`, `coalesce:BYTES:MS` (at so many
+    /// bytes, or after so many milliseconds) or `adaptive:MS` (the later, the more it has to do,
+    /// but at most after so many milliseconds) [default: the runtime's own].
+    #[arg(long, value_name = "HOW", requires = "camera")]
+    pub(crate) delivery: Option<Delivery>,
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink saw meanwhile;
-    /// `GET /stats` answers what the runtime says of itself.
+    /// Disk work beside the services.
+    #[command(flatten)]
+    pub(crate) disk: DiskArgs,
+    /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
+    /// cameras saw meanwhile; `GET /stats` answers what the runtime says of itself, `GET /camera`
+    /// what became of all frames, `GET /stat` how long a file is and how the disk work goes.
     #[arg(long, value_name = "ADDR")]
     pub(crate) api: Option<SocketAddr>,
     /// Microseconds of computing for each `GET /parse`, with a checkpoint every 100.
@@ -143,6 +165,8 @@ impl ServeArgs {
     pub(crate) fn asks_for_something(&self) -> bool {
         self.echo.is_some()
             || self.sink.is_some()
+            || self.camera.is_some()
+            || self.disk.log.is_some()
             || self.http.is_some()
             || self.api.is_some()
             || self.proxy.is_some()
@@ -187,6 +211,49 @@ impl ServeArgs {
         }
         Ok(())
     }
+}
+
+/// Disk work beside the services.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiskArgs {
+    /// Tasks that each write to a file of their own, PATH.0 and so on, and sync it, for ever.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) fsync: Option<PathBuf>,
+    /// Bytes of each of these writes.
+    #[arg(long, value_name = "N", default_value_t = 4_096, requires = "fsync")]
+    #[arg(value_parser = bounded::<67_108_864>)]
+    pub(crate) fsync_bytes: usize,
+    /// How many such tasks.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "fsync")]
+    #[arg(value_parser = bounded::<10_000>)]
+    pub(crate) fsync_writers: usize,
+    /// Tasks that open PATH to read from it: of a FIFO that nobody writes to, the open never
+    /// returns.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hang: Option<PathBuf>,
+    /// How many such tasks.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "hang")]
+    #[arg(value_parser = bounded::<10_000>)]
+    pub(crate) hang_opens: usize,
+    /// The file that `GET /stat` is about [default: this program].
+    #[arg(long, value_name = "PATH", requires = "api")]
+    pub(crate) stat: Option<PathBuf>,
+    /// A log that takes appends in the protocol of `txlog`, and acknowledges them when they are
+    /// durable.
+    #[arg(long, value_name = "ADDR", requires = "logged")]
+    pub(crate) log: Option<SocketAddr>,
+    /// Where that log is: the file in which each record is synced by itself.
+    #[arg(long, value_name = "PATH", requires = "log", group = "logged")]
+    pub(crate) log_path: Option<PathBuf>,
+    /// Or the directory of `txlog` itself, which syncs for many records at a time (evenkeel only).
+    #[arg(long, value_name = "DIR", requires = "log", group = "logged")]
+    pub(crate) log_directory: Option<PathBuf>,
+}
+
+/// A number from 1 to `MOST`.
+fn bounded<const MOST: usize>(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    number.ok_or_else(|| format!("not a number from 1 to {MOST}"))
 }
 
 /// What can be served on.
@@ -435,6 +502,52 @@ impl std::fmt::Display for HandOff {
     }
 }
 
+/// When the reader of a connection is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// At whatever arrives.
+    Immediate,
+    /// At so many bytes, or so many milliseconds after the first of them.
+    Coalesce { bytes: u32, ms: u32 },
+    /// The later the busier its worker is, but at most so many milliseconds later.
+    Adaptive { ms: u32 },
+}
+
+impl FromStr for Delivery {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const BYTES_MAX: u32 = 1_048_576;
+        const MS_MAX: u32 = 60_000;
+        let number = |part: &str, name, most| match part.parse() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(format!("{name} `{part}` is not a number from 1 to {most}")),
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts[..] {
+            ["immediate"] => Ok(Delivery::Immediate),
+            ["coalesce", bytes, ms] => Ok(Delivery::Coalesce {
+                bytes: number(bytes, "BYTES", BYTES_MAX)?,
+                ms: number(ms, "MS", MS_MAX)?,
+            }),
+            ["adaptive", ms] => Ok(Delivery::Adaptive {
+                ms: number(ms, "MS", MS_MAX)?,
+            }),
+            _ => Err("neither `immediate` nor `coalesce:BYTES:MS` nor `adaptive:MS`".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Delivery::Immediate => f.write_str("immediate"),
+            Delivery::Coalesce { bytes, ms } => write!(f, "coalesce:{bytes}:{ms}"),
+            Delivery::Adaptive { ms } => write!(f, "adaptive:{ms}"),
+        }
+    }
+}
+
 /// The levels of busy waiting, under the names that Erlang gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -558,6 +671,27 @@ mod tests {
                 .parse::<HandOff>()
                 .is_err_and(|e| e.contains("`off`"))
         );
+    }
+
+    #[test]
+    fn a_delivery_reads_as_it_is_written() {
+        for good in ["immediate", "coalesce:16384:100", "adaptive:10"] {
+            let delivery: Delivery = good.parse().expect("a good delivery");
+            assert_eq!(delivery.to_string(), good);
+        }
+        for (wrong, complaint) in [
+            ("later", "coalesce:BYTES:MS"),
+            ("coalesce:10", "coalesce:BYTES:MS"),
+            ("coalesce:0:10", "BYTES `0`"),
+            ("coalesce:10:soon", "MS `soon`"),
+            (
+                "adaptive:60001",
+                "MS `60001` is not a number from 1 to 60000",
+            ),
+        ] {
+            let refused = wrong.parse::<Delivery>();
+            assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`hogs`]: the services
+//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`log`],
+//!   [`hogs`], [`disk`]: the services, and what goes on beside them
 //! - [`work`]: computing for so many microseconds, and counting it
 //! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
@@ -13,10 +14,13 @@
 mod admin;
 mod api;
 mod args;
+mod camera;
+mod disk;
 mod echo;
 pub(crate) mod hogs;
 mod http;
 mod lifetime;
+mod log;
 mod meter;
 mod os_thread;
 mod platform;
@@ -28,9 +32,11 @@ mod stats;
 mod work;
 
 pub(crate) use args::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, HogPoll, HogYield, RuntimeName, SHARE_MAX, ServeArgs,
-    Shares,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Delivery, HogPoll, HogYield, RuntimeName, SHARE_MAX,
+    ServeArgs, Shares,
 };
+pub(crate) use camera::{CameraStats, bucket_end_us};
+pub(crate) use disk::DiskStats;
 pub(crate) use meter::Work;
 #[cfg(feature = "evenkeel-runtime")]
 pub(crate) use platform::Evenkeel;

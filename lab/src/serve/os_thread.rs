@@ -15,6 +15,10 @@ use crate::error::{Error, Result};
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let unsupported = [
         ("--sink", args.sink.is_some()),
+        ("--camera", args.camera.is_some()),
+        ("--fsync", args.disk.fsync.is_some()),
+        ("--hang", args.disk.hang.is_some()),
+        ("--log", args.disk.log.is_some()),
         ("--http", args.http.is_some()),
         ("--api", args.api.is_some()),
         ("--proxy", args.proxy.is_some()),

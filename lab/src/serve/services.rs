@@ -10,7 +10,10 @@ use super::platform::{Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
-use super::{admin, api, echo, hogs, http, lifetime, meter, os_thread, proxy, relay, sink, work};
+use super::{
+    admin, api, camera, disk, echo, hogs, http, lifetime, log, meter, os_thread, proxy, relay,
+    sink, work,
+};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -61,6 +64,10 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
             P::NAME
         );
     }
+    if !P::HAS_DELIVERY && args.delivery.is_some() {
+        return Err(Error::NoDelivery { runtime: P::NAME });
+    }
+    camera::prepare(args.record.as_ref())?;
     let observer = platform.observer();
     let done = Done::default();
     let mut announcement = platform.block_on(start::<P>(args, observer.clone(), &done))?;
@@ -88,13 +95,21 @@ async fn start<P: Platform>(
         let serve = sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
         P::spawn_in(class(&args.sink_class), "sink", serve);
     }
+    let disk = Arc::new(disk::Disk::new(&args.disk));
+    start_log::<P>(args, &mut announcement).await?;
+    let cameras = start_cameras::<P>(args, &counters, &mut announcement).await?;
     if let Some(address) = args.http {
         let listener = bind::<P>("http", address, &mut announcement).await?;
         P::spawn(http::serve::<P>(listener));
     }
     if let Some(address) = args.api {
         let listener = bind::<P>("api", address, &mut announcement).await?;
-        let serve = api::serve::<P>(listener, observer.clone(), args.api_us, counters);
+        let accounts = api::Accounts {
+            observer: observer.clone(),
+            cameras,
+            disk: Arc::clone(&disk),
+        };
+        let serve = api::serve::<P>(listener, args.api_us, accounts);
         P::spawn_in(class(&args.api_class), "api", serve);
     }
     if let Some(route) = args.proxy {
@@ -119,12 +134,55 @@ async fn start<P: Platform>(
             admin::serve::<P>(listener),
         );
     }
+    disk::spawn::<P>(&args.disk, &disk);
     let class = class(&args.hog_class);
     hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
     if let Some(burn) = args.burn {
         P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
     }
     Ok(announcement)
+}
+
+/// The cameras' services, as far as they were asked for; their accounts are there in any case.
+async fn start_cameras<P: Platform>(
+    args: &ServeArgs,
+    counters: &Arc<SinkCounters>,
+    announcement: &mut Announcement,
+) -> Result<Arc<camera::Cameras<P>>> {
+    let cameras = Arc::new(camera::Cameras::new(
+        args.work_us,
+        args.record.clone(),
+        args.delivery,
+        Arc::clone(counters),
+    ));
+    if let Some(address) = args.camera {
+        let listener = bind::<P>("camera", address, announcement).await?;
+        let serve = camera::serve::<P>(listener, Arc::clone(&cameras));
+        P::spawn_in(None, "camera", serve);
+    }
+    if let Some(address) = args.watch {
+        let listener = bind::<P>("watch", address, announcement).await?;
+        let serve = camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
+        P::spawn_in(None, "watch", serve);
+    }
+    Ok(cameras)
+}
+
+async fn start_log<P: Platform>(args: &ServeArgs, announcement: &mut Announcement) -> Result<()> {
+    if let (Some(address), Some(directory)) = (args.disk.log, &args.disk.log_directory) {
+        let bound = P::serve_log(address, directory.clone()).await?;
+        announcement.push(("log", bound));
+    }
+    if let (Some(address), Some(path)) = (args.disk.log, &args.disk.log_path) {
+        let created = log::Log::<P>::create(path.clone()).await;
+        let log = created.map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        let listener = bind::<P>("log", address, announcement).await?;
+        P::spawn_in(None, "log", log::serve::<P>(listener, Arc::new(log)));
+    }
+    Ok(())
 }
 
 /// Starts the thread of --work, if it was asked for.

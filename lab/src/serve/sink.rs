@@ -29,7 +29,7 @@ impl SinkCounters {
         )
     }
 
-    fn delivered(&self, len: usize) {
+    pub(crate) fn delivered(&self, len: usize) {
         // Relaxed: as in `read`.
         self.deliveries.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(len as u64, Ordering::Relaxed);

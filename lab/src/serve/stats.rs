@@ -23,6 +23,9 @@ pub(crate) struct RuntimeStats {
     /// Whose polls were too long, since the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hogs: Vec<HogPlace>,
+    /// Tasks that are ready, and wait for a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tasks_active: Option<u64>,
     /// Tasks that live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u64>,
@@ -35,6 +38,9 @@ pub(crate) struct RuntimeStats {
     /// Wake-ups of readers with data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deliveries: Option<u64>,
+    /// What readers of sockets were brought, where it is counted by readers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<Delivered>,
     /// How long tasks were ready before they were polled: the upper end of each bucket in
     /// microseconds, and how many waits it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -114,6 +120,19 @@ pub(crate) struct HogPlace {
     pub(crate) in_lane: bool,
 }
 
+/// What readers of sockets were brought.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Delivered {
+    pub(crate) deliveries: u64,
+    pub(crate) bytes: u64,
+    /// Reads, and those of them that found nothing.
+    pub(crate) reads: u64,
+    pub(crate) empty_reads: u64,
+    /// For how long deliveries were held back: the upper end of each bucket in microseconds, and
+    /// how many it has. Buckets double.
+    pub(crate) held_back: Vec<(f64, u64)>,
+}
+
 /// I/O checks of one origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checks {
@@ -121,6 +140,21 @@ pub(crate) struct Checks {
     pub(crate) total: u64,
     /// Those that found nothing ready.
     pub(crate) empty: u64,
+}
+
+impl Delivered {
+    fn since(&self, earlier: &Delivered) -> Delivered {
+        let held = self.held_back.iter().zip(&earlier.held_back);
+        Delivered {
+            deliveries: self.deliveries.saturating_sub(earlier.deliveries),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            reads: self.reads.saturating_sub(earlier.reads),
+            empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
+            held_back: held
+                .map(|(now, then)| (now.0, now.1.saturating_sub(then.1)))
+                .collect(),
+        }
+    }
 }
 
 impl RuntimeStats {
@@ -177,10 +211,15 @@ impl RuntimeStats {
                 .collect(),
             heavy: self.heavy.as_ref().map(heavy),
             hogs: self.hogs.clone(),
+            tasks_active: self.tasks_active,
             tasks: self.tasks,
             checks: self.checks.iter().map(checks).collect(),
             polls: less(self.polls, earlier.polls),
             deliveries: less(self.deliveries, earlier.deliveries),
+            delivery: self.delivery.as_ref().map(|now| match &earlier.delivery {
+                Some(then) => now.since(then),
+                None => now.clone(),
+            }),
             waits: waits_since(&self.waits, &earlier.waits),
         }
     }
@@ -316,6 +355,23 @@ mod tests {
         assert_eq!(between.wait_us(0.99), Some(4.0));
         assert_eq!(waits([0, 0, 0]).wait_us(0.5), None);
         assert_eq!(RuntimeStats::default().wait_us(0.5), None);
+    }
+
+    #[test]
+    fn deliveries_are_of_the_time_between_two_readings() {
+        let held = |counts: [u64; 3]| Delivered {
+            held_back: [10.0, 20.0, 40.0].into_iter().zip(counts).collect(),
+            ..Delivered::default()
+        };
+        let with = |delivery| RuntimeStats {
+            delivery,
+            ..RuntimeStats::default()
+        };
+        let (before, after) = (held([0, 2, 1]), held([3, 2, 2]));
+        let between = with(Some(after)).since(&with(Some(before)));
+        assert_eq!(between.delivery, Some(held([3, 0, 1])));
+        let first = with(Some(held([1, 1, 1]))).since(&with(None));
+        assert_eq!(first.delivery, Some(held([1, 1, 1])));
     }
 
     #[test]

@@ -1,20 +1,23 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
 mod classes;
+mod log;
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use evenkeel::net::{TcpListener, TcpSocket, TcpStream};
+use evenkeel::fs::File;
+use evenkeel::net::{self, TcpListener, TcpSocket, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{CheckCounts, Stats, WorkerStats};
+use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName};
-use crate::serve::stats::{Checks, RuntimeStats, WorkerTimes};
+use crate::serve::args::{BusyWait, ClassName, Delivery};
+use crate::serve::stats::{Checks, Delivered, RuntimeStats, WorkerTimes};
 
 /// The runtime of this project.
 pub(crate) struct Evenkeel {
@@ -27,9 +30,11 @@ impl Platform for Evenkeel {
     type Listener = TcpListener;
     type Stream = TcpStream;
     type HyperStream = TcpStream;
+    type File = File;
     type Observer = (Handle, Instant);
     type Class = evenkeel::Class;
     const HAS_CLASSES: bool = true;
+    const HAS_DELIVERY: bool = true;
 
     fn start(settings: Settings<'_>) -> Result<Self> {
         let mut builder = Builder::new();
@@ -73,6 +78,7 @@ impl Platform for Evenkeel {
             classes: classes::times(&stats),
             heavy: Some(classes::heavy(&stats)),
             hogs: classes::hogs(&stats),
+            tasks_active: Some(waiting(handle)),
             tasks: Some(stats.tasks_waiting as u64),
             checks: [
                 ("due", stats.checks.due),
@@ -84,6 +90,7 @@ impl Platform for Evenkeel {
             .into(),
             polls: Some(stats.classes.iter().map(|class| class.polls).sum()),
             deliveries: Some(stats.readiness.deliveries),
+            delivery: Some(delivery(&stats.delivery)),
             waits: waits(&stats),
         }
     }
@@ -147,6 +154,44 @@ impl Platform for Evenkeel {
         Ok(stream)
     }
 
+    fn set_delivery(stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
+        let millis = |ms: u32| Duration::from_millis(ms.into());
+        stream.set_delivery(match delivery {
+            Delivery::Immediate => net::Delivery::Immediate,
+            Delivery::Coalesce { bytes, ms } => net::Delivery::Coalesce {
+                bytes: bytes as usize,
+                delay: millis(ms),
+            },
+            Delivery::Adaptive { ms } => net::Delivery::Adaptive {
+                max_delay: millis(ms),
+            },
+        })
+    }
+
+    async fn create(path: PathBuf) -> io::Result<File> {
+        File::create(path).await
+    }
+
+    async fn open(path: PathBuf) -> io::Result<File> {
+        File::open(path).await
+    }
+
+    async fn write_at(file: &File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        file.write_all_at(bytes, offset).await
+    }
+
+    async fn sync(file: &File) -> io::Result<()> {
+        file.sync_data().await
+    }
+
+    async fn stat(path: PathBuf) -> io::Result<u64> {
+        Ok(evenkeel::fs::metadata(path).await?.len())
+    }
+
+    async fn serve_log(address: SocketAddr, directory: PathBuf) -> Result<SocketAddr> {
+        log::serve(address, directory).await
+    }
+
     /// The stream itself: it has hyper's traits.
     fn hyper_stream(stream: TcpStream) -> TcpStream {
         stream
@@ -175,6 +220,26 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         lend_us: Some(micros(worker.lend)),
         parks: Some(worker.parks),
     }
+}
+
+fn delivery(delivery: &DeliveryStats) -> Delivered {
+    let held = delivery.added_delay.buckets();
+    Delivered {
+        deliveries: delivery.deliveries,
+        bytes: delivery.bytes,
+        reads: delivery.reads,
+        empty_reads: delivery.empty_reads,
+        held_back: held
+            .map(|(upper, count)| (upper.as_secs_f64() * 1e6, count))
+            .collect(),
+    }
+}
+
+/// Ready tasks of all classes.
+fn waiting(handle: &Handle) -> u64 {
+    let classes = handle.classes();
+    let queued = classes.iter().map(|info| handle.load(info.class).queued);
+    queued.sum::<usize>() as u64
 }
 
 fn checks(counts: CheckCounts) -> Checks {

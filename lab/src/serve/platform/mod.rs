@@ -10,11 +10,12 @@ mod tokio;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
 
-use super::args::{BusyWait, ClassName, HandOff, Shares};
+use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
 use super::stats::RuntimeStats;
 use crate::error::Result;
 
@@ -50,12 +51,15 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     /// A stream as hyper wants it.
     type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
+    type File: Send + Sync + 'static;
     /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
     type Observer: Clone + Send + Sync + 'static;
     /// What CPU time is shared among.
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
     const HAS_CLASSES: bool;
+    /// Whether the readers of a socket can be woken otherwise than at whatever arrives.
+    const HAS_DELIVERY: bool;
 
     fn start(settings: Settings<'_>) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -86,6 +90,27 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// From now on its reader is woken so.
+    fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
+    /// A file that is new, or empty from now on.
+    fn create(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
+    /// A file to read from.
+    fn open(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
+    /// Writes all of `bytes`, and gives them back.
+    fn write_at(
+        file: &Self::File,
+        bytes: Vec<u8>,
+        offset: u64,
+    ) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
+    /// Waits until what was written is on the device.
+    fn sync(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
+    /// How long a file is.
+    fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
+    /// Serves the log in a directory, and says where.
+    fn serve_log(
+        address: SocketAddr,
+        directory: PathBuf,
+    ) -> impl Future<Output = Result<SocketAddr>> + Send;
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 

@@ -1,8 +1,12 @@
 //! Tokio as a platform: its multi-threaded runtime with its defaults.
 
+use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
@@ -11,7 +15,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName};
+use crate::serve::args::{BusyWait, ClassName, Delivery};
 use crate::serve::stats::{RuntimeStats, WorkerTimes};
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
@@ -26,9 +30,11 @@ impl Platform for Tokio {
     type Listener = TcpListener;
     type Stream = TcpStream;
     type HyperStream = TokioIo<TcpStream>;
+    type File = Arc<File>;
     type Observer = (Handle, Instant);
     type Class = ();
     const HAS_CLASSES: bool = false;
+    const HAS_DELIVERY: bool = false;
 
     fn start(settings: Settings<'_>) -> Result<Self> {
         if settings
@@ -158,7 +164,50 @@ impl Platform for Tokio {
         Ok(stream)
     }
 
+    fn set_delivery(_: &TcpStream, delivery: Delivery) -> io::Result<()> {
+        match delivery {
+            Delivery::Immediate => Ok(()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    async fn create(path: PathBuf) -> io::Result<Arc<File>> {
+        blocking(move || File::create(path).map(Arc::new)).await
+    }
+
+    async fn open(path: PathBuf) -> io::Result<Arc<File>> {
+        blocking(move || File::open(path).map(Arc::new)).await
+    }
+
+    async fn write_at(file: &Arc<File>, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        let file = Arc::clone(file);
+        blocking(move || file.write_all_at(&bytes, offset).map(|()| bytes)).await
+    }
+
+    async fn sync(file: &Arc<File>) -> io::Result<()> {
+        let file = Arc::clone(file);
+        blocking(move || file.sync_data()).await
+    }
+
+    async fn stat(path: PathBuf) -> io::Result<u64> {
+        blocking(move || Ok(std::fs::metadata(path)?.len())).await
+    }
+
+    async fn serve_log(_: SocketAddr, _: PathBuf) -> Result<SocketAddr> {
+        Err(Error::NoTxlog {
+            runtime: Self::NAME,
+        })
+    }
+
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
         TokioIo::new(stream)
     }
+}
+
+/// One function at once: what `tokio::fs` makes of its calls, without its buffer in between.
+async fn blocking<T: Send + 'static>(
+    function: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let joined = tokio::task::spawn_blocking(function).await;
+    joined.map_err(io::Error::other)?
 }

@@ -1,0 +1,208 @@
+//! `storm`: cameras, their recorders and viewers, and an API call in one process.
+//!
+//! - [`rows`]: who serves, and how cameras send
+//! - [`measure`]: one server under one storm
+//! - [`work`]: how much computing each delivery costs
+//! - [`veth`]: a network of its own, with Ethernet's segments
+//! - [`tables`]: what it comes to, with verdicts
+
+mod measure;
+mod rows;
+mod tables;
+mod veth;
+mod work;
+
+use serde_json::json;
+
+use self::measure::{Found, Idle, Scene};
+use self::rows::{Row, Storm};
+use self::veth::Veth;
+use self::work::Work;
+use super::lab::Lab;
+use super::syscalls;
+use crate::error::Result;
+use crate::report::Experiment;
+
+/// One measurement.
+struct Sample {
+    storm: usize,
+    row: usize,
+    round: u32,
+    found: Result<Found, String>,
+}
+
+/// All of them.
+struct Samples {
+    storms: Vec<Storm>,
+    rows: Vec<Row>,
+    samples: Vec<Sample>,
+    /// Without a storm: how long frames take to each of [`rows::idle`].
+    idle: Vec<(usize, Result<Idle, String>)>,
+    idle_rows: Vec<Row>,
+    work: Work,
+}
+
+impl Samples {
+    fn found(&self, storm: usize, row: usize) -> impl Iterator<Item = &Found> + Clone {
+        let of = self
+            .samples
+            .iter()
+            .filter(move |sample| sample.storm == storm && sample.row == row);
+        of.filter_map(|sample| sample.found.as_ref().ok())
+    }
+
+    /// Why a row has nothing to show.
+    fn failure(&self, storm: usize, row: usize) -> String {
+        let mut of = self
+            .samples
+            .iter()
+            .filter(|sample| sample.storm == storm && sample.row == row);
+        let error = of.find_map(|sample| sample.found.as_ref().err());
+        error.map_or_else(|| "not measured".to_owned(), Clone::clone)
+    }
+}
+
+pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
+    let lab = lab.apart();
+    let scene = Scene::new(&lab);
+    let mut notes = lab.lineup.missing.clone();
+    notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
+    let work = work::calibrate(&scene);
+    let words = work.words();
+    lab.progress(&format!("storm: {words}"));
+    let rows = rows::rows(&lab.lineup.present);
+    let (storms, veth) = storms(&lab, &mut notes);
+    let mut samples = Vec::new();
+    for round in 0..lab.rounds() {
+        for (storm_index, storm) in storms.iter().enumerate() {
+            for (index, row) in rows.iter().enumerate() {
+                let veth = veth.as_ref().filter(|_| storm.over_veth);
+                let found = measure::storm(&scene, row, storm, veth, work.us);
+                let found = found.map_err(|error| error.to_string());
+                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
+                let (storm_name, row) = (storm.name, row.name);
+                lab.progress(&format!("storm: {storm_name}, {row}: {words}"));
+                samples.push(Sample {
+                    storm: storm_index,
+                    row: index,
+                    round,
+                    found,
+                });
+            }
+        }
+    }
+    drop(veth);
+    let (idle_rows, idle) = idle(&scene);
+    let all = Samples {
+        storms,
+        rows,
+        samples,
+        idle,
+        idle_rows,
+        work,
+    };
+    notes.extend(tables::notes(&all));
+    Ok(Experiment {
+        name: "storm".to_owned(),
+        claim: "However many small packets come in, an API call beside them takes as long as \
+                without them: deliveries grow with load by themselves, and what that adds to a \
+                frame's way is bounded."
+            .to_owned(),
+        how: how(&lab, &words),
+        tables: all.tables(),
+        plots: all.plots(),
+        notes,
+        raw: all.raw(),
+    })
+}
+
+/// In brief the one that says most; in full all, as far as the machine allows.
+fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
+    if lab.is_brief() {
+        notes.push(
+            "In brief the storm is an even one; four times the cameras, bursts, and the network \
+             of its own are in the full run."
+                .to_owned(),
+        );
+        return (vec![rows::EVEN], None);
+    }
+    let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS];
+    match Veth::open() {
+        Ok(veth) => {
+            storms.push(rows::ETHERNET);
+            (storms, Some(veth))
+        }
+        Err(error) => {
+            notes.push(format!(
+                "Not possible here, and so left out: a network of its own with Ethernet's \
+                 segments ({error})."
+            ));
+            (storms, None)
+        }
+    }
+}
+
+/// Evenkeel's ways of delivery without a storm, in turn, so that what the machine does meanwhile
+/// meets all of them alike.
+fn idle(scene: &Scene<'_>) -> (Vec<Row>, Vec<(usize, Result<Idle, String>)>) {
+    let rows = rows::idle(&scene.lab.lineup.present);
+    let turns = if scene.lab.is_brief() { 3 } else { 5 };
+    let mut found = Vec::new();
+    for _ in 0..turns {
+        for (index, row) in rows.iter().enumerate() {
+            let idle = measure::idle(scene, row).map_err(|error| error.to_string());
+            let words = match &idle {
+                Ok(idle) => format!("frames {:.0} / {:.0} us", idle.p50_us, idle.p99_us),
+                Err(why) => why.clone(),
+            };
+            scene
+                .lab
+                .progress(&format!("storm: a breeze, {}: {words}", row.name));
+            found.push((index, idle));
+        }
+    }
+    (rows, found)
+}
+
+fn how(lab: &Lab, work: &str) -> String {
+    format!(
+        "{} cameras send {} Mbit/s in all, in frames of 1 460 bytes that are numbered and checked, \
+         in an open loop; the server records all of them to disk (a ring of 1 MB each), passes \
+         every tenth on to a viewer, and answers an API call that computes for 20 ms. {work} \
+         Processor time, deliveries and the frames' way are of a stretch without API calls; these, \
+         four a second, and the probe of 200 Hz follow, then system calls are counted. A frame's \
+         way is from when it was sent to when the server had it; that of a delivery is its first \
+         frame's. A frame is lost if its camera had no room for it or the server never had it. \
+         In the row `API first` API calls are in a class of their own, with 99 parts in 100; in \
+         all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
+        rows::CAMERAS,
+        rows::MBIT,
+        lab.conditions()
+    )
+}
+
+impl Samples {
+    fn raw(&self) -> serde_json::Value {
+        let sample = |sample: &Sample| {
+            json!({
+                "storm": self.storms[sample.storm].name,
+                "row": self.rows[sample.row].name,
+                "round": sample.round,
+                "found": sample.found.as_ref().ok(),
+                "error": sample.found.as_ref().err(),
+            })
+        };
+        let idle = |(row, found): &(usize, Result<Idle, String>)| {
+            json!({
+                "row": self.idle_rows[*row].name,
+                "found": found.as_ref().ok(),
+                "error": found.as_ref().err(),
+            })
+        };
+        json!({
+            "work": self.work,
+            "storms": self.samples.iter().map(sample).collect::<Vec<_>>(),
+            "idle": self.idle.iter().map(idle).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,348 @@
+//! One server under one storm.
+
+use std::net::SocketAddr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::rows::{BREEZE_MBIT, CAMERAS, MBIT, Row, Storm};
+use super::veth::Veth;
+use crate::error::{Error, Result};
+use crate::experiments::figures::median;
+use crate::experiments::lab::Lab;
+use crate::experiments::{client, syscalls};
+use crate::load::{CameraSummary, EchoSummary};
+use crate::process::{Process, Server, TemporaryDirectory, Usage};
+use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
+
+/// From the first frame until the load is steady.
+const RAMP: Duration = Duration::from_millis(400);
+/// Between the beginnings of two API calls.
+const API_EVERY: Duration = Duration::from_millis(250);
+/// How long an answer may take before it counts as if it came then.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PROBE_HZ: &str = "200";
+
+/// What all measurements have in common.
+pub(super) struct Scene<'a> {
+    pub(super) lab: &'a Lab,
+    /// Whether system calls can be counted, or why not.
+    pub(super) syscalls: Result<(), String>,
+}
+
+/// What a server did under a storm.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    /// API calls before the storm and under it, as their caller saw them.
+    pub(super) api_idle_us: Vec<f64>,
+    pub(super) api_us: Vec<f64>,
+    pub(super) quiet: Stretch,
+    /// Ready tasks, of a few readings.
+    pub(super) tasks_active: Option<f64>,
+    /// System calls for each megabyte that came in.
+    pub(super) syscalls_per_mb: Option<f64>,
+    pub(super) echo: EchoSummary,
+    pub(super) load: CameraSummary,
+    /// Frames that were due and never came whole.
+    pub(super) lost: u64,
+    /// All the server had, in the end.
+    pub(super) end: CameraStats,
+    /// What the runtime says of itself, since its start.
+    pub(super) stats: Option<RuntimeStats>,
+}
+
+/// A stretch of the storm without API calls.
+#[derive(Debug, Serialize)]
+pub(super) struct Stretch {
+    pub(super) cores: f64,
+    pub(super) mb_per_s: f64,
+    pub(super) deliveries_per_s: f64,
+    pub(super) bytes_per_delivery: f64,
+    /// The way of deliveries' first frames.
+    pub(super) way_p50_us: f64,
+    pub(super) way_p99_us: f64,
+    pub(super) way_max_us: f64,
+}
+
+/// How long frames take where little comes in.
+#[derive(Debug, Serialize)]
+pub(super) struct Idle {
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+}
+
+impl Found {
+    /// Processor time for each megabyte that came in, in milliseconds.
+    pub(super) fn cpu_ms_per_mb(&self) -> f64 {
+        1e3 * self.quiet.cores / self.quiet.mb_per_s
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
+        format!(
+            "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
+            ms(&self.api_idle_us),
+            ms(&self.api_us),
+            100.0 * self.quiet.cores,
+            self.quiet.deliveries_per_s,
+            self.quiet.bytes_per_delivery,
+            self.echo.latency.p99_us
+        )
+    }
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(lab: &'a Lab) -> Self {
+        Scene {
+            lab,
+            syscalls: syscalls::available(lab),
+        }
+    }
+
+    fn length(&self) -> Duration {
+        self.lab.measured(Duration::from_millis(600))
+    }
+
+    /// Cameras that send for so long, and wait to be told when.
+    fn cameras(
+        &self,
+        server: &Server,
+        storm: &Storm,
+        veth: Option<&Veth>,
+        mbit: u32,
+        length: Duration,
+    ) -> Result<Process> {
+        let (camera, watch) = (server.address("camera")?, server.address("watch")?);
+        let words = [
+            camera.to_string(),
+            "--watch".to_owned(),
+            watch.to_string(),
+            "--connections".to_owned(),
+            storm.cameras.to_string(),
+            "--mbit".to_owned(),
+            mbit.to_string(),
+            "--burst".to_owned(),
+            storm.burst.to_string(),
+            "--seconds".to_owned(),
+            length.as_secs_f64().to_string(),
+            "--nice".to_owned(),
+            self.lab.load_nice().to_owned(),
+        ];
+        let mut args = vec!["cameras", "--say-ready"];
+        args.extend(words.iter().map(String::as_str));
+        let network = veth.map(|veth| veth.network.as_str());
+        self.lab.load_from(network, &args)?.until_ready()
+    }
+}
+
+pub(super) fn storm(
+    scene: &Scene<'_>,
+    row: &Row,
+    storm: &Storm,
+    veth: Option<&Veth>,
+    work_us: u64,
+) -> Result<Found> {
+    let directory = TemporaryDirectory::new("storm")?;
+    let mut spec = row.spec(directory.path(), work_us);
+    spec.host = veth.map(Veth::host);
+    let server = scene.lab.serve(row.peer, &spec)?;
+    let api = server.address("api")?;
+    let api_idle_us = (0..5).map(|_| call(api)).collect();
+    let length = scene.length();
+    let counted = length.min(Duration::from_secs(1));
+    // Starting what measures takes a moment as well.
+    let slack = Duration::from_millis(700);
+    let whole = RAMP + 2 * length + counted + slack;
+    let cameras = scene.cameras(&server, storm, veth, MBIT, whole)?;
+    sleep(RAMP);
+    let quiet = stretch(&server, length)?;
+    let syscalls_per_mb = match &scene.syscalls {
+        Ok(()) => syscalls_per_mb(scene, &server, counted)?,
+        Err(_) => None,
+    };
+    // Last, as a call that takes for ever leaves nothing of the storm.
+    let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
+    let load: CameraSummary = cameras.result()?;
+    let stats = match row.peer.has_stats() {
+        true => client::get(api, "/stats", PATIENCE).ok(),
+        false => None,
+    };
+    let end = ended(api)?;
+    Ok(Found {
+        api_idle_us,
+        api_us,
+        quiet,
+        tasks_active,
+        syscalls_per_mb,
+        echo,
+        lost: load.frames.saturating_sub(end.frames),
+        load,
+        end,
+        stats,
+    })
+}
+
+/// Little comes in, and nothing is computed: only how it is delivered makes a difference.
+pub(super) fn idle(scene: &Scene<'_>, row: &Row) -> Result<Idle> {
+    let directory = TemporaryDirectory::new("storm")?;
+    let server = scene.lab.serve(row.peer, &row.spec(directory.path(), 0))?;
+    let breeze = Storm {
+        cameras: CAMERAS,
+        ..super::rows::EVEN
+    };
+    let length = scene.length().max(Duration::from_secs(1));
+    let whole = RAMP + length + Duration::from_millis(200);
+    let cameras = scene.cameras(&server, &breeze, None, BREEZE_MBIT, whole)?;
+    sleep(RAMP);
+    let found = stretch(&server, length)?;
+    drop(cameras);
+    Ok(Idle {
+        p50_us: found.way_p50_us,
+        p99_us: found.way_p99_us,
+    })
+}
+
+/// Processor time over all of the server's processors, and deliveries per second, with so much
+/// computing for each.
+pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64, f64)> {
+    let directory = TemporaryDirectory::new("storm")?;
+    let spec = row.spec(directory.path(), work_us);
+    let server = scene.lab.serve(row.peer, &spec)?;
+    let length = scene.length();
+    let whole = RAMP + length + Duration::from_millis(200);
+    let cameras = scene.cameras(&server, &super::rows::EVEN, None, MBIT, whole)?;
+    sleep(RAMP);
+    let found = stretch(&server, length)?;
+    drop(cameras);
+    let load = found.cores / scene.lab.workers as f64;
+    Ok((load, found.deliveries_per_s))
+}
+
+/// Watches a server for so long.
+fn stretch(server: &Server, length: Duration) -> Result<Stretch> {
+    let api = server.address("api")?;
+    let read = || -> Result<(Usage, CameraStats, Instant)> {
+        let stats = accounts(api)?;
+        Ok((server.usage(), stats, Instant::now()))
+    };
+    let (usage_before, before, began) = read()?;
+    sleep(length);
+    let (usage, after, ended) = read()?;
+    let seconds = (ended - began).as_secs_f64().max(f64::EPSILON);
+    let bytes = after.bytes.saturating_sub(before.bytes) as f64;
+    let deliveries = after.deliveries.saturating_sub(before.deliveries) as f64;
+    let ways = since(&after.delays, &before.delays);
+    Ok(Stretch {
+        cores: usage.cores_since(&usage_before),
+        mb_per_s: bytes / 1e6 / seconds,
+        deliveries_per_s: deliveries / seconds,
+        bytes_per_delivery: bytes / deliveries.max(1.0),
+        way_p50_us: quantile(&ways, 0.5),
+        way_p99_us: quantile(&ways, 0.99),
+        way_max_us: quantile(&ways, 1.0),
+    })
+}
+
+/// API calls beside the storm, a probe, and how many tasks are ready.
+fn beside(
+    scene: &Scene<'_>,
+    server: &Server,
+    length: Duration,
+) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
+    let (echo, api) = (server.address("echo")?.to_string(), server.address("api")?);
+    let seconds = length.as_secs_f64().to_string();
+    let probe = ["echo", &echo, "--rate", PROBE_HZ, "--warmup", "0.1"];
+    let probe = [&probe[..], &["--drain", "0.5", "--seconds", &seconds]].concat();
+    let probe = scene.lab.load(&probe)?;
+    let end = Instant::now() + length;
+    let (mut calls, mut active) = (Vec::new(), Vec::new());
+    while calls.is_empty() || Instant::now() + API_EVERY < end {
+        let begun = Instant::now();
+        calls.push(call(api));
+        active.extend(tasks_active(api));
+        sleep((begun + API_EVERY).saturating_duration_since(Instant::now()));
+    }
+    Ok((probe.result()?, calls, median(active)))
+}
+
+fn tasks_active(api: SocketAddr) -> Option<f64> {
+    let stats: serde_json::Value = client::get(api, "/stats", PATIENCE).ok()?;
+    stats["tasks_active"].as_f64()
+}
+
+/// How long a call of the API took, in microseconds.
+fn call(api: SocketAddr) -> f64 {
+    let begun = Instant::now();
+    // One that is not answered counts with the time waited.
+    let _ = client::get::<serde_json::Value>(api, "/parse", PATIENCE);
+    begun.elapsed().as_secs_f64() * 1e6
+}
+
+/// System calls over megabytes, in a stretch of its own: counting costs a little time itself.
+fn syscalls_per_mb(scene: &Scene<'_>, server: &Server, length: Duration) -> Result<Option<f64>> {
+    let api = server.address("api")?;
+    let (before, began) = (accounts(api)?, Instant::now());
+    let count = syscalls::count(scene.lab, server.pid(), length)?;
+    let (after, seconds) = (accounts(api)?, began.elapsed().as_secs_f64());
+    let mb = after.bytes.saturating_sub(before.bytes) as f64 / 1e6;
+    // Starting and ending the counter took time in which bytes came and nothing was counted.
+    let counted_mb = mb * length.as_secs_f64() / seconds.max(f64::EPSILON);
+    Ok((counted_mb > 0.0).then(|| count as f64 / counted_mb))
+}
+
+fn accounts(api: SocketAddr) -> Result<CameraStats> {
+    let stats = client::get(api, "/camera", PATIENCE);
+    stats.map_err(Error::system("the server does not tell of its cameras"))
+}
+
+/// The accounts once every camera is gone, or as they are when patience is over.
+fn ended(api: SocketAddr) -> Result<CameraStats> {
+    const ENDING: Duration = Duration::from_secs(3);
+    let deadline = Instant::now() + ENDING;
+    loop {
+        let stats = accounts(api)?;
+        if stats.cameras == 0 || Instant::now() > deadline {
+            return Ok(stats);
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// What was counted in buckets since `before`.
+fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let then = |bucket: usize| {
+        let found = before.iter().find(|(other, _)| *other == bucket);
+        found.map_or(0, |(_, count)| *count)
+    };
+    let counts = after
+        .iter()
+        .map(|&(bucket, count)| (bucket, count.saturating_sub(then(bucket))));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+/// What a share of all did not exceed, in microseconds; not a number where there are none.
+fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
+    let total: u64 = ways.iter().map(|(_, count)| count).sum();
+    let rank = (share * total as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    let found = ways.iter().find(|(_, count)| {
+        seen += count;
+        seen >= rank
+    });
+    found.map_or(f64::NAN, |(bucket, _)| bucket_end_us(*bucket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_of_what_came_between_two_readings() {
+        let ways = since(&[(64, 10), (128, 5), (192, 1)], &[(64, 10), (128, 1)]);
+        assert_eq!(ways, [(128, 4), (192, 1)]);
+        assert_eq!(quantile(&ways, 0.5), bucket_end_us(128));
+        assert_eq!(quantile(&ways, 0.99), bucket_end_us(192));
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

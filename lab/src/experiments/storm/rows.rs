@@ -1,0 +1,175 @@
+//! Who serves, and how cameras send.
+
+use crate::peers::{Peer, ServerSpec};
+use crate::serve::{BusyWait, Delivery};
+
+/// Cameras, and megabits per second of all of them.
+pub(super) const CAMERAS: u32 = 350;
+pub(super) const MBIT: u32 = 500;
+/// What little comes in where nothing is to hold anything up.
+pub(super) const BREEZE_MBIT: u32 = 20;
+
+/// How long evenkeel may wait for more, where it is told: as long as users of OTP chose.
+const COALESCE: Delivery = Delivery::Coalesce {
+    bytes: 16_384,
+    ms: 100,
+};
+/// And where it finds out by itself: at most as long, as otherwise it could not save as much.
+pub(super) const ADAPTIVE_MS: u32 = 100;
+const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
+
+/// A server and how it is told to deliver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) peer: Peer,
+    pub(super) delivery: Option<Delivery>,
+    /// How sockets are active, where they are.
+    mode: Option<&'static str>,
+    /// The class of API calls, with its weight and that of all else, where there are classes.
+    api_share: Option<(u32, u32)>,
+}
+
+/// How cameras send.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Storm {
+    pub(super) name: &'static str,
+    pub(super) cameras: u32,
+    /// Frames at once.
+    pub(super) burst: u32,
+    pub(super) over_veth: bool,
+}
+
+pub(super) const EVEN: Storm = Storm {
+    name: "350 cameras, evenly",
+    cameras: CAMERAS,
+    burst: 1,
+    over_veth: false,
+};
+/// As much in all: what grows is the number of connections.
+pub(super) const MANY: Storm = Storm {
+    name: "1400 cameras, evenly",
+    cameras: 4 * CAMERAS,
+    ..EVEN
+};
+/// A tenth of a second of each camera at once.
+pub(super) const BURSTS: Storm = Storm {
+    name: "350 cameras, in bursts of 12",
+    burst: 12,
+    ..EVEN
+};
+pub(super) const ETHERNET: Storm = Storm {
+    name: "350 cameras, evenly, MTU 1500",
+    over_veth: true,
+    ..EVEN
+};
+
+const fn row(name: &'static str, peer: Peer) -> Row {
+    Row {
+        name,
+        peer,
+        delivery: None,
+        mode: None,
+        api_share: None,
+    }
+}
+
+pub(super) const IMMEDIATE: Row = Row {
+    delivery: Some(Delivery::Immediate),
+    ..row("evenkeel, immediate", Peer::Evenkeel)
+};
+pub(super) const ADAPTIVE_ROW: Row = Row {
+    delivery: Some(ADAPTIVE),
+    ..row("evenkeel, adaptive 100 ms", Peer::Evenkeel)
+};
+/// As before, and an API call is let go first: of what it wants it gets 99 parts in 100.
+pub(super) const API_FIRST: Row = Row {
+    name: "evenkeel, adaptive 100 ms, API first",
+    api_share: Some((990, 10)),
+    ..ADAPTIVE_ROW
+};
+pub(super) const COALESCE_ROW: Row = Row {
+    delivery: Some(COALESCE),
+    ..row("evenkeel, coalesce 16 KiB or 100 ms", Peer::Evenkeel)
+};
+pub(super) const TOKIO: Row = row("tokio", Peer::Tokio);
+pub(super) const OTP_DEFERRED: Row = Row {
+    mode: Some("defer:100"),
+    ..row("OTP, once after 100 ms", Peer::Erlang)
+};
+
+const ALL: [Row; 9] = [
+    IMMEDIATE,
+    COALESCE_ROW,
+    ADAPTIVE_ROW,
+    API_FIRST,
+    TOKIO,
+    row("go", Peer::Go),
+    Row {
+        mode: Some("once"),
+        ..row("OTP, {active, once}", Peer::Erlang)
+    },
+    Row {
+        mode: Some("100"),
+        ..row("OTP, {active, 100}", Peer::Erlang)
+    },
+    OTP_DEFERRED,
+];
+
+pub(super) fn rows(peers: &[Peer]) -> Vec<Row> {
+    let present = ALL.into_iter().filter(|row| peers.contains(&row.peer));
+    present.collect()
+}
+
+/// Whose frames are timed without a storm.
+pub(super) fn idle(peers: &[Peer]) -> Vec<Row> {
+    let rows = [IMMEDIATE, ADAPTIVE_ROW];
+    let present = rows.into_iter().filter(|row| peers.contains(&row.peer));
+    present.collect()
+}
+
+impl Row {
+    /// The server, with what every row has in common.
+    pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
+        let mut flags = vec!["--work-us".to_owned(), work_us.to_string()];
+        flags.extend(["--record".to_owned(), record.display().to_string()]);
+        flags.extend(self.mode.into_iter().flat_map(|mode| {
+            let flag = ["--mode", mode];
+            flag.map(str::to_owned)
+        }));
+        let delivery = self.delivery.into_iter().flat_map(|delivery| {
+            let value = delivery.to_string();
+            ["--delivery".to_owned(), value]
+        });
+        let classes = self.api_share.into_iter().flat_map(|(api, others)| {
+            let shares = format!("urgent={api},normal={others}");
+            let flags = ["--api-class", "urgent", "--shares", &shares];
+            flags.map(str::to_owned)
+        });
+        ServerSpec {
+            services: vec!["camera", "watch", "echo", "api"],
+            flags,
+            own_flags: delivery.chain(classes).collect(),
+            busy_wait: (self.peer == Peer::Erlang).then_some(BusyWait::None),
+            ..ServerSpec::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_evenkeel_is_told_how_to_deliver() {
+        for row in ALL {
+            let spec = row.spec("recordings".as_ref(), 7);
+            let told = spec.own_flags.iter().any(|flag| flag == "--delivery");
+            assert_eq!(told, row.peer == Peer::Evenkeel, "{}", row.name);
+            let mode = spec.flags.iter().any(|flag| flag == "--mode");
+            assert_eq!(mode, row.peer == Peer::Erlang, "{}", row.name);
+        }
+        assert_eq!(rows(&[Peer::Tokio]), [TOKIO]);
+        assert!(idle(&[Peer::Tokio]).is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! What the storm comes to: tables, plots, verdicts.
+
+use super::Samples;
+use super::measure::{Found, Idle};
+use super::rows::{
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_ROW, IMMEDIATE, MBIT, OTP_DEFERRED, Row, TOKIO,
+};
+use crate::experiments::figures::{cell, median};
+use crate::experiments::verdict::{self, Reach, Verdict, ratio};
+use crate::report::{Cell, Plot, Table};
+
+/// What is to be reached.
+const API_OVER_IDLE: f64 = 1.05;
+const CPU_OVER_TOKIO: f64 = 0.5;
+const CPU_OVER_OTP: f64 = 1.0;
+const IDLE_OVER_IMMEDIATE: f64 = 1.05;
+/// Less of what is sent is not the same storm.
+const KEPT_UP: f64 = 0.95;
+/// A tick of the runtime's timers: what a delivery may be later than it was told to.
+const TICK_MS: f64 = 1.0;
+
+const COLUMNS: [&str; 17] = [
+    "server",
+    "API idle",
+    "API in the storm",
+    "longest",
+    "over idle",
+    "CPU",
+    "CPU per MB",
+    "came in",
+    "deliveries",
+    "bytes each",
+    "system calls per MB",
+    "tasks ready",
+    "frames' way p50",
+    "p99",
+    "longest",
+    "probe p99",
+    "frames lost",
+];
+
+impl Samples {
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let storms = self.storms.iter().enumerate();
+        let mut tables: Vec<Table> = storms
+            .map(|(index, storm)| Table {
+                title: storm.name.to_owned(),
+                columns: COLUMNS.map(str::to_owned).into(),
+                rows: (0..self.rows.len())
+                    .map(|row| self.row(index, row))
+                    .collect(),
+            })
+            .collect();
+        if !self.idle_rows.is_empty() {
+            tables.push(self.idle_table());
+            tables.push(self.verdicts());
+        }
+        tables
+    }
+
+    fn row(&self, storm: usize, row: usize) -> Vec<Cell> {
+        let why = self.failure(storm, row);
+        let found = || self.found(storm, row);
+        let number = |figure: &dyn Fn(&Found) -> f64, unit, digits| {
+            cell(found().map(figure), unit, digits, &why)
+        };
+        let perhaps = |figure: &dyn Fn(&Found) -> Option<f64>, unit, digits, reason: &str| {
+            let why = if found().next().is_some() {
+                reason
+            } else {
+                &why
+            };
+            cell(found().filter_map(figure), unit, digits, why)
+        };
+        let calls_ms = |us: &[f64]| median(us.iter().copied()).unwrap_or(f64::NAN) / 1e3;
+        let longest = |found: &Found| found.api_us.iter().copied().fold(0.0, f64::max) / 1e3;
+        vec![
+            Cell::from(self.rows[row].name),
+            number(&|f| calls_ms(&f.api_idle_us), "ms", 1),
+            number(&|f| calls_ms(&f.api_us), "ms", 1),
+            number(&longest, "ms", 1),
+            match self.api_over_idle(storm, row) {
+                Ok(value) => Cell::Number {
+                    value,
+                    unit: "×",
+                    digits: 2,
+                },
+                Err(why) => Cell::Missing(why),
+            },
+            number(&|f| 100.0 * f.quiet.cores, "%", 0),
+            number(&Found::cpu_ms_per_mb, "ms", 2),
+            number(&|f| f.quiet.mb_per_s, "MB/s", 1),
+            number(&|f| f.quiet.deliveries_per_s, "/s", 0),
+            number(&|f| f.quiet.bytes_per_delivery, "", 0),
+            perhaps(&|f| f.syscalls_per_mb, "", 0, "not counted"),
+            perhaps(&|f| f.tasks_active, "", 0, "it does not say"),
+            number(&|f| f.quiet.way_p50_us / 1e3, "ms", 2),
+            number(&|f| f.quiet.way_p99_us / 1e3, "ms", 2),
+            number(&|f| f.quiet.way_max_us / 1e3, "ms", 1),
+            number(&|f| f.echo.latency.p99_us / 1e3, "ms", 2),
+            number(&|f| (f.lost + f.load.missed) as f64, "", 0),
+        ]
+    }
+
+    fn idle_table(&self) -> Table {
+        let row = |(index, row): (usize, &Row)| {
+            let errors = self.idle.iter().filter(|(of, _)| *of == index);
+            let error = errors.filter_map(|(_, found)| found.as_ref().err()).next();
+            let why = error.map_or("not measured", String::as_str);
+            vec![
+                Cell::from(row.name),
+                cell(self.idle_of(index).map(|idle| idle.p50_us), "us", 0, why),
+                cell(self.idle_of(index).map(|idle| idle.p99_us), "us", 0, why),
+            ]
+        };
+        Table {
+            title: format!(
+                "A breeze of {} Mbit/s from as many cameras: the way of frames",
+                super::rows::BREEZE_MBIT
+            ),
+            columns: ["server", "p50", "p99"].map(str::to_owned).into(),
+            rows: self.idle_rows.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    fn idle_of(&self, row: usize) -> impl Iterator<Item = &Idle> {
+        let of = self.idle.iter().filter(move |(index, _)| *index == row);
+        of.filter_map(|(_, found)| found.as_ref().ok())
+    }
+
+    fn verdicts(&self) -> Table {
+        let mut verdicts = Vec::new();
+        for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
+            for row in [COALESCE_ROW, ADAPTIVE_ROW, API_FIRST] {
+                let of = format!("{}; {name}", row.name);
+                let mut add = |what: &str, found, reach, unit, digits| {
+                    verdicts.push(Verdict {
+                        of: of.clone(),
+                        what: what.to_owned(),
+                        found,
+                        reach,
+                        unit,
+                        digits,
+                    });
+                };
+                let over_idle = self
+                    .place(&row)
+                    .and_then(|row| self.api_over_idle(storm, row));
+                let reach = Reach::AtMost(API_OVER_IDLE);
+                add("API over idle", over_idle, reach, "×", 2);
+                for (other, bound) in [(TOKIO, CPU_OVER_TOKIO), (OTP_DEFERRED, CPU_OVER_OTP)] {
+                    let what = format!("CPU per MB over that of {}", other.name);
+                    let over = ratio(self.cpu(storm, &row), self.cpu(storm, &other));
+                    add(&what, over, Reach::AtMost(bound), "×", 2);
+                }
+                let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
+                add("frames lost", lost, Reach::AtMost(0.0), "", 0);
+                if row != COALESCE_ROW {
+                    let most = Reach::AtMost(f64::from(ADAPTIVE_MS) + TICK_MS);
+                    let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
+                    add("longest way of a frame", way, most, "ms", 1);
+                }
+            }
+        }
+        verdicts.push(self.idle_verdict());
+        verdict::table("Verdicts on evenkeel", "in", &verdicts)
+    }
+
+    /// Adaptive over immediate where nothing holds anything up.
+    fn idle_verdict(&self) -> Verdict {
+        let p99 = |row: Row| {
+            let index = self.idle_rows.iter().position(|other| *other == row);
+            let found = index.and_then(|row| median(self.idle_of(row).map(|idle| idle.p99_us)));
+            found.ok_or_else(|| format!("{} was not measured", row.name))
+        };
+        Verdict {
+            of: format!("{}; a breeze", ADAPTIVE_ROW.name),
+            what: "p99 of frames' way over that of immediate".to_owned(),
+            found: ratio(p99(ADAPTIVE_ROW), p99(IMMEDIATE)),
+            reach: Reach::AtMost(IDLE_OVER_IMMEDIATE),
+            unit: "×",
+            digits: 2,
+        }
+    }
+
+    fn place(&self, row: &Row) -> Result<usize, String> {
+        let place = self.rows.iter().position(|other| other == row);
+        place.ok_or_else(|| format!("{} takes no part", row.name))
+    }
+
+    fn median_of(&self, storm: usize, row: &Row, figure: fn(&Found) -> f64) -> Result<f64, String> {
+        let place = self.place(row)?;
+        let found = median(self.found(storm, place).map(figure));
+        found.ok_or_else(|| format!("{}: {}", row.name, self.failure(storm, place)))
+    }
+
+    fn cpu(&self, storm: usize, row: &Row) -> Result<f64, String> {
+        self.kept_up(storm, self.place(row)?)?;
+        self.median_of(storm, row, Found::cpu_ms_per_mb)
+    }
+
+    /// Whether a server took in what was sent: of one that did not, nothing is quoted.
+    fn kept_up(&self, storm: usize, row: usize) -> Result<(), String> {
+        let came = median(self.found(storm, row).map(|found| found.quiet.mb_per_s));
+        let sent = f64::from(MBIT) / 8.0;
+        match came {
+            Some(came) if came < KEPT_UP * sent => {
+                let name = self.rows[row].name;
+                Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls in the storm over calls before it: the medians of all rounds together.
+    fn api_over_idle(&self, storm: usize, row: usize) -> Result<f64, String> {
+        self.kept_up(storm, row)?;
+        let all = |calls: fn(&Found) -> &[f64]| {
+            let calls = self.found(storm, row).flat_map(calls).copied();
+            median(calls).ok_or_else(|| self.failure(storm, row))
+        };
+        ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
+    }
+
+    pub(super) fn plots(&self) -> Vec<Plot> {
+        let bars = |title: &str, unit: &str, log, figure: fn(&Found) -> f64| Plot::Bars {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            log,
+            endless: String::new(),
+            groups: self.groups(figure),
+        };
+        vec![
+            bars(
+                "An API call in the storm (20 ms of work)",
+                "ms",
+                true,
+                |f| median(f.api_us.iter().copied()).unwrap_or(f64::NAN) / 1e3,
+            ),
+            bars("CPU for each megabyte", "ms", false, Found::cpu_ms_per_mb),
+            bars("Deliveries per second", "/s", true, |f| {
+                f.quiet.deliveries_per_s
+            }),
+            bars("Frames' way, p99", "ms", true, |f| f.quiet.way_p99_us / 1e3),
+        ]
+    }
+
+    fn groups(&self, figure: fn(&Found) -> f64) -> Vec<(String, Vec<(String, f64)>)> {
+        let group = |(index, storm): (usize, &super::Storm)| {
+            let bar = |(row, of): (usize, &Row)| {
+                let value = median(self.found(index, row).map(figure))?;
+                Some((of.name.to_owned(), value))
+            };
+            let bars = self.rows.iter().enumerate().filter_map(bar).collect();
+            (storm.name.to_owned(), bars)
+        };
+        self.storms.iter().enumerate().map(group).collect()
+    }
+}
+
+pub(super) fn notes(all: &Samples) -> Vec<String> {
+    let mut notes = vec![
+        "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
+         process that counts."
+            .to_owned(),
+    ];
+    let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
+    let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
+    if late > 0 {
+        notes.push(format!(
+            "In {late} of {} measurements the cameras themselves were late by more than 5 ms at \
+             the 99th percentile: their processor had other work.",
+            found().count()
+        ));
+    }
+    let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
+    if broken > 0 {
+        notes.push(format!("{broken} cameras or recordings broke."));
+    }
+    notes
+}

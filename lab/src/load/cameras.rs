@@ -1,0 +1,280 @@
+//! `load cameras`: cameras that send numbered frames at a steady rate, in an open loop, and viewers
+//! that watch some of them.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use serde::{Deserialize, Serialize};
+
+use super::args::CamerasArgs;
+use super::echo::connect;
+use super::latency::Latencies;
+use super::pace::Pace;
+use crate::error::{Error, Result};
+use crate::frames::{FRAME_LEN, Follower, HEAD_LEN, Head, now_ns};
+use crate::sys;
+
+/// Bytes that a camera keeps while its connection takes none; of what is due beyond, it drops
+/// whole frames, as cameras do.
+const KEPT_MAX: usize = 256 * 1024;
+const TIMER: Token = Token(usize::MAX);
+
+/// What cameras and viewers saw.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct CameraSummary {
+    /// Frames that were due, and those of them that their cameras had no room to keep.
+    pub(crate) frames: u64,
+    pub(crate) dropped: u64,
+    /// Cameras whose connection broke.
+    pub(crate) cameras_lost: u64,
+    /// Frames that viewers were sent whole, and those that they missed since their first.
+    pub(crate) watched: u64,
+    pub(crate) missed: u64,
+    /// From when frames were due to when they were written: the generator's own delay.
+    pub(crate) late_p50_us: f64,
+    pub(crate) late_p99_us: f64,
+    /// From the first frame to the last one.
+    pub(crate) seconds: f64,
+}
+
+struct Camera {
+    stream: TcpStream,
+    number: u64,
+    kept: Vec<u8>,
+    dropped: u64,
+    lost: bool,
+}
+
+struct Viewer {
+    stream: TcpStream,
+    follower: Follower,
+    over: bool,
+}
+
+struct Scene {
+    cameras: Vec<Camera>,
+    viewers: Vec<Viewer>,
+    poll: Poll,
+    events: Events,
+    summary: CameraSummary,
+    late: Latencies,
+}
+
+pub(crate) fn run(args: &CamerasArgs) -> Result<CameraSummary> {
+    let mut scene = Scene::open(args)?;
+    if args.say_ready {
+        println!("ready");
+    }
+    let frames_per_s = args.mbit * 1e6 / 8.0 / FRAME_LEN as f64;
+    let pace = Pace::new(frames_per_s / f64::from(args.burst), args.seconds);
+    scene
+        .play(pace, args.burst, args.drain)
+        .map_err(Error::system("the cameras' readiness queue failed"))?;
+    Ok(scene.sum_up())
+}
+
+impl Scene {
+    /// Viewers first, so that they are there when their cameras come.
+    fn open(args: &CamerasArgs) -> Result<Scene> {
+        let failed = || Error::system("the viewers' readiness queue failed");
+        let poll = Poll::new().map_err(failed())?;
+        let watched = args.watch.map_or(0, |_| {
+            let tenth = (args.connections / 10).max(1);
+            args.watched.unwrap_or(tenth).min(args.connections)
+        });
+        let mut viewers = Vec::new();
+        for (camera, target) in (0..watched).zip(args.watch.into_iter().cycle()) {
+            let mut stream = connect(target)?;
+            let asked = stream.write_all(&camera.to_le_bytes());
+            asked.map_err(Error::system("a viewer cannot ask for its camera"))?;
+            poll.registry()
+                .register(&mut stream, Token(camera as usize), Interest::READABLE)
+                .map_err(failed())?;
+            viewers.push(Viewer {
+                stream,
+                follower: Follower::joining(),
+                over: false,
+            });
+        }
+        let cameras = (0..args.connections).map(|_| {
+            Ok(Camera {
+                stream: connect(args.target)?,
+                number: 0,
+                kept: Vec::new(),
+                dropped: 0,
+                lost: false,
+            })
+        });
+        Ok(Scene {
+            cameras: cameras.collect::<Result<_>>()?,
+            viewers,
+            poll,
+            events: Events::with_capacity(256),
+            summary: CameraSummary::default(),
+            late: Latencies::new(),
+        })
+    }
+
+    /// Turn `i` belongs to camera `i mod cameras`, so that cameras are evenly spread over time; in
+    /// each turn a camera sends a burst.
+    fn play(&mut self, pace: Pace, burst: u32, drain: Duration) -> io::Result<()> {
+        // Before the timer starts, so that what a tick is for is due when it comes.
+        let start = Instant::now();
+        let mut timer = sys::periodic_timer(pace.tick())?;
+        let source = timer.as_raw_fd();
+        self.poll
+            .registry()
+            .register(&mut SourceFd(&source), TIMER, Interest::READABLE)?;
+        let mut turns = 0;
+        while turns < pace.total() && self.cameras.iter().any(|camera| !camera.lost) {
+            let due = pace.due_by(start.elapsed());
+            for turn in turns..due {
+                let due_at = pace.due_at(turn);
+                self.late.record(start.elapsed().saturating_sub(due_at));
+                let index = (turn % self.cameras.len() as u64) as usize;
+                let sent_ns = now_ns();
+                for _ in 0..burst {
+                    self.cameras[index].send(index as u32, sent_ns);
+                    self.summary.frames += 1;
+                }
+            }
+            turns = due;
+            self.flush();
+            self.wait(&mut timer, None)?;
+        }
+        self.summary.seconds = start.elapsed().as_secs_f64();
+        self.drain(&mut timer, drain)
+    }
+
+    /// Lets the server take what is kept, then ends every camera and waits until viewers are told.
+    fn drain(&mut self, timer: &mut std::fs::File, drain: Duration) -> io::Result<()> {
+        let end = Instant::now() + drain;
+        while Instant::now() < end && self.flush() {
+            self.wait(timer, None)?;
+        }
+        for camera in &self.cameras {
+            // One that is gone has nothing to end.
+            let _ = camera.stream.shutdown(Shutdown::Write);
+        }
+        while Instant::now() < end && self.viewers.iter().any(|viewer| !viewer.over) {
+            self.wait(timer, Some(Duration::from_millis(10)))?;
+        }
+        Ok(())
+    }
+
+    /// Offers what was kept again; whether anything still is.
+    fn flush(&mut self) -> bool {
+        let mut left = false;
+        for camera in &mut self.cameras {
+            if !camera.kept.is_empty() {
+                camera.flush();
+                left |= !camera.kept.is_empty();
+            }
+        }
+        left
+    }
+
+    /// Until the next tick, or until a viewer has something to read.
+    fn wait(&mut self, timer: &mut std::fs::File, most: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, most) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &self.events {
+            match event.token() {
+                // Its count, without which it would not be heard of again; none is no harm.
+                TIMER => drop(timer.read(&mut [0; 8])),
+                Token(viewer) => self.summary.watched += self.viewers[viewer].watch(),
+            }
+        }
+        Ok(())
+    }
+
+    fn sum_up(mut self) -> CameraSummary {
+        let late = self.late.summary();
+        let summary = &mut self.summary;
+        (summary.late_p50_us, summary.late_p99_us) = (late.p50_us, late.p99_us);
+        summary.dropped = self.cameras.iter().map(|camera| camera.dropped).sum();
+        summary.cameras_lost = self.cameras.iter().filter(|camera| camera.lost).count() as u64;
+        let pairs = self.viewers.iter().zip(&self.cameras);
+        let missed = pairs.map(|(viewer, camera)| viewer.missed(camera.number));
+        summary.missed = missed.sum();
+        self.summary
+    }
+}
+
+impl Camera {
+    /// Sends the next frame, keeps it, or drops it; it is numbered in any case.
+    fn send(&mut self, camera: u32, sent_ns: u64) {
+        let head = Head {
+            camera,
+            number: self.number,
+            sent_ns,
+        };
+        self.number += 1;
+        if self.lost || self.kept.len() + FRAME_LEN > KEPT_MAX {
+            self.dropped += 1;
+            return;
+        }
+        let mut frame = [0; FRAME_LEN];
+        frame[..HEAD_LEN].copy_from_slice(&head.bytes());
+        let taken = if self.kept.is_empty() {
+            self.write(&frame)
+        } else {
+            0
+        };
+        self.kept.extend_from_slice(&frame[taken..]);
+    }
+
+    fn flush(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        let taken = self.write(&kept);
+        self.kept = kept;
+        self.kept.drain(..taken);
+    }
+
+    /// Writes as far as the socket takes it; says how far that is.
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while taken < bytes.len() && !self.lost {
+            match self.stream.write(&bytes[taken..]) {
+                Ok(len) => taken += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.lost = true,
+            }
+        }
+        taken
+    }
+}
+
+impl Viewer {
+    /// Reads all there is; how many frames ended in it.
+    fn watch(&mut self) -> u64 {
+        let mut frames = 0;
+        let mut buffer = [0; 64 * 1024];
+        while !self.over {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => self.over = true,
+                Ok(len) => match self.follower.take(&buffer[..len]) {
+                    Ok(seen) => frames += seen.frames,
+                    Err(_) => self.over = true,
+                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.over = true,
+            }
+        }
+        frames
+    }
+
+    /// Frames that it was not sent, of the `numbered` ones of its camera: from its first on.
+    fn missed(&self, numbered: u64) -> u64 {
+        self.follower.lost() + numbered.saturating_sub(self.follower.next())
+    }
+}

@@ -1,0 +1,283 @@
+//! The camera service: every connection is a camera whose frames are recorded, and passed on to
+//! whoever watches it.
+
+mod delays;
+mod recorder;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use self::delays::Delays;
+pub(crate) use self::delays::bucket_end_us;
+use self::recorder::Recorder;
+use super::args::Delivery;
+use super::platform::{Platform, accept_loop};
+use super::sink::SinkCounters;
+use super::work::compute;
+use crate::error::{Error, Result};
+use crate::frames::{Follower, Seen, now_ns};
+
+/// Bytes of one read: as much as a delivery can bring, as for the sink.
+const BUFFER_LEN: usize = 64 * 1024;
+/// Viewers that may wait for their camera.
+const WAITING_MAX: usize = 16_384;
+
+/// What all cameras share.
+pub(crate) struct Cameras<P: Platform> {
+    /// Microseconds of computing for each delivery.
+    work_us: u64,
+    /// Where recordings go; `None`: nowhere.
+    record: Option<PathBuf>,
+    delivery: Option<Delivery>,
+    deliveries: Arc<SinkCounters>,
+    counts: Counts,
+    delays: Delays,
+    /// Viewers that wait for their camera.
+    waiting: Mutex<HashMap<u32, P::Stream>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    connections: AtomicU64,
+    open: AtomicU64,
+    frames: AtomicU64,
+    lost: AtomicU64,
+    broken: AtomicU64,
+    recorded: AtomicU64,
+    unrecorded: AtomicU64,
+    watched: AtomicU64,
+    /// Viewers that ever came: a camera looks for its own when this has grown.
+    viewers: AtomicU64,
+}
+
+/// The answer of `GET /camera`: everything since the start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CameraStats {
+    /// Cameras at the moment.
+    pub(crate) cameras: u64,
+    pub(crate) deliveries: u64,
+    pub(crate) bytes: u64,
+    /// Frames that came whole.
+    pub(crate) frames: u64,
+    /// Frames that their cameras counted and that never came.
+    pub(crate) lost: u64,
+    /// Connections that sent no frames, or others' ones.
+    pub(crate) broken: u64,
+    /// Bytes that were written to disk, and recordings that failed.
+    pub(crate) recorded: u64,
+    pub(crate) unrecorded: u64,
+    /// Bytes that viewers were sent.
+    pub(crate) watched: u64,
+    /// Of each delivery's first frame: buckets, as in `delays`, with how many it took so long.
+    pub(crate) delays: Vec<(usize, u64)>,
+}
+
+impl<P: Platform> Cameras<P> {
+    pub(crate) fn new(
+        work_us: u64,
+        record: Option<PathBuf>,
+        delivery: Option<Delivery>,
+        deliveries: Arc<SinkCounters>,
+    ) -> Self {
+        Cameras {
+            work_us,
+            record,
+            delivery,
+            deliveries,
+            counts: Counts::default(),
+            delays: Delays::default(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Deliveries and their bytes so far, those of the sink among them.
+    pub(crate) fn deliveries(&self) -> (u64, u64) {
+        self.deliveries.read()
+    }
+
+    pub(crate) fn stats(&self) -> CameraStats {
+        // Relaxed, here and below: plain statistics, which order nothing else.
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (deliveries, bytes) = self.deliveries.read();
+        CameraStats {
+            cameras: read(&self.counts.open),
+            deliveries,
+            bytes,
+            frames: read(&self.counts.frames),
+            lost: read(&self.counts.lost),
+            broken: read(&self.counts.broken),
+            recorded: read(&self.counts.recorded),
+            unrecorded: read(&self.counts.unrecorded),
+            watched: read(&self.counts.watched),
+            delays: self.delays.read(),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u32, P::Stream>> {
+        // Every change is one insertion or removal: there is no half-made state to fear.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, seen: &Seen) {
+        add(&self.counts.frames, seen.frames);
+        if seen.lost > 0 {
+            add(&self.counts.lost, seen.lost);
+        }
+        if let Some(sent_ns) = seen.sent_ns {
+            self.delays.count(now_ns().saturating_sub(sent_ns) / 1_000);
+        }
+    }
+}
+
+/// Relaxed: a plain count, which orders nothing else.
+fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
+
+/// Makes sure that recordings can be written.
+///
+/// # Errors
+/// When there is no such directory, and none can be made.
+pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
+    let make = |path: &PathBuf| {
+        let refused = |source| Error::Write {
+            path: path.clone(),
+            source,
+        };
+        std::fs::create_dir_all(path).map_err(refused)
+    };
+    directory.map_or(Ok(()), make)
+}
+
+pub(crate) async fn serve<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
+    accept_loop::<P, _>("camera", listener, move |stream| {
+        let cameras = Arc::clone(&cameras);
+        async move {
+            add(&cameras.counts.open, 1);
+            camera(stream, &cameras).await;
+            cameras.counts.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    })
+    .await;
+}
+
+/// Viewers say by four bytes, least first, which camera they want, and are sent all it sends.
+pub(crate) async fn serve_viewers<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
+    accept_loop::<P, _>("watch", listener, move |mut stream| {
+        let cameras = Arc::clone(&cameras);
+        async move {
+            let mut camera = [0; 4];
+            if stream.read_exact(&mut camera).await.is_err() {
+                return;
+            }
+            let mut waiting = cameras.waiting();
+            if waiting.len() < WAITING_MAX {
+                waiting.insert(u32::from_le_bytes(camera), stream);
+            }
+            drop(waiting);
+            cameras.counts.viewers.fetch_add(1, Ordering::Release);
+        }
+    })
+    .await;
+}
+
+async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
+    if let Some(delivery) = cameras.delivery
+        && let Err(error) = P::set_delivery(&stream, delivery)
+    {
+        eprintln!("camera: its delivery cannot be set: {error}");
+        return;
+    }
+    let mut follower = Follower::default();
+    let mut recorder = record(cameras).await;
+    let mut viewer = Viewer::default();
+    let mut buffer = vec![0; BUFFER_LEN];
+    while let Ok(len @ 1..) = stream.read(&mut buffer).await {
+        let bytes = &buffer[..len];
+        cameras.deliveries.delivered(len);
+        match follower.take(bytes) {
+            Ok(seen) => cameras.count(&seen),
+            Err(_) => {
+                add(&cameras.counts.broken, 1);
+                return;
+            }
+        }
+        compute(cameras.work_us);
+        if let Some(written) = &mut recorder {
+            let kept = written.keep(bytes).await;
+            if !recorded(cameras, kept) {
+                recorder = None;
+            }
+        }
+        viewer.pass(bytes, follower.camera(), cameras).await;
+    }
+    if let Some(mut recorder) = recorder {
+        let kept = recorder.flush().await;
+        recorded(cameras, kept);
+    }
+}
+
+/// The recorder of one more camera, unless none is wanted or it cannot be had.
+async fn record<P: Platform>(cameras: &Cameras<P>) -> Option<Recorder<P>> {
+    let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
+    let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
+    let recorder = Recorder::create(path, number).await;
+    recorder
+        .map_err(|_| add(&cameras.counts.unrecorded, 1))
+        .ok()
+}
+
+/// Counts what was written, or that a recording failed.
+fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bool {
+    match kept {
+        Ok(len) => add(&cameras.counts.recorded, len),
+        Err(_) => add(&cameras.counts.unrecorded, 1),
+    }
+    kept.is_ok()
+}
+
+/// Who watches a camera, if anybody does.
+struct Viewer<S> {
+    stream: Option<S>,
+    /// Viewers that had come when it was last looked for.
+    looked_at: u64,
+}
+
+impl<S> Default for Viewer<S> {
+    fn default() -> Self {
+        Viewer {
+            stream: None,
+            looked_at: 0,
+        }
+    }
+}
+
+impl<S: tokio::io::AsyncWrite + Unpin> Viewer<S> {
+    /// Passes on what a camera sent. A viewer that is slow slows its camera; one that is gone is
+    /// forgotten.
+    async fn pass<P: Platform<Stream = S>>(
+        &mut self,
+        bytes: &[u8],
+        camera: Option<u32>,
+        cameras: &Cameras<P>,
+    ) {
+        // Pairs with the release in `serve_viewers`, after the viewer was put there.
+        let viewers = cameras.counts.viewers.load(Ordering::Acquire);
+        if self.stream.is_none() && self.looked_at != viewers {
+            self.looked_at = viewers;
+            self.stream = camera.and_then(|camera| cameras.waiting().remove(&camera));
+        }
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        match stream.write_all(bytes).await {
+            Ok(()) => add(&cameras.counts.watched, bytes.len() as u64),
+            Err(_) => self.stream = None,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Disk work beside everything else: tasks that write and sync for ever (`--fsync`), opens that
+//! hang (`--hang`), and the state of an unrelated file (`GET /stat`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::args::DiskArgs;
+use super::platform::Platform;
+
+/// Where the disk work stands.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// The file that `GET /stat` is about.
+    stat: PathBuf,
+    syncs: AtomicU64,
+    sync_us: AtomicU64,
+    failed: AtomicU64,
+    hanging: AtomicU64,
+}
+
+/// The answer of `GET /stat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DiskStats {
+    /// How long the state of the file took to be had, and how long the file is.
+    pub(crate) took_us: u64,
+    pub(crate) length: u64,
+    /// Writes that were synced, how long their syncs took in all, and writers that failed.
+    pub(crate) syncs: u64,
+    pub(crate) sync_us: u64,
+    pub(crate) failed: u64,
+    /// Opens that have not returned.
+    pub(crate) hanging: u64,
+}
+
+/// Relaxed, here and below: plain statistics, which order nothing else.
+fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Disk {
+    pub(crate) fn new(args: &DiskArgs) -> Self {
+        let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/"));
+        Disk {
+            stat: args.stat.clone().unwrap_or_else(program),
+            syncs: AtomicU64::new(0),
+            sync_us: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            hanging: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks for the file's state.
+    pub(crate) async fn stat<P: Platform>(&self) -> std::io::Result<DiskStats> {
+        let begun = Instant::now();
+        let length = P::stat(self.stat.clone()).await?;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Ok(DiskStats {
+            took_us: micros(begun.elapsed()),
+            length,
+            syncs: read(&self.syncs),
+            sync_us: read(&self.sync_us),
+            failed: read(&self.failed),
+            hanging: read(&self.hanging),
+        })
+    }
+}
+
+/// Lets the writers and the opens loose.
+pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &Arc<Disk>) {
+    if let Some(path) = &args.fsync {
+        for writer in 0..args.fsync_writers {
+            let (path, disk) = (numbered(path, writer), Arc::clone(disk));
+            let len = args.fsync_bytes;
+            P::spawn_in(None, "fsync", async move {
+                if let Err(error) = write::<P>(path, len, &disk).await {
+                    add(&disk.failed, 1);
+                    eprintln!("fsync: writer {writer} ends: {error}");
+                }
+            });
+        }
+    }
+    if let Some(path) = &args.hang {
+        for _ in 0..args.hang_opens {
+            let (path, disk) = (path.clone(), Arc::clone(disk));
+            P::spawn_in(None, "hang", async move {
+                add(&disk.hanging, 1);
+                // Whether it came or was refused: it does not hang any more.
+                drop(P::open(path).await);
+                disk.hanging.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    }
+}
+
+/// The file of one writer.
+fn numbered(path: &Path, writer: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{writer}"));
+    name.into()
+}
+
+/// Writes the same bytes at the same place, and syncs them, for ever.
+async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> std::io::Result<()> {
+    let file = P::create(path).await?;
+    let mut bytes = vec![b'x'; len];
+    loop {
+        bytes = P::write_at(&file, bytes, 0).await?;
+        let begun = Instant::now();
+        P::sync(&file).await?;
+        add(&disk.sync_us, micros(begun.elapsed()));
+        add(&disk.syncs, 1);
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
