@@ -157,14 +157,15 @@ impl Pace {
         if self.armed.is_none_or(|armed| armed > tick) {
             return orders;
         }
-        self.armed = None;
+        let began = self.armed.take().unwrap_or(tick) * TICK_NS;
         if is_ready {
             return orders;
         }
         if self.deadline / TICK_NS > tick {
             self.arm(now, &mut orders);
         } else {
-            self.release(now, &mut orders);
+            // A worker that comes late to its sweep would have come late to an event.
+            self.release(began.min(now), &mut orders);
         }
         orders
     }
