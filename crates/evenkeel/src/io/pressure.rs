@@ -104,8 +104,7 @@ impl Pressure {
     pub(crate) fn note(&self, now: u64, age: u64, is_awake: bool) {
         let (state, passed) = self.read(now);
         let state = state.after(passed, age, is_awake, &self.lengths);
-        // Relaxed, here and below: an estimate with one writer. Whoever reads some numbers of an
-        // older note gets an estimate between the two.
+        // Relaxed, as in `read`.
         self.age.store(state.age, Ordering::Relaxed);
         self.busy.store(state.busy, Ordering::Relaxed);
         self.level.store(state.level, Ordering::Relaxed);
@@ -119,12 +118,13 @@ impl Pressure {
     }
 
     fn read(&self, now: u64) -> (State, u64) {
+        // Relaxed, here and below: an estimate with one writer. Whoever reads some numbers of an
+        // older note gets an estimate between the two.
         let state = State {
             age: self.age.load(Ordering::Relaxed),
             busy: self.busy.load(Ordering::Relaxed),
             level: self.level.load(Ordering::Relaxed),
         };
-        // Relaxed: as above.
         let passed = now.saturating_sub(self.at.load(Ordering::Relaxed));
         (state, passed)
     }
