@@ -250,7 +250,7 @@ impl DiskFile for Timed<File> {
         DiskFile::read_at(&self.inner, len, offset).await
     }
 
-    async fn len(&self) -> io::Result<u64> {
-        DiskFile::len(&self.inner).await
+    async fn size(&self) -> io::Result<u64> {
+        DiskFile::size(&self.inner).await
     }
 }

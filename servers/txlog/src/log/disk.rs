@@ -39,7 +39,7 @@ pub trait DiskFile: CommitFile {
     fn read_at(&self, len: usize, offset: u64) -> impl Future<Output = io::Result<Bytes>> + Send;
 
     /// How long it is.
-    fn len(&self) -> impl Future<Output = io::Result<u64>> + Send;
+    fn size(&self) -> impl Future<Output = io::Result<u64>> + Send;
 }
 
 /// A directory of the machine, held by one process at a time.
@@ -141,7 +141,7 @@ impl DiskFile for File {
             .map(Bytes::from)
     }
 
-    async fn len(&self) -> io::Result<u64> {
+    async fn size(&self) -> io::Result<u64> {
         Ok(self.metadata().await?.len())
     }
 }

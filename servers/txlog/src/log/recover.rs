@@ -197,7 +197,7 @@ async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
         match head {
             Ok(head) => {
                 listed.log_id = head.log_id;
-                let bytes = file.len().await.map_err(&failed)?;
+                let bytes = file.size().await.map_err(&failed)?;
                 let segment = Segment::new(first, head.created_ms, file, bytes);
                 listed.segments.push(segment);
             }
@@ -222,7 +222,7 @@ async fn unfinished<F: DiskFile>(
     log_id: u32,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("read", name);
-    let bytes = file.len().await.map_err(&failed)?;
+    let bytes = file.size().await.map_err(&failed)?;
     let foreign = matches!(
         damage,
         Damage::OtherLog { .. } | Damage::Head("of another segment")

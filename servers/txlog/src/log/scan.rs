@@ -246,7 +246,7 @@ pub async fn walk<F: DiskFile>(
         end: HEAD_BYTES as u64,
         next: first,
         damage: None,
-        file_bytes: file.len().await?,
+        file_bytes: file.size().await?,
     };
     loop {
         match window.look(walked.end, walked.next, log_id).await? {

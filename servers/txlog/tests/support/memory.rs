@@ -367,7 +367,7 @@ impl DiskFile for MemoryFile {
         Ok(Bytes::copy_from_slice(&bytes[begin..end]))
     }
 
-    async fn len(&self) -> io::Result<u64> {
+    async fn size(&self) -> io::Result<u64> {
         Ok(self.state()?.files[self.index].now.len() as u64)
     }
 }
