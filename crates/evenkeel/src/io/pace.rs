@@ -107,8 +107,9 @@ impl Pace {
     pub(crate) fn event(&mut self, now: u64, pressure: u64) -> Orders {
         let mut orders = Orders::default();
         if self.is_active() {
-            // The watermark is reached, or the buffer full.
-            self.release(now, &mut orders);
+            // The watermark is reached, or the buffer full. A worker that comes late finds that the
+            // delay has passed as well; what is beyond is not the pace's doing, as in `due`.
+            self.release(now.min(self.deadline), &mut orders);
             return orders;
         }
         let delay = self.delay(pressure);
@@ -157,14 +158,15 @@ impl Pace {
         if self.armed.is_none_or(|armed| armed > tick) {
             return orders;
         }
-        self.armed = None;
+        let began = self.armed.take().unwrap_or(tick) * TICK_NS;
         if is_ready {
             return orders;
         }
         if self.deadline / TICK_NS > tick {
             self.arm(now, &mut orders);
         } else {
-            self.release(now, &mut orders);
+            // A worker that comes late to its sweep would have come late to an event.
+            self.release(began.min(now), &mut orders);
         }
         orders
     }

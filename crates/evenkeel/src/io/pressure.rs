@@ -1,116 +1,225 @@
-//! How old a worker's queues are, as a number that is smooth and fades by itself.
+//! How far a worker is behind: what `Adaptive` delivery goes by.
 //!
 //! The worker notes, each time that it looks around, how long the task had waited that waited
-//! longest of those it polled since. The mean of that over time, in which sleep counts as zero, is
-//! the *age*. So a queue that is long for a moment makes the mean a little older, and one that is
-//! long all the time makes it as old as itself.
+//! longest of those it polled since. The mean of that over the last 20 ms, in which sleep counts as
+//! zero, is the *age* of its queues. So a queue that is long for a moment makes the mean a little
+//! older, and one that is long all the time makes it as old as itself.
+//!
+//! The pressure rises with the age at once. It falls slowly, over a second: holding readers back is
+//! what makes the queues young, so that young queues do not say that it can end. A worker that
+//! sleeps nearly all the time is not behind, whatever was before, and has as much pressure as the
+//! age alone makes.
 
 use std::time::Duration;
 
 use super::pace::PRESSURE_MAX;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// How far back the mean reaches.
-const REACH: Duration = Duration::from_millis(20);
-/// Up to this age there is no pressure: a few tasks of a few microseconds each.
-const AGE_MIN: Duration = Duration::from_micros(50);
+/// After this time half of what was counts.
+const AGE_HALVES: Duration = Duration::from_millis(14);
+const BUSY_HALVES: Duration = Duration::from_millis(20);
+/// Up to this age there is no pressure: one or two tasks of a few microseconds each.
+const AGE_MIN: Duration = Duration::from_micros(30);
 /// From this age on there is all of it.
-const AGE_MAX: Duration = Duration::from_micros(550);
+const AGE_MAX: Duration = Duration::from_micros(150);
+/// How long it takes to fall from all to nothing.
+const FALL: Duration = Duration::from_secs(1);
+/// A worker that is awake for less than this share of the time is idle.
+const IDLE: u64 = ONE / 20;
 
-/// The mean as one worker writes it and any thread reads it.
+/// The whole of a share.
+const ONE: u64 = 1 << 20;
+/// All of the pressure, as it is kept here.
+const LEVEL_MAX: u64 = PRESSURE_MAX * ONE;
+
+/// The numbers as one worker writes them and any thread reads them.
 #[derive(Debug)]
 pub(crate) struct Pressure {
+    /// The mean age, and the mean share of time in which the worker was awake.
     age: AtomicU64,
-    /// Until when it has been taken.
+    busy: AtomicU64,
+    level: AtomicU64,
+    /// Until when they have been taken.
     at: AtomicU64,
-    reach: u64,
+    lengths: Lengths,
+}
+
+/// Durations in the unit of all times here.
+#[derive(Clone, Copy, Debug)]
+struct Lengths {
+    age_halves: u64,
+    busy_halves: u64,
     age_min: u64,
-    age_max: u64,
+    age_range: u64,
+    fall: u64,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    age: u64,
+    busy: u64,
+    level: u64,
+}
+
+impl State {
+    /// After `passed`, in which tasks waited for up to `age`, and the worker was awake or not.
+    fn after(self, passed: u64, age: u64, is_awake: bool, lengths: &Lengths) -> State {
+        let busy = if is_awake { ONE } else { 0 };
+        let age = faded(self.age, age, passed, lengths.age_halves);
+        let busy = faded(self.busy, busy, passed, lengths.busy_halves);
+        let above = age.saturating_sub(lengths.age_min).min(lengths.age_range);
+        let of_age = scaled(LEVEL_MAX, above, lengths.age_range);
+        let fallen = scaled(LEVEL_MAX, passed.min(lengths.fall), lengths.fall);
+        let level = if busy < IDLE {
+            of_age
+        } else {
+            of_age.max(self.level.saturating_sub(fallen))
+        };
+        State { age, busy, level }
+    }
 }
 
 impl Pressure {
-    /// `cycles_of`: the length of a duration in the unit of all times here.
-    pub(crate) fn new(cycles_of: impl Fn(Duration) -> u64) -> Self {
+    /// `length_of`: a duration in the unit of all times here.
+    pub(crate) fn new(length_of: impl Fn(Duration) -> u64) -> Self {
+        let at_least_one = |duration| length_of(duration).max(1);
         Self {
             age: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            level: AtomicU64::new(0),
             at: AtomicU64::new(0),
-            reach: cycles_of(REACH),
-            age_min: cycles_of(AGE_MIN),
-            age_max: cycles_of(AGE_MAX),
+            lengths: Lengths {
+                age_halves: at_least_one(AGE_HALVES),
+                busy_halves: at_least_one(BUSY_HALVES),
+                age_min: length_of(AGE_MIN),
+                age_range: at_least_one(AGE_MAX - AGE_MIN),
+                fall: at_least_one(FALL),
+            },
         }
     }
 
-    /// From the latest note until `now` tasks waited for up to `age`. For the worker alone.
-    pub(crate) fn note(&self, now: u64, age: u64) {
-        // Relaxed, here and below: an estimate with one writer. Whoever reads one number of an
-        // older note gets an estimate between the two.
-        let before = self.age.load(Ordering::Relaxed);
-        let passed = now.saturating_sub(self.at.load(Ordering::Relaxed));
-        self.age
-            .store(mean(before, age, passed, self.reach), Ordering::Relaxed);
+    /// From the latest note until `now` tasks waited for up to `age`, and the worker was awake or
+    /// asleep. For the worker alone.
+    pub(crate) fn note(&self, now: u64, age: u64, is_awake: bool) {
+        let (state, passed) = self.read(now);
+        let state = state.after(passed, age, is_awake, &self.lengths);
+        // Relaxed, as in `read`.
+        self.age.store(state.age, Ordering::Relaxed);
+        self.busy.store(state.busy, Ordering::Relaxed);
+        self.level.store(state.level, Ordering::Relaxed);
         self.at.store(now, Ordering::Relaxed);
     }
 
-    /// The pressure, from 0 to [`PRESSURE_MAX`]. What has not been noted yet counts as idle.
+    /// The pressure, from 0 to [`PRESSURE_MAX`]. What has not been noted yet counts as sleep.
     pub(crate) fn now(&self, now: u64) -> u64 {
+        let (state, passed) = self.read(now);
+        state.after(passed, 0, false, &self.lengths).level / ONE
+    }
+
+    fn read(&self, now: u64) -> (State, u64) {
+        // Relaxed, here and below: an estimate with one writer. Whoever reads some numbers of an
+        // older note gets an estimate between the two.
+        let state = State {
+            age: self.age.load(Ordering::Relaxed),
+            busy: self.busy.load(Ordering::Relaxed),
+            level: self.level.load(Ordering::Relaxed),
+        };
         let passed = now.saturating_sub(self.at.load(Ordering::Relaxed));
-        let age = mean(self.age.load(Ordering::Relaxed), 0, passed, self.reach);
-        let above = age.saturating_sub(self.age_min);
-        let range = (self.age_max - self.age_min).max(1);
-        above.min(range) * PRESSURE_MAX / range
+        (state, passed)
     }
 }
 
-/// The mean of `before` over `reach` and `then` over `passed`.
-fn mean(before: u64, then: u64, passed: u64, reach: u64) -> u64 {
-    let sum = u128::from(before) * u128::from(reach) + u128::from(then) * u128::from(passed);
-    let length = u128::from(reach) + u128::from(passed);
-    (sum / length.max(1)) as u64
+/// Between `before` and `then`: after each time of `halves` half of `before` counts.
+fn faded(before: u64, then: u64, passed: u64, halves: u64) -> u64 {
+    let times = passed / halves;
+    if times >= 32 {
+        return then;
+    }
+    // Two to the power of -x, between two halvings: 1 - 2/3 x + 1/6 x², right within 0.6 %.
+    let x = scaled(ONE, passed % halves, halves);
+    let keeps = (ONE - x * 2 / 3 + scaled(x, x, 6 * ONE)) >> times;
+    let sum = u128::from(before) * u128::from(keeps) + u128::from(then) * u128::from(ONE - keeps);
+    (sum / u128::from(ONE)) as u64
+}
+
+fn scaled(whole: u64, part: u64, of: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(of)) as u64
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
     use super::*;
 
-    fn pressure() -> Pressure {
-        Pressure::new(|duration| duration.as_micros() as u64)
+    /// With microseconds for the tests' times, and a finer unit behind them.
+    struct Fine(Pressure);
+
+    impl Fine {
+        fn now(&self, micros: u64) -> u64 {
+            self.0.now(micros * 1000)
+        }
     }
 
-    /// A worker that notes every 100 us, from `from` until `to` us.
-    fn keep_noting(pressure: &Pressure, from: u64, to: u64, age: u64) {
-        (from..to)
-            .step_by(100)
-            .for_each(|at| pressure.note(at + 100, age));
+    fn pressure() -> Fine {
+        Fine(Pressure::new(|duration| duration.as_nanos() as u64))
+    }
+
+    /// A worker that notes every 100 us, from `from` until `to` us, and is awake in every
+    /// `awake`th of them.
+    fn keep_noting(pressure: &Fine, from: u64, to: u64, age: u64, awake: u64) {
+        for (number, at) in (from..to).step_by(100).enumerate() {
+            let is_awake = (number as u64).is_multiple_of(awake);
+            let age = if is_awake { age * 1000 } else { 0 };
+            pressure.0.note((at + 100) * 1000, age, is_awake);
+        }
     }
 
     #[test]
     fn a_worker_that_keeps_up_has_none() {
         let pressure = pressure();
-        keep_noting(&pressure, 0, 1_000_000, 49);
+        keep_noting(&pressure, 0, 1_000_000, 29, 1);
         assert_eq!(pressure.now(1_000_000), 0);
     }
 
     #[test]
-    fn queues_that_stay_old_make_all_of_it_and_it_fades() {
+    fn queues_that_stay_old_make_all_of_it() {
         let pressure = pressure();
-        keep_noting(&pressure, 0, 200_000, 1_000);
-        assert_eq!(pressure.now(200_000), PRESSURE_MAX);
-        let later = pressure.now(240_000);
-        assert!(0 < later && later < PRESSURE_MAX, "{later}");
-        assert_eq!(pressure.now(1_000_000), 0, "nothing was noted meanwhile");
-        keep_noting(&pressure, 200_000, 400_000, 0);
-        assert_eq!(pressure.now(400_000), 0);
+        keep_noting(&pressure, 0, 100_000, 160, 1);
+        assert!(pressure.now(100_000) > PRESSURE_MAX * 9 / 10);
+        keep_noting(&pressure, 100_000, 120_000, 1_000, 1);
+        assert_eq!(pressure.now(120_000), PRESSURE_MAX);
     }
 
-    /// 350 readers at once for 2 ms, every 100 ms.
     #[test]
-    fn a_short_queue_now_and_then_makes_little() {
+    fn it_falls_in_a_second_while_there_is_work() {
+        let pressure = pressure();
+        keep_noting(&pressure, 0, 200_000, 1_000, 1);
+        keep_noting(&pressure, 200_000, 700_000, 1, 4);
+        let later = pressure.now(700_000);
+        assert!((PRESSURE_MAX / 3..PRESSURE_MAX * 2 / 3).contains(&later));
+        keep_noting(&pressure, 700_000, 1_400_000, 1, 4);
+        assert_eq!(pressure.now(1_400_000), 0);
+    }
+
+    #[test]
+    fn an_idle_worker_soon_has_none() {
+        let pressure = pressure();
+        keep_noting(&pressure, 0, 200_000, 1_000, 1);
+        assert!(pressure.now(220_000) > 0);
+        assert_eq!(pressure.now(320_000), 0, "nothing was noted meanwhile");
+        keep_noting(&pressure, 200_000, 320_000, 1_000, 1_000);
+        assert_eq!(pressure.now(320_000), 0, "asleep nearly all the time");
+    }
+
+    /// A few readers at once for 200 us, every 100 ms.
+    #[test]
+    fn a_short_queue_now_and_then_makes_none() {
         let pressure = pressure();
         for period in 0..20 {
             let began = period * 100_000;
-            keep_noting(&pressure, began, began + 2_000, 1_000);
-            keep_noting(&pressure, began + 2_000, began + 100_000, 0);
+            keep_noting(&pressure, began, began + 200, 200, 1);
+            keep_noting(&pressure, began + 200, began + 100_000, 0, 100);
+            assert_eq!(pressure.now(began + 100_000), 0);
         }
-        assert_eq!(pressure.now(2_000_000), 0);
     }
 }

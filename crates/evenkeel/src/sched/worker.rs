@@ -618,7 +618,7 @@ impl Worker {
     fn look_around(&self) {
         let seat = self.seat();
         self.check_due.set(self.now.get() + self.bounds.check);
-        self.note_pressure();
+        self.note_pressure(true);
         if seat.driver.has_descriptors() {
             self.check(seat, CheckOrigin::Due);
         }
@@ -707,8 +707,8 @@ impl Worker {
     }
 
     /// Notes how old this worker's queues were since it last did so.
-    fn note_pressure(&self) {
+    fn note_pressure(&self, was_awake: bool) {
         let pressure = &self.seat().driver.pressure;
-        pressure.note(self.now.get(), self.oldest.take());
+        pressure.note(self.now.get(), self.oldest.take(), was_awake);
     }
 }

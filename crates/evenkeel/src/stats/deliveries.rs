@@ -17,6 +17,8 @@ pub(crate) struct DeliveryCounts {
     pub(crate) sizes: [Count; BUCKETS],
     /// Nanoseconds for which a delivery that is over was held back.
     pub(crate) delays: [Count; BUCKETS],
+    /// The longest of them.
+    pub(crate) longest: Count,
 }
 
 impl DeliveryCounts {
@@ -28,6 +30,7 @@ impl DeliveryCounts {
             deliveries: Count::new(),
             sizes: std::array::from_fn(|_| Count::new()),
             delays: std::array::from_fn(|_| Count::new()),
+            longest: Count::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl DeliveryCounts {
     /// For how long a delivery that is over was held back.
     pub(crate) fn count_delay(&self, nanos: u64) {
         self.delays[bucket(nanos)].add(1);
+        self.longest.put(self.longest.load().max(nanos));
     }
 }
 

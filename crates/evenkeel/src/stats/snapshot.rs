@@ -260,10 +260,14 @@ pub struct DeliveryStats {
     pub bytes_per_delivery: Sizes,
     /// For how long deliveries to sockets whose mode is not [`Immediate`] were held back, at most:
     /// where the kernel does it, it does not tell when the first byte came, and the time counts
-    /// from when the reader had emptied the socket.
+    /// from when the reader had emptied the socket. It ends when the delay is over, or the
+    /// watermark is heard of. That a worker comes late to its sweep is not in it: it would have
+    /// come late to an event, too.
     ///
     /// [`Immediate`]: crate::net::Delivery::Immediate
     pub added_delay: Waits,
+    /// The longest of these since the runtime's start, also in a difference of two readings.
+    pub longest_delay: Duration,
     /// Descriptors that sweeps looked at: one for each that is held back, once in its delay.
     pub swept: u64,
 }
@@ -403,6 +407,7 @@ impl DeliveryStats {
             empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
             bytes_per_delivery: self.bytes_per_delivery.since(&earlier.bytes_per_delivery),
             added_delay: self.added_delay.since(&earlier.added_delay),
+            longest_delay: self.longest_delay,
             swept: self.swept.saturating_sub(earlier.swept),
         }
     }
@@ -514,6 +519,7 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
         let bucket = |bucket: usize| counts().map(|at| of(at)[bucket].load()).sum();
         (0..SIZES).map(bucket).collect()
     };
+    let longest = counts().map(|at| at.longest.load());
     DeliveryStats {
         deliveries: sum(|at| &at.deliveries),
         bytes: sum(|at| &at.bytes),
@@ -521,6 +527,7 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
         empty_reads: sum(|at| &at.empty),
         bytes_per_delivery: Sizes::new(sums(|at| &at.sizes)),
         added_delay: Waits::of_nanos(&sums(|at| &at.delays)),
+        longest_delay: Duration::from_nanos(longest.max().unwrap_or(0)),
         swept,
     }
 }

@@ -154,7 +154,7 @@ impl Worker {
             self.mark(State::Steal, State::Steal);
             return;
         }
-        self.note_pressure();
+        self.note_pressure(true);
         let wakes_at = [seat.timers.before_park(), seat.driver.before_park()];
         let timeout = wakes_at
             .into_iter()
@@ -178,7 +178,7 @@ impl Worker {
             seat.parker.finish();
         }
         let now = self.mark(state, State::Check);
-        self.note_pressure();
+        self.note_pressure(false);
         seat.checked_at.put(now);
         seat.timers.after_park();
         self.accounts().parks.add(1);

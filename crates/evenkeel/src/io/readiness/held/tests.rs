@@ -1,4 +1,8 @@
 //! Delivery in virtual time: one descriptor, a kernel that is made of numbers, and the real wheel.
+//!
+//! Each break that the models name made `all_is_heard_of_in_time` fail, too. Besides, made on
+//! purpose: a deadline rounded up by two ticks (the same), and a sweep that does not look at the
+//! deadline (`a_watermark_below_the_delay_decides`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
