@@ -161,11 +161,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn read(
-        &self,
-        from: u64,
-        wait: Duration,
-    ) -> Result<(Vec<Record>, u64), ClientError> {
+    pub async fn read(&self, from: u64, wait: Duration) -> Result<(Vec<Record>, u64), ClientError> {
         let mut asked = Asked {
             inner: Arc::clone(&self.inner),
             id: None,

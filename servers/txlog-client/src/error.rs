@@ -18,7 +18,9 @@ pub enum ClientError {
         source: Arc<io::Error>,
     },
     /// The connection broke or was closed. An append that was under way is durable or not.
-    #[error("the connection to the server ended: {reason}; connect again and look what was written")]
+    #[error(
+        "the connection to the server ended: {reason}; connect again and look what was written"
+    )]
     Disconnected {
         /// Why, as far as it is known.
         reason: Arc<str>,

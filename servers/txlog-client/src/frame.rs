@@ -465,7 +465,11 @@ fn framed(buffer: &mut BytesMut, kind: u8, bytes: usize, fields: impl FnOnce(&mu
     buffer.put_u32_le(1 + bytes as u32);
     buffer.put_u8(kind);
     fields(buffer);
-    debug_assert_eq!(buffer.len(), end, "a frame of kind {kind:#04x} has its length");
+    debug_assert_eq!(
+        buffer.len(),
+        end,
+        "a frame of kind {kind:#04x} has its length"
+    );
 }
 
 fn cut(text: &str) -> &str {

@@ -71,7 +71,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 Have::Less(want) => want,
             };
             // Memory is taken as bytes come and not for what a length promises.
-            self.buffer.reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
+            self.buffer
+                .reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
             if self.stream.read_buf(&mut self.buffer).await? > 0 {
                 continue;
             }

@@ -57,7 +57,10 @@ fn fails_for_good(faults: Faults, error: i32) {
         let LogError::Commit(failure) = failure else {
             panic!("{failure}")
         };
-        assert!(failure.is_poisoned() && failure.maybe_written(), "{failure}");
+        assert!(
+            failure.is_poisoned() && failure.maybe_written(),
+            "{failure}"
+        );
         let kind = std::io::Error::from_raw_os_error(error).kind();
         assert_eq!(failure.io_error().unwrap().kind(), kind);
         // The disk works again, and the log does not pretend that nothing was.
@@ -238,8 +241,16 @@ fn a_full_file_system_ends_the_log_and_loses_nothing() {
             }
         };
         let (log, recovery) = Log::open(disk, small()).await.unwrap();
-        assert!(durable > 20 && recovery.next > durable, "{durable} {recovery:?}");
-        assert!(all(&log).await.iter().all(|record| record.payload == vec![b'x'; 900]));
+        assert!(
+            durable > 20 && recovery.next > durable,
+            "{durable} {recovery:?}"
+        );
+        assert!(
+            all(&log)
+                .await
+                .iter()
+                .all(|record| record.payload == vec![b'x'; 900])
+        );
         log.append("there is room again").await.unwrap();
         log.close().await.unwrap();
     });
@@ -259,7 +270,10 @@ impl Mounted {
             Ok(output) if output.status.success() => Some(Self(path.to_owned())),
             Ok(output) => {
                 let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                eprintln!("skipped: a small tmpfs cannot be mounted here: {}", why.trim());
+                eprintln!(
+                    "skipped: a small tmpfs cannot be mounted here: {}",
+                    why.trim()
+                );
                 None
             }
             Err(error) => {

@@ -74,7 +74,10 @@ fn a_log_cut_at_every_byte_keeps_all_whole_records_and_takes_more() {
                 None => assert_eq!(cut, boundary),
                 Some(torn) if cut < txlog::log::record::HEAD_BYTES => assert_eq!(torn.offset, 0),
                 Some(torn) => {
-                    assert_eq!((torn.offset, torn.bytes), (boundary as u64, (cut - boundary) as u64));
+                    assert_eq!(
+                        (torn.offset, torn.bytes),
+                        (boundary as u64, (cut - boundary) as u64)
+                    );
                 }
             }
             assert_eq!(log.append("more").await.unwrap(), kept as u64 + 1);
@@ -118,7 +121,10 @@ fn damage_before_a_record_that_came_later_is_an_error_and_changes_nothing() {
             damaged[byte] ^= 0x10;
             disk.set(&name, damaged.clone());
             let error = open(&disk).await.unwrap_err();
-            let LogError::Corrupt { segment, offset, .. } = &error else {
+            let LogError::Corrupt {
+                segment, offset, ..
+            } = &error
+            else {
                 panic!("byte {byte}: {error}")
             };
             let record = ends().iter().filter(|&&end| end <= byte).count();
@@ -143,7 +149,10 @@ fn a_record_lost_whole_from_the_middle_is_an_error() {
         bytes[ends()[0]..ends()[1]].fill(0);
         whole.set(&name, bytes);
         let error = open(&whole).await.unwrap_err();
-        assert!(matches!(error, LogError::Corrupt { sequence: 2, .. }), "{error}");
+        assert!(
+            matches!(error, LogError::Corrupt { sequence: 2, .. }),
+            "{error}"
+        );
     });
 }
 
@@ -197,7 +206,10 @@ fn damage_in_a_segment_behind_which_another_began_is_an_error() {
         // It is also seen by who reads it, while the other records can be had.
         let (log, _) = open(&disk).await.unwrap();
         let limits = txlog::log::ReadLimits::default();
-        assert!(matches!(log.read(1, limits).await, Err(LogError::Corrupt { .. })));
+        assert!(matches!(
+            log.read(1, limits).await,
+            Err(LogError::Corrupt { .. })
+        ));
         assert_eq!(log.read(40, limits).await.unwrap()[0].payload, "record 39");
         // A whole file that is gone.
         let disk = whole.copy();
@@ -243,13 +255,19 @@ fn records_go_as_the_retention_says_and_the_rest_can_be_read() {
         let disk = MemoryDisk::new(1);
         let (log, _) = Log::open(disk.clone(), config.clone()).await.unwrap();
         for number in 1..=200_u64 {
-            assert_eq!(log.append(format!("record {number}")).await.unwrap(), number);
+            assert_eq!(
+                log.append(format!("record {number}")).await.unwrap(),
+                number
+            );
         }
         let first = log.first();
         assert!(first > 150 && log.next() - first >= 20, "{first}");
         assert_eq!(all(&log).await.len() as u64, 201 - first);
         let error = log.read(1, Default::default()).await.unwrap_err();
-        assert!(matches!(error, LogError::Trimmed { sequence: 1, .. }), "{error}");
+        assert!(
+            matches!(error, LogError::Trimmed { sequence: 1, .. }),
+            "{error}"
+        );
         assert!(disk.names().len() < 6);
         log.close().await.unwrap();
         let (log, recovery) = Log::open(disk, config).await.unwrap();

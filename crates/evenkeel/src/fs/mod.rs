@@ -4,8 +4,8 @@
 //! Names are those of `tokio::fs` where that has them. The chapter [Disk](crate::guide::disk) says
 //! what lanes promise, and what not.
 //!
-//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all that came
-//! while the last one was under way.
+//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all that
+//! came while the last one was under way.
 //!
 //! # Examples
 //!

@@ -47,7 +47,11 @@ fn response() -> impl Strategy<Value = Response> {
             }
         ),
         any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Appended { id, sequence }),
-        (any::<u64>(), any::<u64>(), prop::collection::vec(record(), 0..5))
+        (
+            any::<u64>(),
+            any::<u64>(),
+            prop::collection::vec(record(), 0..5)
+        )
             .prop_map(|(id, next, records)| Response::Records { id, next, records }),
         any::<u64>().prop_map(|id| Response::Pong { id }),
         (any::<u64>(), any::<u16>(), ".{0,40}").prop_map(|(id, code, text)| Response::Refused {

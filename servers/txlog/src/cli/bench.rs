@@ -70,7 +70,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
     if fs::read_dir(&arguments.dir)?.next().is_some() {
         return Err(format!("{} is not empty", arguments.dir.display()).into());
     }
-    println!("{:<16}{:>12}{:>11}{:>11}{:>11}{:>12}", "", "appends/s", "p50 ms", "p99 ms", "sync ms", "per sync");
+    println!(
+        "{:<16}{:>12}{:>11}{:>11}{:>11}{:>12}",
+        "", "appends/s", "p50 ms", "p99 ms", "sync ms", "per sync"
+    );
     let mut ratios = Vec::new();
     let mut in_syncs = Vec::new();
     for _ in 0..arguments.rounds.max(1) {
@@ -95,7 +98,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
 }
 
 fn listed(figures: &[f64]) -> String {
-    let texts: Vec<String> = figures.iter().map(|figure| format!("{figure:.1}")).collect();
+    let texts: Vec<String> = figures
+        .iter()
+        .map(|figure| format!("{figure:.1}"))
+        .collect();
     texts.join(", ")
 }
 
@@ -244,7 +250,7 @@ impl DiskFile for Timed<File> {
         DiskFile::read_at(&self.inner, len, offset).await
     }
 
-    async fn len(&self) -> io::Result<u64> {
-        DiskFile::len(&self.inner).await
+    async fn size(&self) -> io::Result<u64> {
+        DiskFile::size(&self.inner).await
     }
 }

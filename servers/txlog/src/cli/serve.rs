@@ -34,7 +34,10 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         let store = NatsStore::connect(config).await?;
         return serve(store, &arguments, signals).await;
     }
-    let directory = arguments.dir.clone().ok_or("either --dir or --nats is needed")?;
+    let directory = arguments
+        .dir
+        .clone()
+        .ok_or("either --dir or --nats is needed")?;
     let held = LocalDisk::hold(&directory).await;
     let disk = held.map_err(|error| format!("cannot use {}: {error}", directory.display()))?;
     let config = LogConfig {

@@ -15,7 +15,12 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     if found.segments == 0 {
         return Err(format!("{} holds no log", arguments.dir.display()).into());
     }
-    println!("{} records, from {} to before {}", found.next - found.first, found.first, found.next);
+    println!(
+        "{} records, from {} to before {}",
+        found.next - found.first,
+        found.first,
+        found.next
+    );
     if let Some(torn) = &found.torn {
         println!("{torn}; the next `serve` cuts it off, as it was never acknowledged");
     }

@@ -39,7 +39,7 @@ pub trait DiskFile: CommitFile {
     fn read_at(&self, len: usize, offset: u64) -> impl Future<Output = io::Result<Bytes>> + Send;
 
     /// How long it is.
-    fn len(&self) -> impl Future<Output = io::Result<u64>> + Send;
+    fn size(&self) -> impl Future<Output = io::Result<u64>> + Send;
 }
 
 /// A directory of the machine, held by one process at a time.
@@ -136,10 +136,12 @@ impl Disk for LocalDisk {
 
 impl DiskFile for File {
     async fn read_at(&self, len: usize, offset: u64) -> io::Result<Bytes> {
-        File::read_at(self, vec![0; len], offset).await.map(Bytes::from)
+        File::read_at(self, vec![0; len], offset)
+            .await
+            .map(Bytes::from)
     }
 
-    async fn len(&self) -> io::Result<u64> {
+    async fn size(&self) -> io::Result<u64> {
         Ok(self.metadata().await?.len())
     }
 }

@@ -23,8 +23,9 @@ pub enum LogError {
     },
     /// What had been durable is damaged. Nothing was changed.
     #[error(
-        "{segment} is damaged at byte {offset}, where record {sequence} has to be: {damage}{later}; \
-         nothing was changed: restore the file from a copy, or move it and all later ones away"
+        "{segment} is damaged at byte {offset}, where record {sequence} has to be: \
+         {damage}{later}; nothing was changed: restore the file from a copy, or move it and all \
+         later ones away"
     )]
     Corrupt {
         /// Which file.

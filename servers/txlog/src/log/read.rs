@@ -93,7 +93,11 @@ async fn read_segment<F: super::DiskFile>(
     let mut window = Window::with_bytes(&segment.file, offset, WINDOW_BYTES);
     let failed = LogError::io("read", &segment.name);
     while sequence < end {
-        let found = match window.look(offset, sequence, log_id).await.map_err(&failed)? {
+        let found = match window
+            .look(offset, sequence, log_id)
+            .await
+            .map_err(&failed)?
+        {
             At::Record(found) => found,
             At::End => return Err(corrupt(segment, offset, sequence, None)),
             At::Damage(damage) => return Err(corrupt(segment, offset, sequence, Some(damage))),

@@ -46,7 +46,10 @@ impl fmt::Display for Torn {
             bytes,
             damage,
         } = self;
-        write!(f, "{segment} is torn at byte {offset} ({damage}), {bytes} bytes before its end")
+        write!(
+            f,
+            "{segment} is torn at byte {offset} ({damage}), {bytes} bytes before its end"
+        )
     }
 }
 
@@ -194,7 +197,7 @@ async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
         match head {
             Ok(head) => {
                 listed.log_id = head.log_id;
-                let bytes = file.len().await.map_err(&failed)?;
+                let bytes = file.size().await.map_err(&failed)?;
                 let segment = Segment::new(first, head.created_ms, file, bytes);
                 listed.segments.push(segment);
             }
@@ -219,8 +222,11 @@ async fn unfinished<F: DiskFile>(
     log_id: u32,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("read", name);
-    let bytes = file.len().await.map_err(&failed)?;
-    let foreign = matches!(damage, Damage::OtherLog { .. } | Damage::Head("of another segment"));
+    let bytes = file.size().await.map_err(&failed)?;
+    let foreign = matches!(
+        damage,
+        Damage::OtherLog { .. } | Damage::Head("of another segment")
+    );
     if is_last && !foreign && bytes <= HEAD_BYTES as u64 {
         return Ok(bytes);
     }

@@ -2,8 +2,8 @@
 //! what the damage means.
 //!
 //! A crash may leave any part of the *last batch* on the disk, in any order: its first record torn
-//! and its last one whole, for the system writes pages as it likes. It cannot touch what was durable
-//! before. So, of damage where record `n` has to be:
+//! and its last one whole, for the system writes pages as it likes. It cannot touch what was
+//! durable before. So, of damage where record `n` has to be:
 //!
 //! - If a whole record follows whose batch began after `n`, then `n` was durable once, and has been
 //!   damaged since. That is an error, and nothing is cut off.
@@ -192,7 +192,10 @@ fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
 }
 
 fn header_sequence(bytes: &[u8]) -> u64 {
-    bytes[8..].first_chunk().copied().map_or(0, u64::from_le_bytes)
+    bytes[8..]
+        .first_chunk()
+        .copied()
+        .map_or(0, u64::from_le_bytes)
 }
 
 /// As many as `len` bytes, fewer only at the file's end.
@@ -243,7 +246,7 @@ pub async fn walk<F: DiskFile>(
         end: HEAD_BYTES as u64,
         next: first,
         damage: None,
-        file_bytes: file.len().await?,
+        file_bytes: file.size().await?,
     };
     loop {
         match window.look(walked.end, walked.next, log_id).await? {

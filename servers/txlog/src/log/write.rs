@@ -41,9 +41,8 @@ impl<D: Disk> Writer<D> {
     /// by now, as batches go one at a time.
     async fn rotate(&mut self) -> io::Result<()> {
         if self.len > self.end {
+            // Not synced: after a crash there may be zeros behind the records, as ever.
             self.active.file.set_len(self.end).await?;
-            // A segment that is followed by another ends with a record, also after a crash.
-            self.active.file.sync_data().await?;
         }
         let active = create(&self.shared.disk, self.next, self.shared.log_id).await?;
         self.active = Arc::new(active);

@@ -75,7 +75,8 @@ impl Message {
         let text = String::from_utf8_lossy(&self.headers);
         text.lines().skip(1).find_map(|line| {
             let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            key.eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
         })
     }
 }
@@ -145,7 +146,10 @@ fn message(
     if buffer[begin + all..begin + all + 2] != *b"\r\n" {
         return Err(ProtocolError::End);
     }
-    let mut bytes = buffer.split_to(begin + all + 2).freeze().slice(begin..begin + all);
+    let mut bytes = buffer
+        .split_to(begin + all + 2)
+        .freeze()
+        .slice(begin..begin + all);
     let headers = bytes.split_to(headers);
     Ok(Some(Operation::Message(Message {
         subject,
@@ -224,13 +228,19 @@ mod tests {
         let said = b"INFO {\"a\":1}\r\nPING\r\n+OK\r\n-ERR 'no'\r\nMSG a.b 1 5\r\nhello\r\n\
             HMSG c 1 d 12 14\r\nNATS/1.0\r\n\r\nhi\r\n";
         let operations = all(said).unwrap();
-        assert_eq!(operations[0], Operation::Info(Bytes::from_static(b"{\"a\":1}")));
+        assert_eq!(
+            operations[0],
+            Operation::Info(Bytes::from_static(b"{\"a\":1}"))
+        );
         assert_eq!(operations[1..3], [Operation::Ping, Operation::Ok]);
         assert_eq!(operations[3], Operation::Error("no".to_owned()));
         let Operation::Message(message) = &operations[4] else {
             panic!("{operations:?}")
         };
-        assert_eq!((message.subject.as_str(), &message.payload[..]), ("a.b", &b"hello"[..]));
+        assert_eq!(
+            (message.subject.as_str(), &message.payload[..]),
+            ("a.b", &b"hello"[..])
+        );
         let Operation::Message(message) = &operations[5] else {
             panic!("{operations:?}")
         };

@@ -149,7 +149,10 @@ impl Inner {
         let connection = self.connection().await?;
         let info = ask(&connection, "INFO", &self.config.stream, &Value::Null).await?;
         if let Some(error) = info.get("error") {
-            return Err(unusable(format!("the stream's state: {}", description(error))));
+            return Err(unusable(format!(
+                "the stream's state: {}",
+                description(error)
+            )));
         }
         self.take_bounds(&info["state"]);
         Ok(())
@@ -168,7 +171,10 @@ impl Store for NatsStore {
     async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
         let bytes_max = self.inner.record_bytes_max;
         if payload.len() > bytes_max {
-            let text = format!("a record of {} bytes; {bytes_max} are allowed", payload.len());
+            let text = format!(
+                "a record of {} bytes; {bytes_max} are allowed",
+                payload.len()
+            );
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
         let room = Arc::clone(&self.inner.room).acquire_owned().await;
@@ -179,7 +185,9 @@ impl Store for NatsStore {
         let connection = inner.connection().await?;
         // So that a subject which another stream took over is noticed.
         let headers = [("Nats-Expected-Stream", inner.config.stream.as_str())];
-        let answer = connection.request(&inner.subject, &headers, &payload).await?;
+        let answer = connection
+            .request(&inner.subject, &headers, &payload)
+            .await?;
         Ok(NatsPending(Box::pin(acknowledged(inner, answer, room))))
     }
 
@@ -269,7 +277,10 @@ async fn acknowledged(
     _room: OwnedSemaphorePermit,
 ) -> Result<u64, StoreError> {
     let message = answer.wait().await.map_err(|error| {
-        StoreError::new(Code::LogFailed, format!("{error}; the record may be stored or not"))
+        StoreError::new(
+            Code::LogFailed,
+            format!("{error}; the record may be stored or not"),
+        )
     })?;
     let ack = connection::json(&message)?;
     if let Some(error) = ack.get("error") {
@@ -277,7 +288,9 @@ async fn acknowledged(
         return Err(StoreError::new(Code::LogFailed, text));
     }
     let Some(sequence) = ack["seq"].as_u64() else {
-        return Err(unusable(format!("an acknowledgement without a number: {ack}")));
+        return Err(unusable(format!(
+            "an acknowledgement without a number: {ack}"
+        )));
     };
     inner.acknowledged(sequence);
     Ok(sequence)
@@ -303,12 +316,20 @@ fn millis_of(stamp: &str) -> Option<u64> {
     let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let mut clock = clock.splitn(3, ':').map(str::parse::<u64>);
-    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    let (hour, minute, second) = (
+        clock.next()?.ok()?,
+        clock.next()?.ok()?,
+        clock.next()?.ok()?,
+    );
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
         return None;
     }
     // Days up to the month in a year that begins with March, so that leap days come last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = (365 * year + leap_days + (153 * month + 2) / 5 + day).checked_sub(719_469)?;
     let millis = format!("{fraction:0<3}").get(..3)?.parse::<u64>().ok()?;
@@ -358,10 +379,14 @@ fn check_config(config: &Value, stream: &str, subject: &str) -> Result<(), Store
     let subjects = config["subjects"].as_array();
     let takes = subjects.is_some_and(|all| all.iter().any(|one| one == subject));
     if !takes {
-        return Err(unusable(format!("stream {stream} does not take the subject {subject}")));
+        return Err(unusable(format!(
+            "stream {stream} does not take the subject {subject}"
+        )));
     }
     if config["allow_direct"] != true {
-        return Err(unusable(format!("stream {stream} is to be set to allow direct gets")));
+        return Err(unusable(format!(
+            "stream {stream} is to be set to allow direct gets"
+        )));
     }
     Ok(())
 }
@@ -377,7 +402,9 @@ async fn ask(
         request => request.to_string(),
     };
     let subject = format!("$JS.API.STREAM.{what}.{stream}");
-    let answer = connection.request(&subject, &[], payload.as_bytes()).await?;
+    let answer = connection
+        .request(&subject, &[], payload.as_bytes())
+        .await?;
     connection::json(&answer.wait().await?)
 }
 
@@ -404,8 +431,17 @@ mod tests {
     fn times_of_nats_are_understood() {
         assert_eq!(millis_of("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(millis_of("2000-02-29T12:34:56.5Z"), Some(951_827_696_500));
-        assert_eq!(millis_of("2026-11-21T18:48:21.123456789Z"), Some(1_795_286_901_123));
-        for nonsense in ["", "Z", "2026-13-01T00:00:00Z", "2026-11-21", "x-y-zT1:2:3Z"] {
+        assert_eq!(
+            millis_of("2026-11-21T18:48:21.123456789Z"),
+            Some(1_795_286_901_123)
+        );
+        for nonsense in [
+            "",
+            "Z",
+            "2026-13-01T00:00:00Z",
+            "2026-11-21",
+            "x-y-zT1:2:3Z",
+        ] {
             assert_eq!(millis_of(nonsense), None, "{nonsense}");
         }
     }

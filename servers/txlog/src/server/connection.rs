@@ -114,7 +114,10 @@ fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {
             Code::Version,
             format!("the server speaks version {VERSION}, the client {min} to {max}"),
         )),
-        _ => Err(Fault::new(Code::NotTxlog, "the first frame has to be a hello")),
+        _ => Err(Fault::new(
+            Code::NotTxlog,
+            "the first frame has to be a hello",
+        )),
     }
 }
 
@@ -159,7 +162,9 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
     let faulty = end.is_err();
     if let Err(Fault { code, text }) = end {
         // After the answers to all that came before. If nobody sends any more, nobody listens.
-        let _ = ordered.send(Ordered::Ready(Response::Fault { code, text })).await;
+        let _ = ordered
+            .send(Ordered::Ready(Response::Fault { code, text }))
+            .await;
     }
     drop(ordered);
     let Ok((mut write, Ok(()))) = sender.await else {
@@ -341,7 +346,12 @@ async fn send(
 
 /// Says what is wrong, and closes.
 async fn fail(mut ends: Ends, Fault { code, text }: Fault) -> io::Result<()> {
-    send(&mut ends.write, &Response::Fault { code, text }, DISCARD_MAX).await?;
+    send(
+        &mut ends.write,
+        &Response::Fault { code, text },
+        DISCARD_MAX,
+    )
+    .await?;
     ends.write.shutdown().await?;
     discard(ends.frames).await;
     Ok(())

@@ -253,7 +253,9 @@ impl Disk for MemoryDisk {
 
     async fn remove(&self, name: &str) -> io::Result<()> {
         let removed = self.alive()?.names.remove(name);
-        removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        removed
+            .map(drop)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     async fn sync_names(&self) -> io::Result<()> {
@@ -357,11 +359,15 @@ impl DiskFile for MemoryFile {
         let begin = (offset as usize).min(bytes.len());
         let end = (begin + len).min(bytes.len());
         // Reads, too, may bring less than was asked for.
-        let end = if end - begin > 64 { end - (end - begin) / 3 } else { end };
+        let end = if end - begin > 64 {
+            end - (end - begin) / 3
+        } else {
+            end
+        };
         Ok(Bytes::copy_from_slice(&bytes[begin..end]))
     }
 
-    async fn len(&self) -> io::Result<u64> {
+    async fn size(&self) -> io::Result<u64> {
         Ok(self.state()?.files[self.index].now.len() as u64)
     }
 }

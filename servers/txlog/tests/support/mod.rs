@@ -84,3 +84,15 @@ pub(crate) async fn all<D: Disk>(log: &Log<D>) -> Vec<Record> {
     }
     records
 }
+
+/// All records of a store.
+pub(crate) async fn all_of<S: txlog::store::Store>(store: &S) -> Vec<Record> {
+    let (mut from, next) = store.bounds();
+    let mut records = Vec::new();
+    while from < next {
+        let more = store.read(from, ReadLimits::default()).await.unwrap();
+        from = more.last().expect("there are records").sequence + 1;
+        records.extend(more);
+    }
+    records
+}

@@ -74,7 +74,10 @@ impl Server {
 
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let status = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        let status = Command::new("kill")
+            .args(["-s", name, &pid])
+            .status()
+            .unwrap();
         assert!(status.success());
     }
 
@@ -120,5 +123,9 @@ pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }

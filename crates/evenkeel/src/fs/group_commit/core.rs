@@ -346,8 +346,7 @@ impl<W> Core<W> {
 
     /// Whoever commits is gone. If it has left anything, that fails.
     pub(super) fn end(&mut self, wake: &mut Vec<W>) {
-        let finished =
-            self.closed && self.queued.len + self.waiting.len + self.writing.len() == 0;
+        let finished = self.closed && self.queued.len + self.waiting.len + self.writing.len() == 0;
         if !finished && self.failure.is_none() {
             self.fail(&Failure::new(FailedStage::Abandoned, None), wake);
         }

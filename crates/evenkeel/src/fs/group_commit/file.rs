@@ -30,11 +30,8 @@ pub trait CommitLog: Send + 'static {
 /// A file as a log needs it: [`File`], or one of a test that fails.
 pub trait CommitFile: Send + Sync + 'static {
     /// Writes at an offset, and says how many of the bytes it wrote: some, or all.
-    fn write_at(
-        &self,
-        bytes: Bytes,
-        offset: u64,
-    ) -> impl Future<Output = io::Result<usize>> + Send;
+    fn write_at(&self, bytes: Bytes, offset: u64)
+    -> impl Future<Output = io::Result<usize>> + Send;
 
     /// Makes the contents, and the length if it has grown, survive a crash of the machine.
     fn sync_data(&self) -> impl Future<Output = io::Result<()>> + Send;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Position;
 use super::core::{Limits, Next};
 use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::Shared;
-use super::Position;
 use crate::class::Class;
 use crate::time::{Instant, Sleep, sleep_until};
 
@@ -32,8 +32,8 @@ use crate::time::{Instant, Sleep, sleep_until};
 ///   append before it makes the next has its records in that order.
 /// - After a write or a sync has failed, nothing is written any more. All that wait, and all that
 ///   come later, get the error: see [`CommitError`].
-/// - What waits is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait for room,
-///   in the order in which they came.
+/// - What waits is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait
+///   for room, in the order in which they came.
 ///
 /// # Cancel safety
 ///

@@ -11,11 +11,11 @@ mod file;
 mod handle;
 mod shared;
 
+pub use self::error::CommitError;
 #[cfg(not(evenkeel_loom))]
 pub use self::file::{CommitFile, CommitLog, FileLog, write_all_at};
 #[cfg(not(evenkeel_loom))]
 pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder, GroupCommitStats};
-pub use self::error::CommitError;
 
 /// Where a record is in its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

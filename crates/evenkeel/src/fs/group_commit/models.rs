@@ -81,7 +81,10 @@ fn append(world: &World) -> End {
             Poll::Ready(Ok(position)) => {
                 // Relaxed: see `World`.
                 let synced = world.synced.load(Ordering::Relaxed);
-                assert!(synced as u64 > position.index, "acknowledged before its sync");
+                assert!(
+                    synced as u64 > position.index,
+                    "acknowledged before its sync"
+                );
                 return End::Durable;
             }
             Poll::Ready(Err(_)) => return End::Failed,
@@ -157,7 +160,10 @@ fn two_appends_are_durable_when_they_say_so() {
             ],
             |ends: [End; 3]| {
                 let durable = ends.iter().filter(|&&end| end == End::Durable).count();
-                assert!(durable >= 1, "one of the two came before the log was closed");
+                assert!(
+                    durable >= 1,
+                    "one of the two came before the log was closed"
+                );
                 assert_eq!(ends[2], End::Wrote(durable));
             },
         )

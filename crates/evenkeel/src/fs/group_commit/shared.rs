@@ -6,9 +6,9 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 
+use super::Position;
 use super::core::{Core, Depth, Limits, Next, Refused, Totals};
 use super::error::{CommitError, Failure, Kind};
-use super::Position;
 use crate::sync::Mutex;
 
 pub(super) struct Shared {

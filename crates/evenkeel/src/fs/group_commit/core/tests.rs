@@ -175,7 +175,10 @@ impl Pair {
         let admitted_count = self.core.depth().queued;
         let ahead = self.unwritten().take_while(|r| r.key != key).count();
         let expected = self.records[at].is != Is::Unwritten || ahead < admitted_count;
-        assert_eq!(admitted, expected, "those at the head of the line are in the queue");
+        assert_eq!(
+            admitted, expected,
+            "those at the head of the line are in the queue"
+        );
         if !admitted {
             self.records[at].waker = Some((waker, true));
         }
@@ -346,7 +349,11 @@ impl Pair {
             .records
             .iter()
             .filter(|r| r.cancelled && r.is == Is::Writing);
-        assert_eq!(self.core.entries.len(), live.count() + written.count(), "nothing is left");
+        assert_eq!(
+            self.core.entries.len(),
+            live.count() + written.count(),
+            "nothing is left"
+        );
         match self.asleep {
             Some((_, None)) => assert_eq!(depth.queued, 0, "it sleeps beside work"),
             Some((_, Some(_))) => {
@@ -412,7 +419,12 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
     core.end(&mut wake);
     let errors: Vec<_> = keys
         .into_iter()
-        .map(|key| core.result(key, |_| 0).expect("it has failed").0.unwrap_err())
+        .map(|key| {
+            core.result(key, |_| 0)
+                .expect("it has failed")
+                .0
+                .unwrap_err()
+        })
         .map(|failure| super::super::CommitError(super::super::error::Kind::Failed(failure)))
         .collect();
     assert!(errors.iter().all(|error| error.is_poisoned()));

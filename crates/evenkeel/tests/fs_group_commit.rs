@@ -1,0 +1,420 @@
+//! What `fs::GroupCommit` promises, on files that fail, forget and take their time.
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel::fs::{CommitFile, CommitLog, File, FileLog, GroupCommit, Position, write_all_at};
+use evenkeel::task::{JoinSet, yield_now};
+use support::within;
+use tokio::sync::Semaphore;
+
+/// A file in memory. Everything can be looked at from outside.
+#[derive(Clone)]
+struct Memory(Arc<State>);
+
+struct State {
+    contents: Mutex<Contents>,
+    /// Each sync takes a permit: with none, it waits.
+    syncs: Semaphore,
+}
+
+#[derive(Default)]
+struct Contents {
+    now: Vec<u8>,
+    /// What survives a crash.
+    synced: Vec<u8>,
+    /// How many bytes a write takes at most.
+    write_max: Option<usize>,
+    /// Errors of the next writes and syncs, the next one last.
+    write_errors: Vec<io::ErrorKind>,
+    sync_errors: Vec<io::ErrorKind>,
+    writes: usize,
+    syncs: usize,
+    lengths: Vec<u64>,
+}
+
+impl Memory {
+    /// Syncs wait until they are allowed.
+    fn held() -> Self {
+        Self(Arc::new(State {
+            contents: Mutex::default(),
+            syncs: Semaphore::new(0),
+        }))
+    }
+
+    fn free() -> Self {
+        let memory = Self::held();
+        memory.allow(1_000_000);
+        memory
+    }
+
+    fn allow(&self, syncs: usize) {
+        self.0.syncs.add_permits(syncs);
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Contents) -> R) -> R {
+        look(&mut self.0.contents.lock().unwrap())
+    }
+
+    fn synced(&self) -> String {
+        self.with(|contents| String::from_utf8(contents.synced.clone()).unwrap())
+    }
+}
+
+impl CommitFile for Memory {
+    async fn write_at(&self, bytes: Bytes, offset: u64) -> io::Result<usize> {
+        yield_now().await;
+        self.with(|contents| {
+            contents.writes += 1;
+            if let Some(kind) = contents.write_errors.pop() {
+                return Err(kind.into());
+            }
+            let count = bytes.len().min(contents.write_max.unwrap_or(usize::MAX));
+            let end = offset as usize + count;
+            if contents.now.len() < end {
+                contents.now.resize(end, 0);
+            }
+            contents.now[offset as usize..end].copy_from_slice(&bytes[..count]);
+            Ok(count)
+        })
+    }
+
+    async fn sync_data(&self) -> io::Result<()> {
+        let before = self.with(|contents| contents.now.clone());
+        self.0.syncs.acquire().await.unwrap().forget();
+        self.with(|contents| {
+            contents.syncs += 1;
+            if let Some(kind) = contents.sync_errors.pop() {
+                return Err(kind.into());
+            }
+            contents.synced = before;
+            Ok(())
+        })
+    }
+
+    async fn set_len(&self, len: u64) -> io::Result<()> {
+        self.with(|contents| {
+            contents.lengths.push(len);
+            contents.now.resize(len as usize, 0);
+        });
+        Ok(())
+    }
+}
+
+fn open(memory: &Memory) -> GroupCommit {
+    GroupCommit::builder().open(FileLog::new(memory.clone()), Position::default())
+}
+
+/// Waits until something holds that another task is about to bring about.
+async fn until(mut holds: impl FnMut() -> bool) {
+    within(async {
+        while !holds() {
+            yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[evenkeel::test]
+async fn records_that_come_during_a_sync_share_the_next_one() {
+    let memory = Memory::held();
+    let log = open(&memory);
+    let first = log.submit("first ").await.unwrap();
+    until(|| log.stats().writing == 1).await;
+    let mut others = Vec::new();
+    for number in 0..100 {
+        others.push(log.submit(format!("{number} ")).await.unwrap());
+    }
+    assert_eq!(log.stats().queued, 100);
+    memory.allow(1);
+    assert_eq!(within(first).await.unwrap(), Position::default());
+    until(|| log.stats().writing == 100).await;
+    memory.allow(1);
+    for (index, other) in (1..).zip(others) {
+        assert_eq!(within(other).await.unwrap().index, index);
+    }
+    assert_eq!((log.stats().batches, log.stats().largest_batch), (2, 100));
+    assert_eq!(
+        memory.with(|contents| (contents.writes, contents.syncs)),
+        (2, 2)
+    );
+}
+
+#[evenkeel::test]
+async fn nothing_is_acknowledged_that_a_crash_would_lose() {
+    let memory = Memory::free();
+    let log = open(&memory);
+    let mut tasks = JoinSet::new();
+    for task in 0..32 {
+        let (log, memory) = (log.clone(), memory.clone());
+        tasks.spawn(async move {
+            for number in 0..50 {
+                let record = format!("[{task}:{number}]");
+                let at = log.append(record.clone()).await.unwrap().offset as usize;
+                let synced = memory.synced();
+                assert_eq!(synced.get(at..at + record.len()), Some(&record[..]));
+            }
+        });
+    }
+    while let Some(task) = within(tasks.join_next()).await {
+        task.unwrap();
+    }
+    let end = within(log.close()).await.unwrap();
+    assert_eq!(end.index, 32 * 50);
+    assert_eq!(end.offset, memory.synced().len() as u64);
+}
+
+#[evenkeel::test]
+async fn short_and_interrupted_writes_are_finished() {
+    let memory = Memory::free();
+    memory.with(|contents| {
+        contents.write_max = Some(3);
+        contents.write_errors = vec![io::ErrorKind::Interrupted; 2];
+    });
+    let log = open(&memory);
+    within(log.append("a record of some length")).await.unwrap();
+    assert_eq!(memory.synced(), "a record of some length");
+    let none = Memory::free();
+    none.with(|contents| contents.write_max = Some(0));
+    let error = within(write_all_at(&none, Bytes::from_static(b"x"), 0))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+}
+
+#[evenkeel::test]
+async fn a_failed_sync_fails_all_who_wait_and_all_who_come_and_is_not_tried_again() {
+    for sync_fails in [true, false] {
+        let memory = Memory::held();
+        let log = open(&memory);
+        let durable = log.submit("durable").await.unwrap();
+        memory.allow(1);
+        within(durable).await.unwrap();
+        memory.with(|contents| match sync_fails {
+            true => contents.sync_errors.push(io::ErrorKind::StorageFull),
+            false => contents.write_errors.push(io::ErrorKind::StorageFull),
+        });
+        // Held up by the first record's sync, or its write failing, until the others are there.
+        let written = log.submit("written").await.unwrap();
+        if sync_fails {
+            until(|| log.stats().writing == 1).await;
+            let queued = log.submit("queued").await.unwrap();
+            memory.allow(1);
+            let error = within(queued).await.unwrap_err();
+            assert!(error.is_poisoned() && !error.maybe_written(), "{error}");
+        }
+        let error = within(written).await.unwrap_err();
+        assert!(error.is_poisoned() && error.maybe_written(), "{error}");
+        assert_eq!(error.io_error().unwrap().kind(), io::ErrorKind::StorageFull);
+        let before = memory.with(|contents| (contents.writes, contents.syncs));
+        memory.allow(10);
+        let error = within(log.append("later")).await.unwrap_err();
+        assert!(error.is_poisoned() && !error.maybe_written(), "{error}");
+        assert!(log.failure().is_some() && within(log.close()).await.is_err());
+        assert_eq!(
+            memory.with(|contents| (contents.writes, contents.syncs)),
+            before
+        );
+        assert_eq!(memory.synced(), "durable");
+    }
+}
+
+#[evenkeel::test]
+async fn a_cancelled_append_is_whole_or_absent_and_harms_no_other() {
+    let memory = Memory::held();
+    let log = open(&memory);
+    let writing = log.submit("<writing>").await.unwrap();
+    until(|| log.stats().writing == 1).await;
+    let (gone, stays) = (
+        log.submit("<gone>").await.unwrap(),
+        log.submit("<stays>").await.unwrap(),
+    );
+    // Before its batch is taken up it is not written, and leaves no gap.
+    drop(gone);
+    assert_eq!(log.stats().queued, 1);
+    // After that it is written like the others.
+    drop(writing);
+    memory.allow(2);
+    let position = within(stays).await.unwrap();
+    assert_eq!(
+        position,
+        Position {
+            index: 1,
+            offset: 9
+        }
+    );
+    assert_eq!(memory.synced(), "<writing><stays>");
+}
+
+#[evenkeel::test]
+async fn a_full_queue_makes_appends_wait_in_order() {
+    let memory = Memory::held();
+    let log = GroupCommit::builder()
+        .batch_records(2)
+        .queue_records(2)
+        .open(FileLog::new(memory.clone()), Position::default());
+    let first = log.submit("0").await.unwrap();
+    until(|| log.stats().writing == 1).await;
+    let mut tasks = JoinSet::new();
+    for number in 1..=6 {
+        let other = log.clone();
+        tasks.spawn(async move { (number, other.append(number.to_string()).await.unwrap()) });
+        until(|| log.stats().queued + log.stats().waiting == number).await;
+    }
+    assert_eq!((log.stats().queued, log.stats().waiting), (2, 4));
+    let waits = evenkeel::time::timeout(Duration::from_millis(5), log.submit("7")).await;
+    assert!(waits.is_err(), "there is no room");
+    assert_eq!(log.stats().waiting, 4);
+    memory.allow(100);
+    within(first).await.unwrap();
+    while let Some(task) = within(tasks.join_next()).await {
+        let (number, position) = task.unwrap();
+        assert_eq!(position.index, number as u64);
+    }
+    assert_eq!(memory.synced(), "0123456");
+}
+
+#[evenkeel::test]
+async fn a_record_larger_than_a_batch_is_refused_and_a_closed_log_takes_none() {
+    let memory = Memory::free();
+    let log = GroupCommit::builder()
+        .batch_bytes(4)
+        .queue_bytes(1)
+        .open(FileLog::new(memory.clone()), Position::default());
+    let error = within(log.append("12345")).await.unwrap_err();
+    assert!(error.is_too_large() && !error.is_poisoned(), "{error}");
+    within(log.append("1234")).await.unwrap();
+    within(log.close()).await.unwrap();
+    let error = within(log.append("x")).await.unwrap_err();
+    assert!(error.is_closed(), "{error}");
+    within(log.close()).await.unwrap();
+    assert_eq!(memory.synced(), "1234");
+}
+
+#[evenkeel::test]
+async fn a_delay_gathers_records_and_a_full_batch_does_not_wait_for_it() {
+    let memory = Memory::free();
+    let log = GroupCommit::builder()
+        .batch_records(3)
+        .delay(Duration::from_secs(1))
+        .open(FileLog::new(memory.clone()), Position::default());
+    let two = [
+        log.submit("a").await.unwrap(),
+        log.submit("b").await.unwrap(),
+    ];
+    for one in two {
+        within(one).await.unwrap();
+    }
+    assert_eq!(log.stats().batches, 1, "the two met within the delay");
+    let forever = GroupCommit::builder()
+        .batch_records(3)
+        .delay(Duration::from_secs(1_000_000))
+        .open(FileLog::new(memory.clone()), Position::default());
+    let mut full = Vec::new();
+    for _ in 0..3 {
+        full.push(forever.submit("x").await.unwrap());
+    }
+    for one in full {
+        within(one).await.unwrap();
+    }
+    let last = forever.submit("y").await.unwrap();
+    within(forever.close()).await.unwrap();
+    within(last).await.unwrap();
+}
+
+#[evenkeel::test]
+async fn what_is_submitted_is_written_after_all_handles_are_gone() {
+    let memory = Memory::held();
+    let log = open(&memory);
+    let commits = [
+        log.submit("a").await.unwrap(),
+        log.submit("b").await.unwrap(),
+    ];
+    drop(log);
+    memory.allow(2);
+    for commit in commits {
+        within(commit).await.unwrap();
+    }
+    assert_eq!(memory.synced(), "ab");
+}
+
+#[test]
+fn a_runtime_that_ends_fails_what_waits() {
+    let runtime = evenkeel::runtime::Runtime::new().unwrap();
+    let memory = Memory::held();
+    let (log, commit) = runtime.block_on(async {
+        let log = open(&memory);
+        let commit = log.submit("never synced").await.unwrap();
+        (log, commit)
+    });
+    runtime.shutdown(Duration::from_secs(60)).unwrap();
+    let outside = evenkeel::runtime::Runtime::new().unwrap();
+    outside.block_on(async {
+        let error = within(commit).await.unwrap_err();
+        assert!(error.is_poisoned(), "{error}");
+        assert!(within(log.append("x")).await.is_err());
+    });
+}
+
+/// A log that panics as it writes.
+struct Panics;
+
+impl CommitLog for Panics {
+    async fn write(&mut self, _: Position, _: &[Bytes]) -> io::Result<()> {
+        std::panic::resume_unwind(Box::new("on purpose"))
+    }
+
+    async fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[evenkeel::test]
+async fn a_log_that_panics_fails_who_waits() {
+    let log = GroupCommit::builder().open(Panics, Position::default());
+    let error = within(log.append("x")).await.unwrap_err();
+    assert!(error.is_poisoned() && error.maybe_written(), "{error}");
+    assert!(within(log.close()).await.is_err());
+}
+
+#[evenkeel::test]
+async fn a_file_is_made_longer_ahead() {
+    let memory = Memory::free();
+    let log =
+        GroupCommit::builder().open(FileLog::new(memory.clone()).ahead(100), Position::default());
+    for _ in 0..30 {
+        within(log.append("12345")).await.unwrap();
+    }
+    assert_eq!(memory.with(|contents| contents.lengths.clone()), [105, 210]);
+    assert!(memory.synced().starts_with(&"12345".repeat(30)));
+}
+
+#[evenkeel::test]
+async fn records_are_in_a_file_of_the_system() {
+    let path = std::env::temp_dir().join(format!("evenkeel-group-commit-{}", std::process::id()));
+    let file = File::create(&path).await.unwrap();
+    let log = GroupCommit::builder().open(FileLog::new(file), Position::default());
+    let mut tasks = JoinSet::new();
+    for number in 0..200 {
+        let log = log.clone();
+        tasks.spawn(async move {
+            let position = log.append(format!("{number:04}\n")).await.unwrap();
+            (number, position.offset)
+        });
+    }
+    let mut places = Vec::new();
+    while let Some(task) = within(tasks.join_next()).await {
+        places.push(task.unwrap());
+    }
+    within(log.close()).await.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(text.len(), 1_000);
+    for (number, offset) in places {
+        assert_eq!(text[offset as usize..][..5], format!("{number:04}\n"));
+    }
+}

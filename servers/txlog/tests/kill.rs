@@ -1,0 +1,127 @@
+//! The server killed with SIGKILL at random moments: what it acknowledged is there, and every
+//! record is whole.
+//!
+//! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so what was
+//! written and not synced is there, too; `log_faults` takes that away.)
+
+mod support;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel::task::JoinSet;
+use support::program::{Server, run_command};
+use support::{Random, rounds, run};
+use txlog_client::Client;
+
+/// How many connections append, and how many records each has under way.
+const CLIENTS: u64 = 4;
+const UNDER_WAY: usize = 16;
+
+/// Records that were acknowledged, by their numbers.
+type Known = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
+
+/// A record that says what it has to be: whose it is, which one, and bytes that follow from these.
+fn payload(client: u64, number: u64) -> Vec<u8> {
+    let mut random = Random::new(client << 32 | number);
+    let mut payload = format!("{client} {number} ").into_bytes();
+    payload.extend(random.bytes(2_000));
+    payload
+}
+
+fn is_whole(record: &[u8]) -> bool {
+    let mut words = record.splitn(3, |&byte| byte == b' ');
+    let mut number = || std::str::from_utf8(words.next()?).ok()?.parse::<u64>().ok();
+    let (Some(client), Some(number)) = (number(), number()) else {
+        return false;
+    };
+    payload(client, number) == record
+}
+
+async fn append(address: String, client: u64, durable: Known) {
+    let Ok(connection) = Client::connect(address).await else {
+        return;
+    };
+    let mut under_way = std::collections::VecDeque::new();
+    for number in 0.. {
+        let record = payload(client, number);
+        let Ok(submitted) = connection.submit(record.clone()).await else {
+            break;
+        };
+        under_way.push_back((record, submitted));
+        if under_way.len() >= UNDER_WAY
+            && let Some((record, submitted)) = under_way.pop_front()
+        {
+            let Ok(sequence) = submitted.await else {
+                break;
+            };
+            durable.lock().unwrap().insert(sequence, record);
+        }
+    }
+}
+
+/// Reads what there is from `from` on; returns the number that comes next.
+async fn check(address: String, from: u64, durable: &Known) -> u64 {
+    let client = Client::connect(address).await.unwrap();
+    let (mut next, mut there) = (from, HashMap::new());
+    loop {
+        let (records, after) = client.read(next, Duration::ZERO).await.unwrap();
+        if records.is_empty() {
+            break;
+        }
+        for record in records {
+            assert_eq!(record.sequence, next, "numbers have no gaps");
+            assert!(is_whole(&record.payload), "record {next} is whole");
+            there.insert(next, record.payload.to_vec());
+            next += 1;
+        }
+        assert_eq!(after, next);
+    }
+    for (sequence, payload) in durable.lock().unwrap().drain() {
+        assert!(sequence >= from);
+        let record = there.get(&sequence);
+        assert_eq!(record, Some(&payload), "record {sequence} was acknowledged");
+    }
+    next
+}
+
+#[test]
+fn what_was_acknowledged_outlives_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let options = ["--segment-bytes", "200000", "--keep-bytes", "4000000"];
+    let durable = Known::default();
+    let mut random = Random::new(rounds("TXLOG_KILL_SEED", 1));
+    let (mut next, mut acknowledged) = (1, 0);
+    let kills = rounds("TXLOG_KILLS", 25);
+    for kill in 0..kills {
+        let mut server = Server::start(&path, &options);
+        let address = server.address.to_string();
+        let pause = Duration::from_millis(random.below(60));
+        run(async {
+            next = check(address.clone(), next, &durable).await;
+            let mut clients = JoinSet::new();
+            for client in 0..CLIENTS {
+                let client = kill * CLIENTS + client;
+                clients.spawn(append(address.clone(), client, Arc::clone(&durable)));
+            }
+            evenkeel::time::sleep(pause).await;
+            server.kill();
+            while let Some(client) = clients.join_next().await {
+                client.unwrap();
+            }
+        });
+        acknowledged += durable.lock().unwrap().len();
+    }
+    let (whole, said, errors) = run_command(&["verify", path.to_str().unwrap()]);
+    assert!(whole, "{said}{errors}");
+    let server = Server::start(&path, &options);
+    let address = server.address.to_string();
+    next = run(async { check(address, next, &durable).await });
+    eprintln!(
+        "{kills} kills, {acknowledged} records acknowledged of {}",
+        next - 1
+    );
+    assert!(acknowledged > 0);
+}

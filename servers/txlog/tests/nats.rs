@@ -1,0 +1,230 @@
+//! A JetStream as the store. Needs `nats-server`; says so where it is not installed, and passes.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use evenkeel::task::JoinSet;
+use support::program::{Server, run_command};
+use support::{LIMIT, all_of, run};
+use txlog::log::Retention;
+use txlog::nats::{NatsConfig, NatsStore};
+use txlog::store::Store;
+use txlog_client::frame::Code;
+use txlog_client::{Client, ReadFrom};
+
+/// A NATS server that is ended by its id.
+struct Nats {
+    child: Child,
+    address: String,
+}
+
+impl Nats {
+    /// A server with JetStream in this directory; nothing if there is none to start.
+    fn start(directory: &Path) -> Option<Self> {
+        Self::start_at(directory, free_port())
+    }
+
+    fn start_at(directory: &Path, port: u16) -> Option<Self> {
+        let started = Command::new("nats-server")
+            .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
+            .arg(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = match started {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("skipped: nats-server is not installed here ({error})");
+                return None;
+            }
+        };
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let ready = log.any(|line| line.is_ok_and(|line| line.contains("Server is ready")));
+        assert!(ready, "nats-server ends instead of serving");
+        // It would stop at a full pipe.
+        std::thread::spawn(move || log.for_each(drop));
+        let address = format!("127.0.0.1:{port}");
+        Some(Self { child, address })
+    }
+
+    fn config(&self) -> NatsConfig {
+        NatsConfig {
+            address: self.address.clone(),
+            ..NatsConfig::default()
+        }
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn records_are_numbered_and_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        assert_eq!(store.bounds(), (1, 1));
+        let mut pending = Vec::new();
+        for number in 1..=300 {
+            pending.push(
+                store
+                    .submit(format!("record {number}").into())
+                    .await
+                    .unwrap(),
+            );
+        }
+        for (number, pending) in (1..).zip(pending) {
+            assert_eq!(pending.await.unwrap(), number);
+        }
+        assert_eq!(store.bounds(), (1, 301));
+        let records = all_of(&store).await;
+        assert_eq!(records.len(), 300);
+        for (number, record) in (1..).zip(&records) {
+            assert_eq!(record.sequence, number);
+            assert_eq!(record.payload, format!("record {number}"));
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let age = now.unwrap().as_millis() as i128 - i128::from(record.time_ms);
+            assert!(age.abs() < 600_000, "{age} ms");
+        }
+        let error = store.submit(vec![0; 2 << 20].into()).await.unwrap_err();
+        assert_eq!(error.code, Code::RecordTooLarge);
+        // What others see, and what is there after connecting anew.
+        let other = NatsStore::connect(nats.config()).await.unwrap();
+        assert_eq!(other.bounds(), (1, 301));
+        store
+            .submit("one more".into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
+        other.maintain().await.unwrap();
+        assert_eq!(other.bounds(), (1, 302));
+        store.close().await.unwrap();
+        assert_eq!(
+            store.submit("late".into()).await.unwrap_err().code,
+            Code::Closing
+        );
+    });
+}
+
+#[test]
+fn the_stream_keeps_what_it_is_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let config = NatsConfig {
+            retention: Retention {
+                records_max: 10,
+                ..Retention::default()
+            },
+            ..nats.config()
+        };
+        let store = NatsStore::connect(config).await.unwrap();
+        for number in 0..30 {
+            store
+                .submit(format!("{number}").into())
+                .await
+                .unwrap()
+                .await
+                .unwrap();
+        }
+        store.maintain().await.unwrap();
+        assert_eq!(store.bounds(), (21, 31));
+        let error = store.read(1, Default::default()).await.unwrap_err();
+        assert_eq!(error.code, Code::Trimmed);
+        assert_eq!(all_of(&store).await.len(), 10);
+        let strange = NatsConfig {
+            stream: "no.such*name".to_owned(),
+            ..nats.config()
+        };
+        assert!(NatsStore::connect(strange).await.is_err());
+    });
+}
+
+#[test]
+fn what_was_acknowledged_is_there_when_nats_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let Some(nats) = Nats::start_at(directory.path(), port) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        let mut tasks = JoinSet::new();
+        for task in 0..4 {
+            let store = store.clone();
+            tasks.spawn(async move {
+                let mut durable = Vec::new();
+                for number in 0.. {
+                    let payload = format!("{task} {number}");
+                    let Ok(pending) = store.submit(payload.clone().into()).await else {
+                        break;
+                    };
+                    match pending.await {
+                        Ok(sequence) => durable.push((sequence, payload)),
+                        Err(_) => break,
+                    }
+                }
+                durable
+            });
+        }
+        evenkeel::time::sleep(Duration::from_millis(200)).await;
+        drop(nats);
+        let mut durable = Vec::new();
+        while let Some(task) = tasks.join_next().await {
+            durable.extend(task.unwrap());
+        }
+        assert!(!durable.is_empty());
+        let _nats = Nats::start_at(directory.path(), port).unwrap();
+        // The store connects anew by itself.
+        store.maintain().await.unwrap();
+        let records = all_of(&store).await;
+        for (sequence, payload) in durable {
+            assert_eq!(records[sequence as usize - 1].payload, payload);
+        }
+        store.submit("goes on".into()).await.unwrap().await.unwrap();
+    });
+}
+
+#[test]
+fn the_server_serves_from_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    let mut server = Server::start_with(&["--nats", &nats.address, "--stream", "a-log"]);
+    let address = server.address.to_string();
+    let (done, said, errors) = run_command(&["append", "--server", &address, "one", "two"]);
+    assert!(done, "{errors}");
+    assert_eq!(said, "1\n2\n");
+    run(async {
+        let client = Client::connect(address).await.unwrap();
+        let mut follower = client.follow(ReadFrom::Oldest);
+        assert_eq!(follower.next().await.unwrap().payload, "one");
+        assert_eq!(follower.next().await.unwrap().payload, "two");
+        let appended = client.append("three").await.unwrap();
+        assert_eq!((appended, follower.next().await.unwrap().sequence), (3, 3));
+    });
+    let began = Instant::now();
+    server.signal("TERM");
+    assert!(server.ended().success() && began.elapsed() < LIMIT);
+}

@@ -1,0 +1,416 @@
+//! The server over its sockets: what clients may do, and what happens to those who do otherwise.
+
+mod support;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::net::TcpStream;
+use evenkeel::time::timeout;
+use support::memory::{Faults, MemoryDisk};
+use support::{LIMIT, Random, rounds, run, small};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+use txlog::log::{Log, LogConfig};
+use txlog::server::{Server, ServerConfig};
+use txlog_client::frame::{Code, Request, Response, VERSION};
+use txlog_client::wire::FrameReader;
+use txlog_client::{Client, ClientError, ReadFrom};
+
+/// Serves a log in memory while `test` runs, and closes the server after it.
+fn serving<F>(config: ServerConfig, test: impl FnOnce(SocketAddr, MemoryDisk) -> F)
+where
+    F: Future<Output = ()>,
+{
+    serving_log(config, small(), test);
+}
+
+fn serving_log<F>(
+    config: ServerConfig,
+    log: LogConfig,
+    test: impl FnOnce(SocketAddr, MemoryDisk) -> F,
+) where
+    F: Future<Output = ()>,
+{
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let (log, _) = Log::open(disk.clone(), log).await.unwrap();
+        let server = Server::bind("127.0.0.1:0", log, config).await.unwrap();
+        let address = server.local_addr().unwrap();
+        let (end, ends) = oneshot::channel::<()>();
+        let server = evenkeel::spawn(server.run(async {
+            let _ = ends.await;
+        }));
+        test(address, disk).await;
+        drop(end);
+        // The log may have failed on purpose.
+        let _ = server.await.unwrap();
+    });
+}
+
+/// A connection that sends what it likes.
+struct Raw {
+    frames: FrameReader<evenkeel::net::tcp::OwnedReadHalf>,
+    write: evenkeel::net::tcp::OwnedWriteHalf,
+}
+
+impl Raw {
+    async fn connect(address: SocketAddr) -> Self {
+        let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
+        Self {
+            frames: FrameReader::new(read, 16 << 20),
+            write,
+        }
+    }
+
+    async fn welcomed(address: SocketAddr) -> Self {
+        let mut raw = Self::connect(address).await;
+        raw.ask(&hello()).await;
+        assert!(matches!(raw.answer().await, Some(Response::Welcome { .. })));
+        raw
+    }
+
+    async fn ask(&mut self, request: &Request) {
+        let mut buffer = BytesMut::new();
+        request.encode(&mut buffer);
+        self.send(&buffer).await;
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        self.write.write_all(bytes).await.unwrap();
+    }
+
+    /// The next answer; nothing at the end.
+    async fn answer(&mut self) -> Option<Response> {
+        let frame = timeout(LIMIT, self.frames.next()).await.expect("in time");
+        frame.unwrap().map(|frame| Response::decode(frame).unwrap())
+    }
+
+    /// The next answer is a fault, and then comes the end.
+    async fn faulted(&mut self) -> Code {
+        let answer = self.answer().await;
+        let Some(Response::Fault { code, text }) = answer else {
+            panic!("{answer:?} is no fault")
+        };
+        assert!(!text.is_empty());
+        assert_eq!(self.answer().await, None);
+        code
+    }
+}
+
+fn hello() -> Request {
+    let (min, max) = (VERSION, VERSION);
+    Request::Hello { min, max }
+}
+
+fn append(id: u64, payload: &'static str) -> Request {
+    let payload = Bytes::from_static(payload.as_bytes());
+    Request::Append { id, payload }
+}
+
+#[test]
+fn appended_records_are_numbered_and_read_back() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        assert_eq!((client.info().first, client.info().next), (1, 1));
+        for number in 1..=50 {
+            let sequence = client.append(format!("record {number}")).await.unwrap();
+            assert_eq!(sequence, number);
+        }
+        let other = Client::connect(address.to_string()).await.unwrap();
+        let mut follower = other.follow(ReadFrom::Oldest);
+        for number in 1..=50 {
+            let record = follower.next().await.unwrap();
+            assert_eq!(record.sequence, number);
+            assert_eq!(record.payload, format!("record {number}"));
+            assert!(record.time_ms > 1_600_000_000_000);
+        }
+        assert_eq!(follower.try_next().await.unwrap(), None);
+        let (records, next) = other.read(40, Duration::ZERO).await.unwrap();
+        assert_eq!((records.len(), next), (11, 51));
+        assert!(client.ping().await.unwrap() < LIMIT);
+    });
+}
+
+#[test]
+fn a_follower_gets_records_as_they_come() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        client.append("before").await.unwrap();
+        let reader = Client::connect(address.to_string()).await.unwrap();
+        let mut follower = reader.follow(ReadFrom::End);
+        let following = evenkeel::spawn(async move {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                seen.push(follower.next().await.unwrap().sequence);
+            }
+            seen
+        });
+        for _ in 0..20 {
+            evenkeel::time::sleep(Duration::from_millis(1)).await;
+            client.append("after").await.unwrap();
+        }
+        assert_eq!(following.await.unwrap(), (2..=21).collect::<Vec<u64>>());
+    });
+}
+
+#[test]
+fn appends_of_one_connection_are_under_way_together_and_answered_in_order() {
+    serving_log(
+        ServerConfig::default(),
+        LogConfig::default(),
+        |address, disk| async move {
+            let mut raw = Raw::welcomed(address).await;
+            let mut buffer = BytesMut::new();
+            for id in 1..=500 {
+                append(id, "pipelined").encode(&mut buffer);
+            }
+            raw.send(&buffer).await;
+            for id in 1..=500 {
+                let sequence = id;
+                assert_eq!(
+                    raw.answer().await,
+                    Some(Response::Appended { id, sequence })
+                );
+            }
+            let syncs = disk.syncs_done();
+            assert!(syncs < 250, "{syncs} syncs for 500 records");
+        },
+    );
+}
+
+#[test]
+fn those_who_speak_another_protocol_hear_what_this_is() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let mut http = Raw::connect(address).await;
+        http.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert_eq!(http.faulted().await, Code::FrameTooLong);
+        let mut other = Raw::connect(address).await;
+        other
+            .send(&[9, 0, 0, 0, 1, b'X', b'X', b'X', b'X', 1, 0, 1, 0])
+            .await;
+        assert_eq!(other.faulted().await, Code::NotTxlog);
+        let mut early = Raw::connect(address).await;
+        early.ask(&Request::Ping { id: 1 }).await;
+        assert_eq!(early.faulted().await, Code::NotTxlog);
+        let mut newer = Raw::connect(address).await;
+        let (min, max) = (VERSION + 1, VERSION + 7);
+        newer.ask(&Request::Hello { min, max }).await;
+        assert_eq!(newer.faulted().await, Code::Version);
+    });
+}
+
+#[test]
+fn a_bad_frame_gets_an_error_and_a_close_after_the_answers_before_it() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let cases: [(&[u8], Code); 5] = [
+            (&[0, 0, 0, 0], Code::BadFrame),
+            (&[1, 0, 0, 0, 0x55], Code::BadFrame),
+            (&[3, 0, 0, 0, 3, 1, 2], Code::BadFrame),
+            (&[10, 0, 0, 0, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9], Code::BadFrame),
+            (&[0xff, 0xff, 0xff, 0xff], Code::FrameTooLong),
+        ];
+        for (bytes, code) in cases {
+            // Where it only pings, and where it appends.
+            let mut raw = Raw::welcomed(address).await;
+            raw.send(bytes).await;
+            assert_eq!(raw.faulted().await, code);
+            let mut raw = Raw::welcomed(address).await;
+            raw.ask(&append(7, "before")).await;
+            raw.send(bytes).await;
+            assert!(matches!(
+                raw.answer().await,
+                Some(Response::Appended { id: 7, .. })
+            ));
+            assert_eq!(raw.faulted().await, code);
+        }
+        let mut raw = Raw::welcomed(address).await;
+        raw.ask(&append(7, "before")).await;
+        raw.ask(&hello()).await;
+        assert!(matches!(
+            raw.answer().await,
+            Some(Response::Appended { id: 7, .. })
+        ));
+        assert_eq!(raw.faulted().await, Code::BadFrame);
+    });
+}
+
+#[test]
+fn random_bytes_harm_nobody_else() {
+    let config = ServerConfig {
+        stall_max: Duration::from_millis(200),
+        ..ServerConfig::default()
+    };
+    serving(config, |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        let mut random = Random::new(rounds("TXLOG_FUZZ_SEED", 1));
+        for _ in 0..rounds("TXLOG_FUZZ_CONNECTIONS", 300) {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let mut bytes = BytesMut::new();
+            if random.below(4) > 0 {
+                hello().encode(&mut bytes);
+            }
+            for _ in 0..random.below(6) {
+                let begin = bytes.len();
+                match random.below(4) {
+                    0 => bytes.extend(random.bytes(60)),
+                    1 => append(random.below(9), "fuzz").encode(&mut bytes),
+                    2 => Request::Ping { id: 1 }.encode(&mut bytes),
+                    _ => Request::Read {
+                        id: random.below(9),
+                        from: random.below(9),
+                        records_max: random.below(1 << 33) as u32,
+                        bytes_max: random.below(1 << 33) as u32,
+                        wait_ms: random.below(50) as u32,
+                    }
+                    .encode(&mut bytes),
+                }
+                if random.below(3) == 0 && bytes.len() > begin {
+                    let at = begin + random.below((bytes.len() - begin) as u64) as usize;
+                    bytes[at] ^= 1 << random.below(8);
+                }
+            }
+            // The server may have closed by then.
+            let _ = stream.write_all(&bytes).await;
+            if random.below(2) == 0 {
+                let _ = stream.shutdown().await;
+                let mut answers = Vec::new();
+                let read = timeout(LIMIT, stream.read_to_end(&mut answers)).await;
+                let _ = read.expect("the server comes to an end of it");
+            }
+        }
+        client.append("still there").await.unwrap();
+        client.ping().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    let config = ServerConfig {
+        connections_max: 2,
+        reads_max: 2,
+        ..ServerConfig::default()
+    };
+    serving(config, |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        let error = client.append(vec![0; 5_000]).await.unwrap_err();
+        assert!(
+            matches!(error, ClientError::RecordTooLarge { bytes: 5_000, .. }),
+            "{error}"
+        );
+        let mut raw = Raw::welcomed(address).await;
+        let third = Client::connect(address.to_string()).await.unwrap_err();
+        assert_eq!(third.code(), Some(Code::TooManyConnections), "{third}");
+        let read = |id| Request::Read {
+            id,
+            from: 1,
+            records_max: 1,
+            bytes_max: 100,
+            wait_ms: 60_000,
+        };
+        for id in 1..=3 {
+            raw.ask(&read(id)).await;
+        }
+        let answer = raw.answer().await;
+        let Some(Response::Refused { id: 3, code, .. }) = answer else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(code, Code::TooManyReads);
+        client.append("now").await.unwrap();
+        for _ in 0..2 {
+            let answer = raw.answer().await;
+            assert!(
+                matches!(answer, Some(Response::Records { next: 2, .. })),
+                "{answer:?}"
+            );
+        }
+        drop(raw);
+        // There is room again, as soon as the server has seen the end.
+        while Client::connect(address.to_string()).await.is_err() {
+            evenkeel::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+#[test]
+fn who_stalls_within_a_frame_is_closed_and_who_rests_between_frames_is_not() {
+    let config = ServerConfig {
+        stall_max: Duration::from_millis(100),
+        ..ServerConfig::default()
+    };
+    serving(config, |address, _| async move {
+        let mut silent = Raw::connect(address).await;
+        assert_eq!(silent.faulted().await, Code::TooSlow);
+        let mut resting = Raw::welcomed(address).await;
+        let mut stalled = Raw::welcomed(address).await;
+        stalled.send(&[20, 0, 0, 0, 2, 1]).await;
+        assert_eq!(stalled.faulted().await, Code::TooSlow);
+        resting.ask(&Request::Ping { id: 5 }).await;
+        assert_eq!(resting.answer().await, Some(Response::Pong { id: 5 }));
+    });
+}
+
+#[test]
+fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
+    serving(ServerConfig::default(), |address, disk| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        client.append("durable").await.unwrap();
+        disk.set_faults(Faults {
+            syncs: Some((0, 5)),
+            ..Faults::default()
+        });
+        for _ in 0..2 {
+            let error = client.append("lost").await.unwrap_err();
+            assert_eq!(error.code(), Some(Code::LogFailed), "{error}");
+        }
+        let (records, _) = client.read(0, Duration::ZERO).await.unwrap();
+        assert_eq!(records.len(), 1);
+        client.ping().await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_closes_answers_what_it_took() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+        let server = Server::bind("127.0.0.1:0", log, ServerConfig::default())
+            .await
+            .unwrap();
+        let address = server.local_addr().unwrap();
+        let (end, ends) = oneshot::channel::<()>();
+        let server = evenkeel::spawn(server.run(async {
+            let _ = ends.await;
+        }));
+        let client = Client::connect(address.to_string()).await.unwrap();
+        let mut idle = Raw::welcomed(address).await;
+        let mut submitted = Vec::new();
+        for number in 0..100 {
+            submitted.push(client.submit(format!("{number}")).await.unwrap());
+        }
+        // The first is durable, so the server has begun with the others.
+        let mut submitted = submitted.into_iter();
+        assert_eq!(submitted.next().unwrap().await.unwrap(), 1);
+        end.send(()).unwrap();
+        let mut durable = 1;
+        for submitted in submitted {
+            match submitted.await {
+                Ok(sequence) => {
+                    durable += 1;
+                    assert_eq!(sequence, durable);
+                }
+                // It had not come so far when it closed.
+                Err(error) => assert_eq!(error.code(), Some(Code::Closing), "{error}"),
+            }
+        }
+        assert_eq!(idle.faulted().await, Code::Closing);
+        server.await.unwrap().unwrap();
+        let refused = Client::connect(address.to_string()).await.unwrap_err();
+        assert!(matches!(refused, ClientError::Connect { .. }), "{refused}");
+        let (log, recovery) = Log::open(disk, small()).await.unwrap();
+        assert_eq!(recovery.torn, None);
+        assert!(log.next() > durable);
+    });
+}
