@@ -15,10 +15,11 @@ if command -v apt-get >/dev/null; then
     # A Go of any origin will do, so one that is there is left alone.
     if command -v go >/dev/null; then go=; else go=golang-go; fi
     as_root apt-get update
+    # Debian's name for it, and Ubuntu's.
+    if apt-cache show linux-perf >/dev/null 2>&1; then perf=linux-perf; else perf=linux-tools-generic; fi
     # shellcheck disable=SC2086 # No package is no word.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server linux-perf \
-        $go
+        erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server $perf $go
 elif command -v dnf >/dev/null; then
     as_root dnf install --assumeyes \
         erlang-erts erlang-runtime_tools httpd-tools haproxy sysbench mariadb-server perf golang

@@ -69,7 +69,7 @@ write(File, Bytes, Counts) ->
     case file:pwrite(File, 0, Bytes) of
         ok ->
             Begun = erlang:monotonic_time(microsecond),
-            case file:datasync(File) of
+            case file:sync(File) of
                 ok ->
                     Took = erlang:monotonic_time(microsecond) - Begun,
                     counters:add(Counts, ?SYNC_US, Took),

@@ -134,7 +134,7 @@ func (d *disk) write(path string) error {
 			return err
 		}
 		begun := time.Now()
-		if err := syncData(file); err != nil {
+		if err := file.Sync(); err != nil {
 			return err
 		}
 		d.syncUS.Add(time.Since(begun).Microseconds())

@@ -39,16 +39,15 @@ struct Samples {
 }
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let lab = lab.apart();
     let mut notes = lab.lineup.missing.clone();
     let places = Places::open(&mut notes)?;
-    let rows = rows::rows(&lab, &places);
+    let rows = rows::rows(lab, &places);
     let peers = lab.lineup.present.clone();
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
         for (index, row) in rows.iter().enumerate() {
             for &peer in &peers {
-                let found = measure::beside(&lab, &places, peer, row);
+                let found = measure::beside(lab, &places, peer, row);
                 let found = found.map_err(|error| error.to_string());
                 let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
                 lab.progress(&format!("fsync: {}, {}: {words}", row.name, peer.name()));
@@ -61,7 +60,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             }
         }
     }
-    let logged = log::run(&lab, &places, &mut notes);
+    let logged = log::run(lab, &places, &mut notes);
     let all = Samples {
         rows,
         peers,
@@ -76,7 +75,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
                 syncs for many at a time makes records durable as fast as they come."
             .to_owned(),
         how: format!(
-            "Tasks write to a file of their own and sync it, for ever. Beside them an echo is \
+            "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo is \
              probed {} times a second, and the state of a file that nobody writes to is asked for {} \
              times a second, each by a call of its own: both in an open loop, so that what is not \
              answered counts with the time waited. A FIFO that nobody writes to stands for a disk \

@@ -70,7 +70,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let work = work::calibrate(&scene);
     let words = work.words();
     lab.progress(&format!("storm: {words}"));
-    let rows = rows::rows(&lab.lineup.present);
+    let rows = rows::rows(&lab.lineup.present, lab.is_brief());
     let (storms, veth) = storms(&lab, &mut notes);
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
@@ -120,8 +120,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
     if lab.is_brief() {
         notes.push(
-            "In brief the storm is an even one; four times the cameras, bursts, and the network \
-             of its own are in the full run."
+            "In brief the storm is an even one; Go and `{active, 100}`, four times the cameras, \
+             bursts, and the network of its own are in the full run."
                 .to_owned(),
         );
         return (vec![rows::EVEN], None);
@@ -146,7 +146,7 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
 /// meets all of them alike.
 fn idle(scene: &Scene<'_>) -> (Vec<Row>, Vec<(usize, Result<Idle, String>)>) {
     let rows = rows::idle(&scene.lab.lineup.present);
-    let turns = if scene.lab.is_brief() { 3 } else { 5 };
+    let turns = if scene.lab.is_brief() { 2 } else { 5 };
     let mut found = Vec::new();
     for _ in 0..turns {
         for (index, row) in rows.iter().enumerate() {

@@ -110,7 +110,7 @@ async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> std::io::
     loop {
         bytes = P::write_at(&file, bytes, 0).await?;
         let begun = Instant::now();
-        P::sync(&file).await?;
+        P::sync_all(&file).await?;
         add(&disk.sync_us, micros(begun.elapsed()));
         add(&disk.syncs, 1);
     }

@@ -39,7 +39,7 @@ impl<P: Platform> Log<P> {
         let mut end = self.end.lock().await;
         let len = record.len() as u64;
         P::write_at(&end.file, record, end.at).await?;
-        P::sync(&end.file).await?;
+        P::sync_data(&end.file).await?;
         end.at = (end.at + len) % FILE_LEN_MAX;
         // Relaxed: a plain count; the lock orders appends.
         Ok(self.records.fetch_add(1, Ordering::Relaxed))

@@ -148,7 +148,7 @@ pub(super) fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Re
     let server = lab.serve(peer, &spec(places, peer, row)?)?;
     let api = server.address("api")?;
     sleep(RAMP);
-    let length = lab.measured(Duration::from_millis(700));
+    let length = lab.measured(Duration::from_millis(600));
     let before = stats(api);
     let (usage_before, begun) = (server.usage(), Instant::now());
     let echo = probe(lab, server.address("echo")?, length)?;

@@ -17,7 +17,7 @@ use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 
 /// From the first frame until the load is steady.
-const RAMP: Duration = Duration::from_millis(400);
+const RAMP: Duration = Duration::from_millis(300);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
@@ -101,7 +101,7 @@ impl<'a> Scene<'a> {
     }
 
     fn length(&self) -> Duration {
-        self.lab.measured(Duration::from_millis(600))
+        self.lab.measured(Duration::from_millis(500))
     }
 
     /// Cameras that send for so long, and wait to be told when.
@@ -152,7 +152,7 @@ pub(super) fn storm(
     let length = scene.length();
     let counted = length.min(Duration::from_secs(1));
     // Starting what measures takes a moment as well.
-    let slack = Duration::from_millis(700);
+    let slack = Duration::from_millis(500);
     let whole = RAMP + 2 * length + counted + slack;
     let cameras = scene.cameras(&server, storm, veth, MBIT, whole)?;
     sleep(RAMP);
@@ -191,7 +191,7 @@ pub(super) fn idle(scene: &Scene<'_>, row: &Row) -> Result<Idle> {
         cameras: CAMERAS,
         ..super::rows::EVEN
     };
-    let length = scene.length().max(Duration::from_secs(1));
+    let length = scene.length().max(Duration::from_millis(800));
     let whole = RAMP + length + Duration::from_millis(200);
     let cameras = scene.cameras(&server, &breeze, None, BREEZE_MBIT, whole)?;
     sleep(RAMP);

@@ -116,9 +116,11 @@ const ALL: [Row; 9] = [
     OTP_DEFERRED,
 ];
 
-pub(super) fn rows(peers: &[Peer]) -> Vec<Row> {
+/// Who takes part; in brief without those that stand between two others.
+pub(super) fn rows(peers: &[Peer], brief: bool) -> Vec<Row> {
     let present = ALL.into_iter().filter(|row| peers.contains(&row.peer));
-    present.collect()
+    let between = |row: &Row| row.mode == Some("100") || row.peer == Peer::Go;
+    present.filter(|row| !(brief && between(row))).collect()
 }
 
 /// Whose frames are timed without a storm.
@@ -169,7 +171,10 @@ mod tests {
             let mode = spec.flags.iter().any(|flag| flag == "--mode");
             assert_eq!(mode, row.peer == Peer::Erlang, "{}", row.name);
         }
-        assert_eq!(rows(&[Peer::Tokio]), [TOKIO]);
+        assert_eq!(rows(&[Peer::Tokio], true), [TOKIO]);
+        let all = [Peer::Evenkeel, Peer::Tokio, Peer::Go, Peer::Erlang];
+        assert_eq!(rows(&all, false).len(), 9);
+        assert_eq!(rows(&all, true).len(), 7);
         assert!(idle(&[Peer::Tokio]).is_empty());
     }
 }

@@ -180,8 +180,12 @@ impl Platform for Evenkeel {
         file.write_all_at(bytes, offset).await
     }
 
-    async fn sync(file: &File) -> io::Result<()> {
+    async fn sync_data(file: &File) -> io::Result<()> {
         file.sync_data().await
+    }
+
+    async fn sync_all(file: &File) -> io::Result<()> {
+        file.sync_all().await
     }
 
     async fn stat(path: PathBuf) -> io::Result<u64> {

@@ -103,7 +103,9 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
         offset: u64,
     ) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
     /// Waits until what was written is on the device.
-    fn sync(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
+    fn sync_data(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
+    /// As before, and with it what the file system notes of the file.
+    fn sync_all(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
     /// How long a file is.
     fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
     /// Serves the log in a directory, and says where.

@@ -184,9 +184,14 @@ impl Platform for Tokio {
         blocking(move || file.write_all_at(&bytes, offset).map(|()| bytes)).await
     }
 
-    async fn sync(file: &Arc<File>) -> io::Result<()> {
+    async fn sync_data(file: &Arc<File>) -> io::Result<()> {
         let file = Arc::clone(file);
         blocking(move || file.sync_data()).await
+    }
+
+    async fn sync_all(file: &Arc<File>) -> io::Result<()> {
+        let file = Arc::clone(file);
+        blocking(move || file.sync_all()).await
     }
 
     async fn stat(path: PathBuf) -> io::Result<u64> {
