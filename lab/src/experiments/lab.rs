@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::load::CpuList;
 use crate::peers::{Lineup, Peer, ServerSpec};
 use crate::process::{Process, Server};
+use crate::sys;
 
 /// A run of the lab.
 #[derive(Clone)]
@@ -188,6 +189,23 @@ impl Lab {
     pub(crate) fn tool(&self, name: &str, command: &mut Command) -> Result<Process> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Process::start(name, command, &self.load_cpus)
+    }
+
+    /// Calls something from where load runs, ahead of it: whoever measures how long a server takes
+    /// must not wait for load, nor take the server's place.
+    pub(crate) fn call_first<T: Send>(&self, call: impl FnOnce() -> T + Send) -> T {
+        let caller = || {
+            if !self.load_cpus.is_empty() {
+                // Anywhere, then: what it takes is a little less certain.
+                let _ = sys::pin(&self.load_cpus);
+            }
+            sys::ask_to_go_first();
+            call()
+        };
+        std::thread::scope(|scope| match scope.spawn(caller).join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
     }
 
     /// A port that nobody listened on a moment ago, for programs that cannot find one themselves.

@@ -88,6 +88,11 @@ pub(super) const API_FIRST: Row = Row {
     api_share: Some((990, 10)),
     ..ADAPTIVE_ROW
 };
+pub(super) const COALESCE_API_FIRST: Row = Row {
+    name: "evenkeel, coalesce 16 KiB or 100 ms, API first",
+    api_share: API_FIRST.api_share,
+    ..COALESCE_ROW
+};
 pub(super) const COALESCE_ROW: Row = Row {
     delivery: Some(COALESCE),
     ..row("evenkeel, coalesce 16 KiB or 100 ms", Peer::Evenkeel)
@@ -98,11 +103,12 @@ pub(super) const OTP_DEFERRED: Row = Row {
     ..row("OTP, once after 100 ms", Peer::Erlang)
 };
 
-const ALL: [Row; 9] = [
+const ALL: [Row; 10] = [
     IMMEDIATE,
     COALESCE_ROW,
     ADAPTIVE_ROW,
     API_FIRST,
+    COALESCE_API_FIRST,
     TOKIO,
     row("go", Peer::Go),
     Row {

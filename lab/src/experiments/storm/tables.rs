@@ -3,7 +3,8 @@
 use super::Samples;
 use super::measure::{Found, Idle};
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_ROW, IMMEDIATE, MBIT, OTP_DEFERRED, Row, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE, MBIT,
+    OTP_DEFERRED, Row, TOKIO,
 };
 use crate::experiments::figures::{cell, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
@@ -131,7 +132,7 @@ impl Samples {
     fn verdicts(&self) -> Table {
         let mut verdicts = Vec::new();
         for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
-            for row in [COALESCE_ROW, ADAPTIVE_ROW, API_FIRST] {
+            for row in [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST] {
                 let of = format!("{}; {name}", row.name);
                 let mut add = |what: &str, found, reach, unit, digits| {
                     verdicts.push(Verdict {
