@@ -120,7 +120,10 @@ fn what_waits_too_long_is_not_done() {
                 };
                 let error = work.await.unwrap_err();
                 assert!(matches!(error, LaneError::WaitedTooLong { .. }), "{error}");
-                assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::TimedOut);
+                assert_eq!(
+                    std::io::Error::from(error).kind(),
+                    std::io::ErrorKind::TimedOut
+                );
                 assert_eq!(Arc::strong_count(&ran), 1, "the work is dropped");
                 assert_eq!(ran.load(SeqCst), 0);
             }
@@ -223,7 +226,12 @@ fn lanes_are_bounded_and_nonsense_is_refused() {
             assert!(Lane::builder("a").threads(0).build().is_err());
             assert!(Lane::builder("a").threads(40_000).build().is_err());
             assert!(Lane::builder("a").queue(0).build().is_err());
-            assert!(Lane::builder("a").wait_limit(Duration::ZERO).build().is_err());
+            assert!(
+                Lane::builder("a")
+                    .wait_limit(Duration::ZERO)
+                    .build()
+                    .is_err()
+            );
             let lanes: Vec<_> = (0..256)
                 .map(|number| Lane::builder(format!("lane-{number}")).build().unwrap())
                 .collect();

@@ -65,7 +65,9 @@ fn directories_and_names() {
             assert_eq!(names, expected);
             fs::rename(deep.join("0"), deep.join("zero")).await.unwrap();
             assert!(!fs::try_exists(deep.join("0")).await.unwrap());
-            fs::hard_link(deep.join("zero"), deep.join("null")).await.unwrap();
+            fs::hard_link(deep.join("zero"), deep.join("null"))
+                .await
+                .unwrap();
             fs::symlink("zero", deep.join("link")).await.unwrap();
             let link = fs::read_link(deep.join("link")).await.unwrap();
             assert_eq!(link.to_str(), Some("zero"));

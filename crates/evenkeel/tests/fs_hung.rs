@@ -80,7 +80,9 @@ fn more_hung_opens_than_threads_hold_up_nothing_beside_them() {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
             for round in 0..20 {
-                ordinary(&scratch.path(format!("file-{round}"))).await.unwrap();
+                ordinary(&scratch.path(format!("file-{round}")))
+                    .await
+                    .unwrap();
                 ping().await;
             }
             assert!(hung(), "{:?}", lane("special"));
@@ -134,7 +136,9 @@ fn what_waits_too_long_fails_and_says_so() {
         let scratch = Scratch::new("wait-limit");
         let fifo = Fifo::new(scratch.path("fifo"));
         let mut builder = Builder::new();
-        builder.workers(2).disk_wait_limit(Some(Duration::from_millis(50)));
+        builder
+            .workers(2)
+            .disk_wait_limit(Some(Duration::from_millis(50)));
         let runtime = builder.build().unwrap();
         let path = fifo.0.clone();
         runtime.block_on(async {

@@ -229,7 +229,10 @@ fn whole_files() {
             fs::replace(scratch.path("new"), "new").await.unwrap();
             assert_eq!(fs::read(&b).await.unwrap(), b"other");
             let mode = fs::metadata(&b).await.unwrap().permissions();
-            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o640);
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+                0o640
+            );
             let error = fs::replace("/", "x").await.unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
             let error = fs::replace(scratch.path("no/file"), "x").await.unwrap_err();

@@ -172,7 +172,9 @@ impl Lanes {
     pub(crate) fn close(&self, handle: &Handle) {
         self.registry.lock().closed = true;
         self.all().iter().for_each(|core| core.close(handle));
-        self.devices().iter().for_each(|device| device.misses.close());
+        self.devices()
+            .iter()
+            .for_each(|device| device.misses.close());
     }
 
     /// Waits for what runs. Returns false if some has not ended by the deadline.

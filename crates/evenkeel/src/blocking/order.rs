@@ -126,15 +126,19 @@ impl<T> Order<T> {
         let rows = || self.rows.iter().enumerate().filter(with_work);
         let (least_index, least) = rows().min_by_key(|(_, row)| row.had)?;
         let floor = least.had;
-        let within = |(_, row): &(usize, &Row<T>)| {
-            row.had - floor <= row.over_share(self.limits.lead)
-        };
+        let within =
+            |(_, row): &(usize, &Row<T>)| row.had - floor <= row.over_share(self.limits.lead);
         let first = rows()
             .filter(within)
             .min_by_key(|(_, row)| (row.entitled.target, row.had));
         let index = first.map_or(least_index, |(index, _)| index);
         self.floor = self.floor.max(floor);
         Some(index)
+    }
+
+    /// How long a class's work lately took.
+    pub(crate) fn usual(&self, class: Class) -> u64 {
+        self.rows[class.index()].mean
     }
 
     /// Work that was taken is done, and took so long.

@@ -278,7 +278,11 @@ impl<F> Mailbox<F> {
             }
             self.state.lock().asleep = false;
             let all = ended.len();
-            again.extend(ended.into_iter().filter_map(|(read, result)| read.end(result)));
+            again.extend(
+                ended
+                    .into_iter()
+                    .filter_map(|(read, result)| read.end(result)),
+            );
             self.note_done(all - again.len());
         }
         self.end();

@@ -67,7 +67,12 @@ pub(super) fn runtime() -> io::Result<Handle> {
 /// Does work in a lane, for the task that runs.
 ///
 /// `name` is what the work is called where a runtime does not end because of it.
-pub(super) fn in_lane<T, F>(name: &'static str, core: &Arc<Core>, handle: &Handle, work: F) -> InLane<T>
+pub(super) fn in_lane<T, F>(
+    name: &'static str,
+    core: &Arc<Core>,
+    handle: &Handle,
+    work: F,
+) -> InLane<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,

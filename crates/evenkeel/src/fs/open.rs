@@ -152,7 +152,10 @@ impl From<std::fs::OpenOptions> for OpenOptions {
 }
 
 /// The lanes for an open file.
-pub(super) fn lanes_for(handle: &Handle, file: &std::fs::File) -> io::Result<(Arc<Device>, u64, bool)> {
+pub(super) fn lanes_for(
+    handle: &Handle,
+    file: &std::fs::File,
+) -> io::Result<(Arc<Device>, u64, bool)> {
     let metadata = file.metadata()?;
     let number = metadata.dev();
     let device = handle.shared().lanes.device(handle, number);

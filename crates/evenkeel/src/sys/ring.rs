@@ -131,8 +131,8 @@ impl<R: Reading> Reads<R> {
                 continue;
             }
             if let Some(reading) = self.readings.try_remove(key as usize) {
-                let result = usize::try_from(result)
-                    .map_err(|_| io::Error::from_raw_os_error(-result));
+                let result =
+                    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
                 ended(reading, result);
             }
         }
