@@ -27,10 +27,11 @@
 //! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
 //!   them, and how a task gives way.
 //! - [`Class`]: what CPU time is shared among; [`ClassConfig`]: a class's share and latency target.
-//! - [`guide`]: chapters on [classes](guide::classes), on [delivery](guide::delivery) to readers,
-//!   on [hogs](guide::hogs), and on what the [peers](guide::peers) do.
+//! - [`guide`]: chapters on [classes](guide::classes), on [delivery](guide::delivery) to readers, on
+//!   [disk](guide::disk), on [hogs](guide::hogs), and on what the [peers](guide::peers) do.
 //! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
 //! - [`net`], [`signal`], [`time`]: what tasks wait for.
+//! - [`fs`], [`blocking`]: files, and other work that blocks, in lanes that do not hold up each other.
 //! - [`stats`]: where the time went. Always on.
 //! - [`io`]: readiness. `tokio::io`'s traits are what sockets are read and written with.
 //!
@@ -82,7 +83,8 @@
 //! | `time::{pause, advance}`, `DelayQueue` | none |
 //! | `signal::ctrl_c`, `signal::unix` | the same |
 //! | `sync::*`, `select!`, `join!`, `pin!`, `io::{AsyncReadExt, BufReader, copy…}` | Tokio's own, which work here: features `sync`, `macros`, `io-util` of the `tokio` crate |
-//! | `fs`, `process`, `io::{stdin, stdout}` | none; `std` inside [`spawn_blocking`] |
+//! | `fs` | [`fs`]; reads and writes [at an offset](fs::File) hand their buffer over |
+//! | `process`, `io::{stdin, stdout}` | none; `std` inside [`spawn_blocking`] |
 //! | `tokio_util::codec` and other crates on the I/O traits | work here |
 //! | hyper: `TokioIo`, `TokioExecutor`, `TokioTimer` | streams as they are; `Executor` and `Timer` of `evenkeel::hyper` |
 //! | axum: `axum::serve` | needs Tokio's listener: serve the router through hyper (example `axum_app`) |

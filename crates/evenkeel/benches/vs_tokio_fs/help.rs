@@ -41,5 +41,6 @@ WHAT A ROW IS
   seq     through AsyncRead and AsyncWrite of both.
   at      at an offset: `read_exact_at` and `write_all_at` here; a seek and `read_exact` or
           `write_all` and a flush on Tokio's File, which has no such methods. `by hand` is what its
-          users do instead: std's methods within `spawn_blocking`.
+          users do instead: std's methods within `spawn_blocking`. `no ring` is evenkeel told to
+          do without the kernel's completion queue.
 ";

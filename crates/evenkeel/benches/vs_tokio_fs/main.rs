@@ -74,7 +74,7 @@ fn compare(options: &Options) -> io::Result<()> {
 fn new_table(way: Way) -> Table {
     match way {
         Way::Offset => Table::new("Files, at an offset", "operations/s", Better::More)
-            .with_limits(&["by hand"]),
+            .with_limits(&["by hand", "no ring"]),
         Way::Sequence => Table::new("Files, in sequence", "operations/s", Better::More),
     }
 }
@@ -84,7 +84,7 @@ fn measure(options: &Options, files: &Files, cell: Cell) -> io::Result<Vec<Each<
         evenkeel: Contender::Evenkeel,
         tokio: Contender::Tokio,
         limits: match cell.way {
-            Way::Offset => vec![Contender::ByHand],
+            Way::Offset => vec![Contender::ByHand, Contender::NoRing],
             Way::Sequence => Vec::new(),
         },
     };
@@ -99,7 +99,8 @@ fn measure(options: &Options, files: &Files, cell: Cell) -> io::Result<Vec<Each<
 fn print_raw(cell: Cell, rounds: &[Each<f64>]) {
     for (number, round) in rounds.iter().enumerate() {
         let by_hand: String = (round.limits.iter())
-            .map(|figure| format!(" by-hand={figure:.0}"))
+            .zip(["by-hand", "no-ring"])
+            .map(|(figure, name)| format!(" {name}={figure:.0}"))
             .collect();
         println!(
             "raw {cell}: round={} evenkeel={:.0} tokio={:.0}{by_hand}",

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::{self, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(crate) enum Contender {
     Tokio,
     /// `spawn_blocking` of Tokio's around what std has.
     ByHand,
+    /// Evenkeel with threads alone.
+    NoRing,
 }
 
 /// The files, which go away in the end.
@@ -72,6 +75,9 @@ fn fill(path: &Path, length: u64) -> io::Result<()> {
     file.sync_all()
 }
 
+/// What a runtime runs: how many operations there were.
+type Task = Pin<Box<dyn Future<Output = io::Result<u64>> + Send>>;
+
 /// A task's part of the file, and how long it goes on.
 #[derive(Clone, Copy)]
 struct Turn {
@@ -100,29 +106,25 @@ pub(crate) fn measure(
 ) -> io::Result<f64> {
     let path = files.path(cell);
     prepare(path, cell)?;
+    let files = |_| open(path, cell);
+    let files: Vec<_> = (0..cell.tasks).map(files).collect::<io::Result<_>>()?;
     match contender {
-        Contender::Evenkeel => {
-            let runtime = evenkeel::runtime::Runtime::new()?;
-            runtime.block_on(async {
-                let spawn = |task| {
-                    let handle = evenkeel::spawn(task);
-                    async move { handle.await.map_err(io::Error::other)? }
-                };
-                all(cell, path, sample, evenkeel_task, spawn).await
-            })
+        Contender::Evenkeel | Contender::NoRing => {
+            let ring = matches!(contender, Contender::Evenkeel);
+            let runtime = evenkeel::runtime::Builder::new().disk_ring(ring).build()?;
+            let spawn = |task| -> Task {
+                let handle = evenkeel::spawn(task);
+                Box::pin(async move { handle.await.map_err(io::Error::other)? })
+            };
+            runtime.block_on(all(contender, cell, files, sample, spawn))
         }
         Contender::Tokio | Contender::ByHand => {
             let runtime = tokio::runtime::Runtime::new()?;
-            let spawn = |task| {
+            let spawn = |task| -> Task {
                 let handle = tokio::spawn(task);
-                async move { handle.await.map_err(io::Error::other)? }
+                Box::pin(async move { handle.await.map_err(io::Error::other)? })
             };
-            runtime.block_on(async {
-                match contender {
-                    Contender::ByHand => all(cell, path, sample, by_hand_task, spawn).await,
-                    _ => all(cell, path, sample, tokio_task, spawn).await,
-                }
-            })
+            runtime.block_on(all(contender, cell, files, sample, spawn))
         }
     }
 }
@@ -161,39 +163,32 @@ fn libc_dsync() -> i32 {
 }
 
 /// Runs all tasks of a cell, each on a file of its own.
-async fn all<T, S, J>(
+async fn all(
+    contender: Contender,
     cell: Cell,
-    path: &Path,
+    files: Vec<std::fs::File>,
     sample: Duration,
-    task: fn(std::fs::File, Turn) -> T,
-    spawn: S,
-) -> io::Result<f64>
-where
-    S: Fn(T) -> J,
-    J: Future<Output = io::Result<u64>>,
-{
+    spawn: impl Fn(Task) -> Task,
+) -> io::Result<f64> {
     let length = if cell.cached {
         CACHED_PART
     } else {
         DEVICE_PART
     };
-    let files: Vec<_> = (0..cell.tasks)
-        .map(|_| open(path, cell))
-        .collect::<io::Result<_>>()?;
     let began = Instant::now();
-    let tasks: Vec<J> = (files.into_iter().enumerate())
-        .map(|(number, file)| {
-            let begin = number as u64 * length;
-            let until = began + sample;
-            spawn(task(
-                file,
-                Turn {
-                    cell,
-                    begin,
-                    length,
-                    until,
-                },
-            ))
+    let tasks: Vec<Task> = (files.into_iter().zip(0..))
+        .map(|(file, number)| {
+            let turn = Turn {
+                cell,
+                begin: number * length,
+                length,
+                until: began + sample,
+            };
+            spawn(match contender {
+                Contender::Evenkeel | Contender::NoRing => Box::pin(evenkeel_task(file, turn)),
+                Contender::Tokio => Box::pin(tokio_task(file, turn)),
+                Contender::ByHand => Box::pin(by_hand_task(file, turn)),
+            })
         })
         .collect();
     let mut operations = 0;

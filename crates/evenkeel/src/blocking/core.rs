@@ -8,8 +8,9 @@
 //! next. So a burst of short work is done by few threads, and long work gets as many as there may
 //! be, each a moment after the other.
 //!
-//! A thread that ran out of work spins for some microseconds while that has lately paid, before it
-//! sleeps: work that is awaited is soon followed by more.
+//! A thread that ran out of work spins for some microseconds before it sleeps, as work that is
+//! awaited is soon followed by more: one thread of each lane, while that has lately paid, and only
+//! while a worker sleeps, whose processor nobody else wants.
 
 use std::panic::Location;
 use std::task::{Wake, Waker};
@@ -23,21 +24,28 @@ use crate::runtime::config::{Config, Hook};
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sched::BusyWait;
+use crate::sched::shared::Shared;
 use crate::sched::spin::Spinner;
 use crate::stats::accounts::BUCKETS;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle, Thread, ThreadId};
 use crate::sync::{Arc, Condvar, Mutex, hint};
+use crate::sys::cpus;
 use crate::task::JoinError;
 use crate::task::cell::{Ran, Runnable};
 
 use super::LaneError;
+use super::lane::LINGER;
 use super::order::{Entitled, Limits, Order};
 
 /// How far a class may be ahead of its share and still go first.
 const LEAD: Duration = Duration::from_millis(20);
-/// The most that a thread spins: about what falling asleep and being woken takes.
-const SPIN: Duration = Duration::from_micros(15);
+/// The most that a thread spins. Whoever awaits its work sleeps meanwhile, and takes so long to wake
+/// and to ask for more.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// After waiting awake in vain, for how many pieces of work it is not tried again.
+const LINGER_PAUSE: usize = 16;
 
 /// What a lane is told to be.
 #[derive(Clone, Debug)]
@@ -56,6 +64,12 @@ pub(crate) struct Settings {
 pub(crate) struct Core {
     settings: Settings,
     spin: u64,
+    /// What is done within this time is waited for awake.
+    brief: u64,
+    /// The processor on which a thread spins.
+    spins_on: AtomicUsize,
+    /// How often not to wait awake, as that was in vain.
+    in_vain: AtomicUsize,
     quota: bool,
     level: BusyWait,
     state: Mutex<State>,
@@ -170,6 +184,10 @@ impl Core {
         };
         Self {
             spin: clock.cycles_of(SPIN),
+            // A wake-up, which may be a part of the work, takes about as long again.
+            brief: clock.cycles_of(2 * LINGER),
+            in_vain: AtomicUsize::new(0),
+            spins_on: AtomicUsize::new(usize::MAX),
             quota: config.quota,
             level,
             state: Mutex::new(State {
@@ -206,7 +224,10 @@ impl Core {
 
     /// Queues work. If the queue is full or the lane closed, it is refused or cancelled, which its
     /// join handle says. Work that is `kept` is done even if the lane closes before it was begun.
-    pub(crate) fn submit(self: &Arc<Self>, handle: &Handle, task: Runnable, kept: bool) {
+    ///
+    /// Returns whether it is likely to be done within a moment: a thread waits for it awake, and
+    /// work of its class was brief of late.
+    pub(crate) fn submit(self: &Arc<Self>, handle: &Handle, task: Runnable, kept: bool) -> bool {
         let shared = handle.shared();
         // A class of the user's own in another runtime means nothing here.
         let known = |class: &Class| shared.config.classes.has(*class);
@@ -218,15 +239,19 @@ impl Core {
         if state.closed {
             drop(state);
             task.cancel(|_| ());
-            return;
+            return false;
         }
         if let Err(job) = state.order.push(now, class, Job { task, kept }) {
             state.accounts.refused += 1;
             drop(state);
             job.task.fail(JoinError::lane(self.queue_full()));
-            return;
+            return false;
         }
         self.note_queued(&state);
+        let brief = state.spinning > 0
+            && state.order.usual(class) < self.brief
+            && self.spins_elsewhere()
+            && self.may_linger();
         let hand = state.send_for_hand(self.settings.threads);
         let arm = matches!(hand, Hand::Nobody) && self.settings.wait.is_some() && !state.armed;
         state.armed |= arm;
@@ -235,6 +260,31 @@ impl Core {
         if arm && let Some(wait) = self.settings.wait {
             self.set_timer(handle, wait);
         }
+        brief
+    }
+
+    /// What came of waiting awake for work of this lane.
+    pub(crate) fn learn_of_lingering(&self, paid: bool) {
+        if !paid {
+            // Relaxed, here and below: a hint.
+            self.in_vain.store(LINGER_PAUSE, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the thread that spins does so on another processor than the caller's. If not, it has
+    /// to have that one to get on.
+    fn spins_elsewhere(&self) -> bool {
+        // Relaxed: a hint.
+        self.spins_on.load(Ordering::Relaxed) != cpus::current()
+    }
+
+    fn may_linger(&self) -> bool {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        if in_vain > 0 {
+            // Relaxed: as above.
+            self.in_vain.store(in_vain - 1, Ordering::Relaxed);
+        }
+        in_vain == 0
     }
 
     fn queue_full(&self) -> LaneError {
@@ -316,25 +366,29 @@ impl Core {
         let mut state = self.state.lock();
         state.coming -= 1;
         drop(state);
+        let mut idle_since = None;
         loop {
-            self.work(handle);
-            let (since, began) = (clock.cycles(), clock::now());
-            if spinner.limit() > 0 && self.spin(&clock, spinner.limit()) {
-                spinner.learn(clock.cycles().saturating_sub(since));
-                continue;
+            // What counts is when the work came, not how long it took to wake for it.
+            if let (Some(came), Some(since)) = (self.work(handle), idle_since) {
+                spinner.learn(came.saturating_sub(since));
             }
-            if !self.sleep(began) {
+            idle_since = Some(clock.cycles());
+            let began = clock::now();
+            let limit = spinner.limit();
+            let found = limit > 0 && self.spin(handle.shared(), limit);
+            if !found && !self.sleep(began) {
                 return;
             }
-            spinner.learn(clock.cycles().saturating_sub(since));
         }
     }
 
-    /// Does what there is to do.
-    fn work(self: &Arc<Self>, handle: &Handle) {
+    /// Does what there is to do. Returns when the first of it came.
+    fn work(self: &Arc<Self>, handle: &Handle) -> Option<u64> {
         let clock = &handle.shared().clock;
+        let mut first = None;
         let mut state = self.state.lock();
         while let Some((since, Job { task, .. }, charge)) = state.order.pop() {
+            first = first.or(Some(since));
             let began = clock.cycles();
             count(&mut state.accounts.waits, began.saturating_sub(since));
             let running = state.running.insert(Running {
@@ -356,20 +410,26 @@ impl Core {
             state.accounts.done += 1;
             count(&mut state.accounts.runs, took);
         }
+        first
     }
 
     /// Busy-waits for work; one thread of a lane at a time. Returns whether there may be some.
-    fn spin(&self, clock: &clock::Clock, limit: u64) -> bool {
+    fn spin(&self, shared: &Shared, limit: u64) -> bool {
         let mut state = self.state.lock();
         if state.spinning > 0 || state.closed {
             return !state.order.is_empty();
         }
         state.spinning += 1;
         drop(state);
-        let began = clock.cycles();
+        // Whoever was woken by what was done may wait for this very processor.
+        thread::yield_now();
+        // Relaxed: a hint, for those who might wait awake for this thread.
+        self.spins_on.store(cpus::current(), Ordering::Relaxed);
+        let began = shared.clock.cycles();
         // Relaxed: a hint; the lock below tells.
         while self.queued.load(Ordering::Relaxed) == 0
-            && clock.cycles().saturating_sub(began) < limit
+            && shared.idle.has_parked()
+            && shared.clock.cycles().saturating_sub(began) < limit
         {
             for _ in 0..16 {
                 hint::spin_loop();

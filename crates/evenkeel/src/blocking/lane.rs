@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,7 +11,8 @@ use std::time::Duration;
 use crate::runtime::NoRuntime;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::sync::Arc;
+use crate::sched::worker::Worker;
+use crate::sync::{Arc, hint};
 use crate::task::JoinHandle;
 
 use super::core::{Core, Settings};
@@ -19,6 +21,9 @@ use super::lanes::{NAMED_MAX, Unnamed};
 
 /// More threads than a system lets a process have by default.
 const THREADS: std::ops::RangeInclusive<usize> = 1..=32_768;
+/// The most that a worker without other work waits for a piece of work awake. It is less than
+/// falling asleep and being woken take.
+pub(super) const LINGER: Duration = Duration::from_micros(16);
 /// What a name may be, so that reports need not quote it.
 const NAME_LEN_MAX: usize = 32;
 
@@ -122,6 +127,9 @@ pub(crate) struct InLane<T> {
     core: Arc<Core>,
     /// It is done whether or not anybody waits for it.
     kept: bool,
+    /// It is likely to be done within a moment.
+    brief: bool,
+    handle: Handle,
 }
 
 impl<T: Send + 'static> InLane<T> {
@@ -136,11 +144,13 @@ impl<T: Send + 'static> InLane<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (task, join) = super::new_work(spawned_at, name, function);
-        core.submit(handle, task, false);
+        let brief = core.submit(handle, task, false);
         Self {
             join,
             core: Arc::clone(core),
             kept: false,
+            brief,
+            handle: handle.clone(),
         }
     }
 
@@ -156,12 +166,19 @@ impl<T: Send + 'static> InLane<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (task, join) = super::new_work(spawned_at, name, function);
-        core.submit(handle, task, true);
+        let brief = core.submit(handle, task, true);
         Self {
             join,
             core: Arc::clone(core),
             kept: true,
+            brief,
+            handle: handle.clone(),
         }
+    }
+
+    /// Whether the work is likely to be done within a moment.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.brief
     }
 }
 
@@ -170,6 +187,9 @@ impl<T> Future for InLane<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if mem::take(&mut this.brief) {
+            linger(&this.core, &this.handle, || this.join.is_finished());
+        }
         let output = Pin::new(&mut this.join).poll(cx);
         output.map_err(|error| LaneError::from_join(error, this.core.name()))
     }
@@ -181,6 +201,25 @@ impl<T> Drop for InLane<T> {
             self.join.abort();
         }
     }
+}
+
+/// Waits for work that is likely to be done within a moment, if the worker has nothing else to do:
+/// it would spin, fall asleep, and take longer to wake than the work takes.
+pub(crate) fn linger(core: &Core, handle: &Handle, mut is_done: impl FnMut() -> bool) {
+    let idle = context::with_worker(|worker| worker.is_some_and(Worker::has_no_other_task));
+    if !idle {
+        return;
+    }
+    let clock = &handle.shared().clock;
+    let (began, limit) = (clock.cycles(), clock.cycles_of(LINGER));
+    let mut done = is_done();
+    while !done && clock.cycles().saturating_sub(began) < limit {
+        for _ in 0..8 {
+            hint::spin_loop();
+        }
+        done = is_done();
+    }
+    core.learn_of_lingering(done);
 }
 
 /// Describes a [`Lane`].

@@ -136,6 +136,11 @@ impl<T> Order<T> {
         Some(index)
     }
 
+    /// How long a class's work lately took.
+    pub(crate) fn usual(&self, class: Class) -> u64 {
+        self.rows[class.index()].mean
+    }
+
     /// Work that was taken is done, and took so long.
     pub(crate) fn done(&mut self, charge: Charge, took: u64) {
         let most = self.floor;

@@ -2,8 +2,8 @@
 //!
 //! Between the tasks and the lane lies a *pipe*. A *pump*, which is a piece of work in the lane,
 //! moves bytes between it and the file, and goes on as long as there are some to move; the task
-//! copies between the pipe and its own buffers meanwhile. So long reads and writes use two
-//! processors, and short writes that follow each other are written by one call of the system.
+//! copies between the pipe and its own buffers meanwhile. So long writes use two processors, and
+//! short writes that follow each other are written by one call of the system.
 //!
 //! Of what a task asked to read, nothing is lost when it asks no more: it stays in the pipe for the
 //! next read. A seek or a write drops it, and moves the file's cursor back to where it began.
@@ -18,22 +18,23 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
-use crate::blocking::lane::InLane;
+use crate::blocking::lane::{InLane, linger};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
 use super::file::{File, Inner, retry};
 use super::lookup::{called_from, in_lane};
 
-/// The most that one read asks for.
+/// The most that one read asks for, or one write takes over.
 const ASKED_MAX: usize = 2 << 20;
-/// How much is read or written by one call of the system: what the nearer caches hold.
+/// How much is read at a time where others want the processor: what the nearer caches hold.
 const CHUNK: usize = 256 << 10;
-/// How much may wait to be written.
-const PENDING_MAX: usize = 512 << 10;
+/// How much of what is written bit by bit waits to be written together. More would leave the caches
+/// before it is.
+const PENDING_MAX: usize = 128 << 10;
 /// How often a pump that writes goes on before it lets others have its thread.
 const ROUNDS_MAX: usize = 64;
 /// How many buffers are kept for the next read.
-const SPARE_MAX: usize = 2;
+const SPARE_MAX: usize = 1;
 
 /// The sequential side of a file.
 #[derive(Default)]
@@ -47,6 +48,8 @@ pub(super) struct Pipe {
     pumps: u64,
     /// How much there is still to be read.
     asked: usize,
+    /// How much of it is read at a time.
+    chunk: usize,
     /// What was read and not yet handed out, from `start` of the first chunk on.
     chunks: VecDeque<Vec<u8>>,
     start: usize,
@@ -58,6 +61,8 @@ pub(super) struct Pipe {
     /// What is to be written, and whether the pump that runs writes.
     pending: Vec<u8>,
     writing: bool,
+    /// The memory of what was written before.
+    written: Vec<u8>,
     /// A write failed, and nobody has heard of it.
     failed: Option<io::Error>,
     /// A seek that was asked for, or is under way, and where the last one led.
@@ -148,7 +153,7 @@ enum Direction {
 
 impl Pump {
     /// Starts a pump; the caller has set `pumping`.
-    fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) {
+    fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) -> bool {
         let number = {
             let mut pipe = pipe.lock();
             pipe.pumps += 1;
@@ -174,12 +179,14 @@ impl Pump {
             Some(name),
             work,
         );
+        let brief = started.is_brief();
         let mut pipe = pipe.lock();
         if pipe.pumps == number {
             let before = pipe.pump.replace(started);
             drop(pipe);
             drop(before);
         }
+        brief
     }
 
     /// Moves the cursor back to where the task is.
@@ -203,7 +210,7 @@ impl Pump {
                 }
                 return self.finish(pipe);
             }
-            let wanted = pipe.asked.min(CHUNK);
+            let wanted = pipe.asked.min(pipe.chunk);
             let mut chunk = pipe.spare.pop().unwrap_or_default();
             drop(pipe);
             chunk.resize(wanted, 0);
@@ -235,7 +242,7 @@ impl Pump {
 
     fn write(self) {
         let mut failed = self.set_back().err();
-        let mut bytes = Vec::new();
+        let mut bytes = mem::take(&mut self.pipe.lock().written);
         for _ in 0..ROUNDS_MAX {
             let mut pipe = self.pipe.lock();
             if let Some(error) = failed.take() {
@@ -246,7 +253,8 @@ impl Pump {
             bytes.clear();
             mem::swap(&mut bytes, &mut pipe.pending);
             if bytes.is_empty() {
-                pipe.pending = bytes;
+                // Both stay, for what comes next.
+                pipe.written = bytes;
                 return self.finish(pipe);
             }
             let wakers = mem::take(&mut pipe.wakers);
@@ -259,6 +267,7 @@ impl Pump {
             pipe.failed.get_or_insert(error);
             pipe.pending.clear();
         }
+        self.pipe.lock().written = bytes;
         // Others in the lane have their turn before more is written.
         self.ended.set(true);
         Pump::start(&self.inner, &self.pipe, Direction::Write);
@@ -285,10 +294,15 @@ impl Drop for Pump {
 }
 
 impl File {
-    fn pump(&self, mut pipe: MutexGuard<'_, Pipe>, direction: Direction) {
+    fn has_idle_worker(&self) -> bool {
+        self.inner.handle().shared().idle.has_parked()
+    }
+
+    /// Returns whether the pump is likely to end within a moment.
+    fn pump(&self, mut pipe: MutexGuard<'_, Pipe>, direction: Direction) -> bool {
         pipe.pumping = true;
         drop(pipe);
-        Pump::start(&self.inner, &self.pipe, direction);
+        Pump::start(&self.inner, &self.pipe, direction)
     }
 
     /// Waits for what was written in sequence, and says whether it was.
@@ -309,7 +323,7 @@ impl File {
     fn poll_take_over<'a>(
         &self,
         cx: &mut Context<'_>,
-        parts: impl Iterator<Item = &'a [u8]>,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Poll<io::Result<usize>> {
         let mut pipe = self.pipe.lock();
         // A pump that reads is waited for; one that writes takes what is added meanwhile.
@@ -321,23 +335,32 @@ impl File {
         if let Some(error) = pipe.failed.take() {
             return Poll::Ready(Err(error));
         }
-        // Messages to a peer are not joined.
-        let most = if self.inner.is_special() {
-            1
-        } else {
-            PENDING_MAX
-        };
-        if pipe.pending.len() >= most {
+        // Messages to a peer are not joined. What is long is copied while the pump writes, if there
+        // is a processor for that.
+        let length: usize = parts.clone().map(<[u8]>::len).sum();
+        let alone = self.inner.is_special() || (length >= CHUNK && !self.has_idle_worker());
+        if writes && (alone || pipe.pending.len() >= PENDING_MAX) {
             pipe.wait(cx);
             return Poll::Pending;
         }
+        // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
+        let mut bytes = mem::take(&mut pipe.pending);
+        drop(pipe);
         let mut taken = 0;
         for part in parts {
-            let count = part.len().min(PENDING_MAX - pipe.pending.len());
-            pipe.pending.extend_from_slice(&part[..count]);
+            let count = part.len().min(ASKED_MAX.saturating_sub(taken));
+            bytes.extend_from_slice(&part[..count]);
             taken += count;
         }
-        if taken == 0 || writes {
+        let mut pipe = self.pipe.lock();
+        if let Some(error) = pipe.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        let before = mem::replace(&mut pipe.pending, bytes);
+        if pipe.written.capacity() < before.capacity() {
+            pipe.written = before;
+        }
+        if taken == 0 || pipe.pumping {
             return Poll::Ready(Ok(taken));
         }
         pipe.writing = true;
@@ -360,22 +383,28 @@ impl AsyncRead for File {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let mut pipe = self.pipe.lock();
-        if pipe.hand_out(buffer) {
-            return Poll::Ready(Ok(()));
+        loop {
+            let mut pipe = self.pipe.lock();
+            if pipe.hand_out(buffer) {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(pipe.poll_pump(cx))?;
+            if let Some(end) = pipe.end.take() {
+                return Poll::Ready(end);
+            }
+            // With other work to do, short turns in memory that the caches hold are better.
+            let most = match self.has_idle_worker() {
+                true => ASKED_MAX,
+                false => CHUNK,
+            };
+            pipe.asked = buffer.remaining().min(most);
+            pipe.chunk = most;
+            pipe.writing = false;
+            if self.pump(pipe, Direction::Read) {
+                let (core, handle) = (self.inner.data_lane(), self.inner.handle());
+                linger(core, handle, || !self.pipe.lock().pumping);
+            }
         }
-        ready!(pipe.poll_pump(cx))?;
-        if pipe.hand_out(buffer) {
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(end) = pipe.end.take() {
-            return Poll::Ready(end);
-        }
-        pipe.asked = buffer.remaining().min(ASKED_MAX);
-        pipe.writing = false;
-        pipe.wait(cx);
-        self.pump(pipe, Direction::Read);
-        Poll::Pending
     }
 }
 

@@ -88,6 +88,12 @@ impl Desk {
         NonNull::new(before).map(received)
     }
 
+    /// Whether there is a task in the next-task slot: a hint.
+    pub(crate) fn has_next(&self) -> bool {
+        // Relaxed: a hint.
+        !self.next.0.load(Ordering::Relaxed).is_null()
+    }
+
     /// Takes the task from the next-task slot.
     #[inline]
     pub(crate) fn take_next(&self) -> Option<Runnable> {

@@ -134,6 +134,13 @@ impl Idle {
             && self.monitor_sleeps.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether a worker is parked, so that its processor may be had: a hint.
+    #[inline]
+    pub(crate) fn has_parked(&self) -> bool {
+        // Relaxed: a hint.
+        self.parked_len.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether a worker is parked while none searches: a hint, for workers with more work than
     /// they can do soon.
     #[inline]

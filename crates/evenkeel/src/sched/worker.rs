@@ -589,6 +589,14 @@ impl Worker {
         self.current.get().unwrap_or_default()
     }
 
+    /// Whether nothing is ready here but the running task: a hint.
+    pub(crate) fn has_no_other_task(&self) -> bool {
+        self.current.get().is_some()
+            && self.desk.lines.is_empty()
+            && !self.desk.has_next()
+            && !self.shared.has_mail()
+    }
+
     /// Where the running task was spawned.
     pub(crate) fn current_spawned_at(&self) -> Option<&'static Location<'static>> {
         self.current.get()?;

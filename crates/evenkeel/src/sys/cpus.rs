@@ -15,6 +15,18 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::sync::thread;
 
+/// The processor on which the caller runs at the moment.
+#[cfg(target_os = "linux")]
+pub(crate) fn current() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// The system does not say.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn current() -> usize {
+    0
+}
+
 /// The number of CPUs that this process may use, at least 1.
 pub(crate) fn usable() -> usize {
     bounded(affinity().unwrap_or_else(parallelism), quota())
