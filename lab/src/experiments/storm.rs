@@ -77,7 +77,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         for (storm_index, storm) in storms.iter().enumerate() {
             for (index, row) in rows.iter().enumerate() {
                 let veth = veth.as_ref().filter(|_| storm.over_veth);
-                let found = measure::storm(&scene, row, storm, veth, work.us);
+                let found = undisturbed(|| measure::storm(&scene, row, storm, veth, work.us));
                 let found = found.map_err(|error| error.to_string());
                 let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
                 let (storm_name, row) = (storm.name, row.name);
@@ -114,6 +114,21 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes,
         raw: all.raw(),
     })
+}
+
+/// Measures again where the cameras themselves were late: then the machine had other work, and what
+/// was measured was not the storm. What servers do makes no camera late.
+fn undisturbed(measure: impl Fn() -> Result<Found>) -> Result<Found> {
+    const TIMES: u32 = 3;
+    const LATE_US: f64 = 20_000.0;
+    let mut found = measure()?;
+    for _ in 1..TIMES {
+        if found.load.late_p99_us <= LATE_US {
+            break;
+        }
+        found = measure()?;
+    }
+    Ok(found)
 }
 
 /// In brief the one that says most; in full all, as far as the machine allows.
@@ -172,7 +187,8 @@ fn how(lab: &Lab, work: &str) -> String {
          Processor time, deliveries and the frames' way are of a stretch without API calls; these, \
          four a second, and the probe of 200 Hz follow, then system calls are counted. A frame's \
          way is from when it was sent to when the server had it; that of a delivery is its first \
-         frame's. A frame is lost if its camera had no room for it or the server never had it. \
+         frame's. What was measured while the cameras themselves were late is measured anew. A \
+         frame is lost if its camera had no room for it or the server never had it. \
          In the row `API first` API calls are in a class of their own, with 99 parts in 100; in \
          all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
         rows::CAMERAS,

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::measure::{Scene, load_of};
-use super::rows::{IMMEDIATE, TOKIO};
+use super::rows::{IMMEDIATE, MBIT, TOKIO};
+use crate::frames::FRAME_LEN;
 
 /// The load at which everybody is compared.
 const LOAD: f64 = 0.9;
@@ -52,8 +53,10 @@ pub(super) fn calibrate(scene: &Scene<'_>) -> Work {
         let Ok((load, per_s)) = load_of(scene, &row, us) else {
             break;
         };
-        last = Some((us, load));
-        let next = corrected(us, load, per_s, scene.lab.workers);
+        let workers = scene.lab.workers;
+        let each_us = load * workers as f64 * 1e6 / per_s.max(1.0);
+        last = Some((us, each_us * frames_per_s() / (workers as f64 * 1e6)));
+        let next = corrected(us, each_us, workers);
         if next == us {
             break;
         }
@@ -65,11 +68,17 @@ pub(super) fn calibrate(scene: &Scene<'_>) -> Work {
     }
 }
 
-/// The work with which the load would be right, if deliveries stayed as many.
-fn corrected(us: u64, load: f64, deliveries_per_s: f64, workers: usize) -> u64 {
-    let missing_us_per_s = (LOAD - load) * workers as f64 * 1e6;
-    let more = missing_us_per_s / deliveries_per_s.max(1.0);
-    (us as f64 + more).round().clamp(0.0, US_MAX) as u64
+/// Frames that come in, each of which is a delivery where none is held back.
+fn frames_per_s() -> f64 {
+    f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64
+}
+
+/// The work with which the load would be right, if a delivery with `us` of it costs `each_us`. By
+/// the cost of one, as fewer may come in where the machine has other work.
+fn corrected(us: u64, each_us: f64, workers: usize) -> u64 {
+    let affordable_us = LOAD * workers as f64 * 1e6 / frames_per_s();
+    let next = us as f64 + affordable_us - each_us;
+    next.round().clamp(0.0, US_MAX) as u64
 }
 
 #[cfg(test)]
@@ -78,11 +87,11 @@ mod tests {
 
     #[test]
     fn work_is_corrected_by_what_is_missing() {
-        // 0.4 of a core is missing, to be spent on 40 000 deliveries a second.
-        assert_eq!(corrected(0, 0.5, 40_000.0, 1), 10);
-        assert_eq!(corrected(10, 0.9, 40_000.0, 1), 10);
-        assert_eq!(corrected(10, 1.0, 40_000.0, 1), 8);
-        assert_eq!(corrected(2, 1.0, 40_000.0, 2), 0);
-        assert_eq!(corrected(10, 0.5, 0.0, 1), 1_000);
+        // Nine tenths of a core are 21 us for each of 42 808 frames.
+        assert_eq!(corrected(10, 21.0, 1), 10);
+        assert_eq!(corrected(10, 19.0, 1), 12);
+        assert_eq!(corrected(10, 42.0, 1), 0);
+        assert_eq!(corrected(10, 21.0, 2), 31);
+        assert_eq!(corrected(10, f64::INFINITY, 1), 0);
     }
 }
