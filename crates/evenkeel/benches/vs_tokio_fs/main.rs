@@ -10,8 +10,10 @@ mod options;
 mod run;
 
 // How rounds are ordered and tables printed, as in the benchmark of the rest of the runtime.
+#[allow(dead_code, reason = "a part of it is used here")]
 #[path = "../vs_tokio/rounds.rs"]
 mod rounds;
+#[allow(dead_code, reason = "a part of it is used here")]
 #[path = "../vs_tokio/table.rs"]
 mod table;
 

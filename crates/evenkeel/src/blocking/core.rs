@@ -40,8 +40,8 @@ use super::order::{Entitled, Limits, Order};
 
 /// How far a class may be ahead of its share and still go first.
 const LEAD: Duration = Duration::from_millis(20);
-/// The most that a thread spins. Whoever awaits its work sleeps meanwhile, and takes so long to wake
-/// and to ask for more.
+/// The most that a thread spins. Whoever awaits its work sleeps meanwhile, and takes so long to
+/// wake and to ask for more.
 const SPIN: Duration = Duration::from_micros(50);
 
 /// After waiting awake in vain, for how many pieces of work it is not tried again.

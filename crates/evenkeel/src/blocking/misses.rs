@@ -136,6 +136,7 @@ impl Misses {
             }
             Cached::Some(filled) => filled,
             Cached::Unknown => {
+                // Relaxed: a hint.
                 self.unasked.store(true, Ordering::Relaxed);
                 0
             }
@@ -168,10 +169,12 @@ impl Misses {
             };
             *self.backend.found.lock() = found;
             if made.is_err() {
+                // Relaxed: a hint.
                 self.unasked.store(true, Ordering::Relaxed);
             }
             made.ok()
         };
+        // Relaxed: a ring that is made all the same is closed when it is waited for.
         if self.closed.load(Ordering::Relaxed) {
             return None;
         }

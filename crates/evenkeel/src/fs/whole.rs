@@ -234,9 +234,8 @@ impl Draft {
         let path = self.0.as_deref().unwrap_or(Path::new(""));
         let mut file = std::fs::File::create_new(path)?;
         file.write_all(bytes)?;
-        match permissions_of(target)? {
-            Some(permissions) => file.set_permissions(permissions)?,
-            None => {}
+        if let Some(permissions) = permissions_of(target)? {
+            file.set_permissions(permissions)?;
         }
         Ok(file)
     }

@@ -128,7 +128,7 @@ proptest! {
     #[test]
     fn urgent_work_starves_nobody(cost in 1..300_u64, before in 0..200_usize) {
         let mut order = order(10_000, None, &[30, 50, 20]);
-        let mut serve = |order: &mut Order<u32>| {
+        let serve = |order: &mut Order<u32>| {
             order.push(0, Class::URGENT, 0).unwrap();
             let (_, _, charge) = order.pop().unwrap();
             order.done(charge, cost);
