@@ -3,6 +3,13 @@
 //! The file is a list behind no lock of its own: that what is acknowledged has been synced, and
 //! that the one who appends sees it, has to come from the log. An append that nobody wakes waits
 //! for ever, which loom reports.
+//!
+//! # Seen to fail
+//!
+//! This change was made on purpose, and made these models fail:
+//!
+//! - `cancel` frees a record of the batch under way: `cancelling_an_append_loses_no_other` and
+//!   another
 
 use std::task::{Poll, Wake, Waker};
 
