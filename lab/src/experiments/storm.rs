@@ -31,13 +31,16 @@ struct Sample {
     found: Result<Found, String>,
 }
 
+/// One of [`rows::idle`], and what was found.
+type IdleSample = (usize, Result<Idle, String>);
+
 /// All of them.
 struct Samples {
     storms: Vec<Storm>,
     rows: Vec<Row>,
     samples: Vec<Sample>,
     /// Without a storm: how long frames take to each of [`rows::idle`].
-    idle: Vec<(usize, Result<Idle, String>)>,
+    idle: Vec<IdleSample>,
     idle_rows: Vec<Row>,
     work: Work,
 }
@@ -159,7 +162,7 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
 
 /// Evenkeel's ways of delivery without a storm, in turn, so that what the machine does meanwhile
 /// meets all of them alike.
-fn idle(scene: &Scene<'_>) -> (Vec<Row>, Vec<(usize, Result<Idle, String>)>) {
+fn idle(scene: &Scene<'_>) -> (Vec<Row>, Vec<IdleSample>) {
     let rows = rows::idle(&scene.lab.lineup.present);
     let turns = if scene.lab.is_brief() { 2 } else { 5 };
     let mut found = Vec::new();
@@ -208,7 +211,7 @@ impl Samples {
                 "error": sample.found.as_ref().err(),
             })
         };
-        let idle = |(row, found): &(usize, Result<Idle, String>)| {
+        let idle = |(row, found): &IdleSample| {
             json!({
                 "row": self.idle_rows[*row].name,
                 "found": found.as_ref().ok(),
