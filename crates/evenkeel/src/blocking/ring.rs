@@ -327,3 +327,6 @@ impl<F> std::fmt::Debug for Ring<F> {
         f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
