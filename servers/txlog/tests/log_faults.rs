@@ -9,7 +9,7 @@ use bytes::Bytes;
 use evenkeel::task::JoinSet;
 use support::memory::{Faults, MemoryDisk};
 use support::{Random, all, rounds, run, small};
-use txlog::log::{Log, LogError};
+use txlog::log::{Log, LogConfig, LogError, Retention, verify};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -124,6 +124,127 @@ fn a_failed_sync_ends_the_log_and_is_not_tried_again() {
             },
             EIO,
         );
+    }
+}
+
+/// Linux says once that a sync has failed, and takes what was not written for written. The process
+/// is started anew, and the machine loses its power later.
+#[test]
+fn what_is_found_after_a_failed_sync_is_written_again() {
+    for seed in 0..20 {
+        run(async {
+            let mut disk = MemoryDisk::new(seed);
+            let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+            log.append("durable").await.unwrap();
+            disk.set_faults(Faults {
+                syncs: Some((0, EIO)),
+                ..Faults::default()
+            });
+            log.append("in doubt").await.unwrap_err();
+            drop(log);
+            let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
+            // It is seen, so it has to stay.
+            assert_eq!(recovery.next, 3);
+            assert_eq!(log.append("later").await.unwrap(), 3);
+            disk.crash();
+            let (log, _) = Log::open(disk, small()).await.unwrap();
+            let records = all(&log).await;
+            let payloads: Vec<_> = records.iter().map(|record| &record.payload[..]).collect();
+            assert_eq!(payloads, [&b"durable"[..], b"in doubt", b"later"]);
+        });
+    }
+}
+
+/// The process ends between the making of a segment and the syncing of its name, is started anew,
+/// and the machine loses its power later.
+#[test]
+fn a_segment_whose_name_was_not_synced_is_not_lost_later() {
+    for seed in 0..20 {
+        run(async {
+            let mut disk = MemoryDisk::new(seed);
+            let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+            disk.set_faults(Faults {
+                name_syncs: Some((0, EIO)),
+                ..Faults::default()
+            });
+            let mut durable = 0;
+            while log.append(vec![1; 100]).await.is_ok() {
+                durable += 1;
+            }
+            drop(log);
+            let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+            durable += 1;
+            assert_eq!(log.append("in the new segment").await.unwrap(), durable);
+            disk.crash();
+            let (log, recovery) = Log::open(disk, small()).await.unwrap();
+            assert_eq!(recovery.next, durable + 1, "it was acknowledged");
+            assert_eq!(all(&log).await.len() as u64, durable);
+        });
+    }
+}
+
+#[test]
+fn segments_that_could_not_be_removed_are_removed_later_and_leave_no_gap() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let config = LogConfig {
+            retention: Retention {
+                records_max: 10,
+                ..Retention::default()
+            },
+            ..small()
+        };
+        let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+        let fill = async |count| {
+            for _ in 0..count {
+                log.append(vec![1; 100]).await.unwrap();
+            }
+        };
+        disk.set_faults(Faults {
+            removes: Some(EIO),
+            ..Faults::default()
+        });
+        fill(60).await;
+        assert!(log.retain().await.is_err());
+        let oldest = disk.names()[0].clone();
+        disk.set_faults(Faults::default());
+        fill(10).await;
+        assert!(!disk.names().contains(&oldest), "it was tried again");
+        assert!(disk.names().len() < 6, "{:?}", disk.names());
+        log.close().await.unwrap();
+        verify(&disk, |_, _, _| ()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_crash_between_removals_leaves_no_gap() {
+    for seed in 0..20 {
+        run(async {
+            let mut disk = MemoryDisk::new(seed);
+            let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+            for _ in 0..40 {
+                log.append(vec![1; 100]).await.unwrap();
+            }
+            log.close().await.unwrap();
+            let config = LogConfig {
+                retention: Retention {
+                    records_max: 1,
+                    ..Retention::default()
+                },
+                ..small()
+            };
+            let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+            // The first name that is removed may be there or not; the others are.
+            disk.set_faults(Faults {
+                name_syncs: Some((seed % 3, EIO)),
+                ..Faults::default()
+            });
+            log.retain().await.unwrap_err();
+            disk.crash();
+            verify(&disk, |_, _, _| ()).await.unwrap();
+            let (log, _) = Log::open(disk, small()).await.unwrap();
+            all(&log).await;
+        });
     }
 }
 

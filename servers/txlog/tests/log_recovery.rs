@@ -288,3 +288,19 @@ fn one_directory_has_one_server() {
         txlog::log::LocalDisk::hold(directory.path()).await.unwrap();
     });
 }
+
+/// Numbers are not given out a second time.
+#[test]
+fn a_damaged_head_of_the_only_segment_does_not_begin_the_log_anew() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let whole = filled(&plain(), &[]).await;
+        let mut head = whole.get(&only_segment(&whole));
+        head[16] ^= 1;
+        let name = "00000000000000005000.seg";
+        disk.set(name, head);
+        let error = open(&disk).await.unwrap_err();
+        assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+        assert_eq!(disk.names(), [name]);
+    });
+}

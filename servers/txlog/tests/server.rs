@@ -4,6 +4,8 @@ mod support;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,8 +15,9 @@ use support::memory::{Faults, MemoryDisk};
 use support::{LIMIT, Random, rounds, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
-use txlog::log::{Log, LogConfig};
+use txlog::log::{Log, LogConfig, ReadLimits, Record};
 use txlog::server::{Server, ServerConfig};
+use txlog::store::{LogPending, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::wire::FrameReader;
 use txlog_client::{Client, ClientError, ReadFrom};
@@ -412,5 +415,191 @@ fn a_server_that_closes_answers_what_it_took() {
         let (log, recovery) = Log::open(disk, small()).await.unwrap();
         assert_eq!(recovery.torn, None);
         assert!(log.next() > durable);
+    });
+}
+
+fn waiting_read(id: u64) -> Request {
+    Request::Read {
+        id,
+        from: 1,
+        records_max: 1,
+        bytes_max: 100,
+        wait_ms: 60_000,
+    }
+}
+
+/// Half of what a waiting read may take.
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_fault_is_the_last_answer_and_does_not_wait_for_reads() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let mut raw = Raw::welcomed(address).await;
+        raw.ask(&waiting_read(1)).await;
+        raw.send(&[0, 0, 0, 0]).await;
+        let answer = timeout(SOON, raw.answer()).await.expect("at once");
+        assert!(
+            matches!(answer, Some(Response::Records { id: 1, next: 1, .. })),
+            "{answer:?}"
+        );
+        let code = timeout(SOON, raw.faulted()).await.expect("at once");
+        assert_eq!(code, Code::BadFrame);
+    });
+}
+
+#[test]
+fn a_client_that_went_away_leaves_its_place_though_its_read_waited() {
+    let config = ServerConfig {
+        connections_max: 1,
+        ..ServerConfig::default()
+    };
+    serving(config, |address, _| async move {
+        let mut gone = Raw::welcomed(address).await;
+        gone.ask(&waiting_read(1)).await;
+        drop(gone);
+        let connected = timeout(SOON, async {
+            while Client::connect(address.to_string()).await.is_err() {
+                evenkeel::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        connected.await.expect("there is room soon");
+    });
+}
+
+#[test]
+fn a_read_that_need_not_wait_is_answered_after_the_client_has_ended() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        client.append("there").await.unwrap();
+        for _ in 0..50 {
+            let mut raw = Raw::welcomed(address).await;
+            raw.ask(&waiting_read(1)).await;
+            raw.write.shutdown().await.unwrap();
+            let answer = raw.answer().await;
+            assert!(
+                matches!(answer, Some(Response::Records { next: 2, .. })),
+                "{answer:?}"
+            );
+            assert_eq!(raw.answer().await, None);
+        }
+    });
+}
+
+#[test]
+fn records_without_bytes_count_too() {
+    let config = ServerConfig {
+        read_bytes_max: 2_000,
+        ..ServerConfig::default()
+    };
+    serving(config, |address, _| async move {
+        let client = Client::connect(address.to_string()).await.unwrap();
+        for _ in 0..300 {
+            client.append("").await.unwrap();
+        }
+        let mut raw = Raw::welcomed(address).await;
+        raw.ask(&Request::Read {
+            id: 1,
+            from: 1,
+            records_max: u32::MAX,
+            bytes_max: u32::MAX,
+            wait_ms: 0,
+        })
+        .await;
+        let Some(Response::Records { records, .. }) = raw.answer().await else {
+            panic!("no records")
+        };
+        assert_eq!(records.len(), 100, "20 bytes each without their payload");
+    });
+}
+
+/// A log that counts how often it was read.
+#[derive(Clone)]
+struct Counting {
+    log: Log<MemoryDisk>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl Store for Counting {
+    type Pending = LogPending;
+
+    async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
+        Store::submit(&self.log, payload).await
+    }
+
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+        let records = Store::read(&self.log, from, limits).await;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        records
+    }
+
+    async fn wait_for(&self, sequence: u64) {
+        Store::wait_for(&self.log, sequence).await;
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        Store::bounds(&self.log)
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        Store::record_bytes_max(&self.log)
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        Store::maintain(&self.log).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Store::close(&self.log).await
+    }
+}
+
+#[test]
+fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
+    const ASKED: u64 = 300;
+    run(async {
+        let (log, _) = Log::open(MemoryDisk::new(1), LogConfig::default())
+            .await
+            .unwrap();
+        log.append(vec![1; 500_000]).await.unwrap();
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let store = Counting { log, reads };
+        let config = ServerConfig::default();
+        let server = Server::bind("127.0.0.1:0", store, config).await.unwrap();
+        let address = server.local_addr().unwrap();
+        let (end, ends) = oneshot::channel::<()>();
+        let server = evenkeel::spawn(server.run(async {
+            let _ = ends.await;
+        }));
+        let mut raw = Raw::welcomed(address).await;
+        for id in 0..ASKED {
+            raw.ask(&Request::Read {
+                id,
+                from: 1,
+                records_max: 1,
+                bytes_max: 1,
+                wait_ms: 0,
+            })
+            .await;
+            // So that mostly the read before has been done, and none is refused.
+            let before = counted.load(Ordering::Relaxed);
+            let done = async {
+                while counted.load(Ordering::Relaxed) == before {
+                    evenkeel::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let _ = timeout(Duration::from_millis(10), done).await;
+        }
+        // Until it reads no more.
+        let mut before = usize::MAX;
+        while counted.load(Ordering::Relaxed) != before {
+            before = counted.load(Ordering::Relaxed);
+            evenkeel::time::sleep(Duration::from_millis(500)).await;
+        }
+        // What the system's buffers hold, some 10 MB, and twice what may be under way.
+        assert!(before < 100, "{before} reads of half a megabyte each");
+        drop(raw);
+        drop(end);
+        let _ = server.await.unwrap();
     });
 }

@@ -33,8 +33,10 @@ pub mod scan;
 mod segment;
 mod write;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -102,6 +104,8 @@ struct Shared<D: Disk> {
     log_id: u32,
     /// In order; the last one grows.
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
+    /// The names of files that are no longer the log's and still there, in order.
+    doomed: tokio::sync::Mutex<VecDeque<String>>,
     /// The number of the first record that is not durable.
     next: watch::Sender<u64>,
 }
@@ -125,6 +129,7 @@ impl<D: Disk> Log<D> {
             disk,
             log_id: recovered.log_id,
             segments: Mutex::new(recovered.segments),
+            doomed: tokio::sync::Mutex::default(),
             next: watch::Sender::new(next),
             config,
         });
@@ -216,7 +221,11 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     ///
-    /// [`LogError::Io`].
+    /// [`LogError::Io`]. What could not be removed is tried again by the next call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what is left is for the next call.
     pub async fn retain(&self) -> Result<usize, LogError> {
         self.shared.retain().await
     }
@@ -275,7 +284,24 @@ impl<D: Disk> Shared<D> {
     }
 
     async fn retain(&self) -> Result<usize, LogError> {
-        let doomed = {
+        self.remove_expired(self.doomed.lock().await).await
+    }
+
+    /// Does nothing if somebody else is at it.
+    async fn retain_unless_under_way(&self) -> Result<usize, LogError> {
+        match self.doomed.try_lock() {
+            Ok(doomed) => self.remove_expired(doomed).await,
+            Err(_) => Ok(0),
+        }
+    }
+
+    /// Removes the oldest files one by one, each for good before the next: whatever fails or is
+    /// cut short, what is there has no gap.
+    async fn remove_expired(
+        &self,
+        mut doomed: tokio::sync::MutexGuard<'_, VecDeque<String>>,
+    ) -> Result<usize, LogError> {
+        {
             let mut segments = self.segments();
             let ages: Vec<retain::Kept> = segments
                 .iter()
@@ -287,17 +313,21 @@ impl<D: Disk> Shared<D> {
                 .collect();
             let next = *self.next.borrow();
             let count = self.config.retention.expired(&ages, next, now_ms());
-            segments.drain(..count).collect::<Vec<_>>()
-        };
-        for segment in &doomed {
-            let failed = LogError::io("remove", &segment.name);
-            self.disk.remove(&segment.name).await.map_err(failed)?;
+            doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
         }
-        if !doomed.is_empty() {
+        let mut removed = 0;
+        while let Some(name) = doomed.front() {
+            match self.disk.remove(name).await {
+                // A call that was cut short may have removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => result.map_err(LogError::io("remove", name))?,
+            }
             let failed = LogError::io("sync the names in", &self.disk.name());
             self.disk.sync_names().await.map_err(failed)?;
+            doomed.pop_front();
+            removed += 1;
         }
-        Ok(doomed.len())
+        Ok(removed)
     }
 }
 

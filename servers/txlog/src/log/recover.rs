@@ -4,13 +4,16 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use evenkeel::fs::CommitFile;
+use evenkeel::fs::{CommitFile, write_all_at};
 
 use super::record::{Damage, HEAD_BYTES, Head};
 use super::scan::{Verdict, Walked, Window, walk};
 use super::segment::{Segment, first_of, name_of};
 use super::write::create;
 use super::{Disk, DiskFile, LogError};
+
+/// How much is written again at a time.
+const REWRITTEN_BYTES: u64 = 1 << 20;
 
 /// What was found when a log was opened or verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,13 +92,8 @@ pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, Log
     };
     let walked = look_at(last, listed.log_id, torn.is_some()).await?;
     torn = torn.or_else(|| torn_at(last, &walked));
-    // Also without damage: the rest are zeros, ahead of what was to come. And what is read here may
-    // be only in the system's memory; it has to be durable before anything is said of it.
     let failed = LogError::io("end", &last.name);
-    if walked.file_bytes > walked.end {
-        last.file.set_len(walked.end).await.map_err(&failed)?;
-    }
-    last.file.sync_data().await.map_err(&failed)?;
+    settle(disk, last, &walked).await.map_err(failed)?;
     last.set_bytes(walked.end);
     let report = Recovery {
         first: listed.segments[0].first,
@@ -109,6 +107,37 @@ pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, Log
         end: walked.end,
         report,
     })
+}
+
+/// Ends a segment at its last record, and makes durable what was found: it may be only in the
+/// system's memory, and has to be on the disk before anything is said of it.
+async fn settle<D: Disk>(
+    disk: &D,
+    last: &Segment<D::File>,
+    walked: &Walked,
+) -> std::io::Result<()> {
+    // Also without damage: the rest are zeros, ahead of what was to come.
+    if walked.file_bytes > walked.end {
+        last.file.set_len(walked.end).await?;
+    }
+    // Where a sync has failed, Linux takes what was not written for written, and the next sync
+    // for done. So the last batch is written again as it is; those before it were durable when it
+    // was written.
+    let mut window = Window::new(&last.file, walked.batch_at);
+    let mut at = walked.batch_at;
+    while at < walked.end {
+        let length = (walked.end - at).min(REWRITTEN_BYTES);
+        let bytes = window.at(at, length as usize).await?;
+        if bytes.is_empty() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let written = bytes.len() as u64;
+        write_all_at(&last.file, bytes, at).await?;
+        at += written;
+    }
+    last.file.sync_data().await?;
+    // The segment may have been made by a process that ended before it synced the name.
+    disk.sync_names().await
 }
 
 /// Looks at every record of a log, and changes nothing. `visit` is called with each segment's name,
@@ -202,8 +231,9 @@ async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
                 listed.segments.push(segment);
             }
             Err(damage) => {
-                let is_last = at + 1 == firsts.len();
-                let bytes = unfinished(&file, &name, first, damage, is_last, listed.log_id).await?;
+                // The first segment of all, or one behind others: none else is made.
+                let is_new = at + 1 == firsts.len() && (at > 0 || first == 1);
+                let bytes = unfinished(&file, &name, first, damage, is_new, listed.log_id).await?;
                 listed.unfinished = Some((name, bytes, damage));
             }
         }
@@ -218,7 +248,7 @@ async fn unfinished<F: DiskFile>(
     name: &str,
     first: u64,
     damage: Damage,
-    is_last: bool,
+    is_new: bool,
     log_id: u32,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("read", name);
@@ -227,7 +257,7 @@ async fn unfinished<F: DiskFile>(
         damage,
         Damage::OtherLog { .. } | Damage::Head("of another segment")
     );
-    if is_last && !foreign && bytes <= HEAD_BYTES as u64 {
+    if is_new && !foreign && bytes <= HEAD_BYTES as u64 {
         return Ok(bytes);
     }
     Err(LogError::Corrupt {

@@ -220,6 +220,8 @@ async fn read_full<F: DiskFile>(file: &F, len: usize, offset: u64) -> io::Result
 /// What a walk through a segment found.
 #[derive(Debug)]
 pub struct Walked {
+    /// Where the last batch begins, and where the segment does if it has no records.
+    pub batch_at: u64,
     /// Where the records end.
     pub end: u64,
     /// The number that comes next.
@@ -243,6 +245,7 @@ pub async fn walk<F: DiskFile>(
 ) -> io::Result<Walked> {
     let mut window = Window::new(file, HEAD_BYTES as u64);
     let mut walked = Walked {
+        batch_at: 0,
         end: HEAD_BYTES as u64,
         next: first,
         damage: None,
@@ -252,6 +255,9 @@ pub async fn walk<F: DiskFile>(
         match window.look(walked.end, walked.next, log_id).await? {
             At::Record(found) => {
                 visit(&found);
+                if found.header.batch_back == 0 {
+                    walked.batch_at = found.offset;
+                }
                 walked.end = found.end();
                 walked.next += 1;
             }

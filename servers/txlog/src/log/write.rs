@@ -50,7 +50,7 @@ impl<D: Disk> Writer<D> {
         self.len = self.end;
         self.shared.segments().push(Arc::clone(&self.active));
         // What cannot be removed now will be tried again, and is no reason to take no records.
-        let _ = self.shared.retain().await;
+        let _ = self.shared.retain_unless_under_way().await;
         Ok(())
     }
 

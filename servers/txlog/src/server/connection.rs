@@ -15,9 +15,9 @@ use evenkeel::net::TcpStream;
 use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use txlog_client::frame::{
-    APPEND_OVERHEAD, Code, FrameError, Request, Response, SMALL_BYTES_MAX, VERSION,
+    APPEND_OVERHEAD, Code, FrameError, RECORD_OVERHEAD, Request, Response, SMALL_BYTES_MAX, VERSION,
 };
 use txlog_client::wire::{FrameReader, WireError};
 
@@ -155,21 +155,22 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
     let requests = Requests {
         context: Arc::clone(&context),
         reads: Arc::new(Semaphore::new(config.reads_max)),
-        ordered: ordered.clone(),
+        ordered,
         others,
+        taking: watch::Sender::new(()),
     };
     let end = requests.take(&mut frames, first).await;
     let faulty = end.is_err();
-    if let Err(Fault { code, text }) = end {
-        // After the answers to all that came before. If nobody sends any more, nobody listens.
-        let _ = ordered
-            .send(Ordered::Ready(Response::Fault { code, text }))
-            .await;
-    }
-    drop(ordered);
+    // After the answers to all that came before. If nobody sends any more, nobody listens.
     let Ok((mut write, Ok(()))) = sender.await else {
         return;
     };
+    if let Err(Fault { code, text }) = end {
+        let fault = Response::Fault { code, text };
+        if send(&mut write, &fault, stall_max).await.is_err() {
+            return;
+        }
+    }
     let _ = timeout(stall_max, write.shutdown()).await;
     if faulty {
         discard(frames).await;
@@ -183,6 +184,8 @@ struct Requests<S: Store> {
     reads: Arc<Semaphore>,
     ordered: mpsc::Sender<Ordered<S::Pending>>,
     others: mpsc::Sender<Response>,
+    /// Gone when no more requests are taken: then no read waits any more for what is not there.
+    taking: watch::Sender<()>,
 }
 
 impl<S: Store> Requests<S> {
@@ -229,9 +232,11 @@ impl<S: Store> Requests<S> {
                 bytes_max,
                 wait_ms,
             } => {
+                let most = self.context.config.read_bytes_max;
                 let limits = ReadLimits {
-                    records_max: records_max.clamp(1, 1 << 20) as usize,
-                    bytes_max: (bytes_max as usize).min(self.context.config.read_bytes_max),
+                    // Records without bytes take memory, too.
+                    records_max: (records_max as usize).clamp(1, (most / RECORD_OVERHEAD).max(1)),
+                    bytes_max: (bytes_max as usize).min(most),
                 };
                 let wait = Duration::from_millis(wait_ms.into());
                 self.begin_read(id, from, limits, wait).await;
@@ -253,16 +258,22 @@ impl<S: Store> Requests<S> {
         };
         let context = Arc::clone(&self.context);
         let others = self.others.clone();
+        let taking = self.taking.subscribe();
         drop(evenkeel::spawn(async move {
             let mut closing = context.closing.subscribe();
             let response = tokio::select! {
-                response = read(&context, id, from, limits, wait) => response,
+                response = read(&context, id, from, limits, wait, taking) => response,
                 _ = closing.wait_for(|closing| *closing) => empty(id, from),
                 () = others.closed() => return,
             };
+            // The read is under way until there is room for its answer: who takes no answers gets
+            // no more of them made. If nobody sends them any more, the connection is about to end.
+            let Ok(room) = others.reserve().await else {
+                return;
+            };
             // The place is free before the answer is there, so that who awaited it may ask again.
             drop(place);
-            let _ = others.send(response).await;
+            room.send(response);
         }));
     }
 }
@@ -283,20 +294,26 @@ fn empty(id: u64, next: u64) -> Response {
     }
 }
 
-/// Answers a read: with records as soon as there are some, or without in the end.
+/// Answers a read: with records as soon as there are some, or without in the end. It waits for them
+/// only while requests are taken.
 async fn read<S: Store>(
     context: &Context<S>,
     id: u64,
     from: u64,
     limits: ReadLimits,
     wait: Duration,
+    mut taking: watch::Receiver<()>,
 ) -> Response {
     let store = &context.store;
     let wanted = from.max(store.bounds().0);
     let wait = wait.min(context.config.read_wait_max);
     if store.bounds().1 <= wanted && !wait.is_zero() {
         // Whether it came in time shows below.
-        let _ = timeout(wait, store.wait_for(wanted)).await;
+        tokio::select! {
+            _ = timeout(wait, store.wait_for(wanted)) => {}
+            // Nothing is ever sent, so it ends with the sender.
+            _ = taking.changed() => {}
+        }
     }
     match store.read(from, limits).await {
         Ok(records) => Response::Records {

@@ -30,8 +30,8 @@ pub struct ServerConfig {
     pub appends_max: usize,
     /// How many reads of one connection may be under way; 8 by default. More are refused.
     pub reads_max: usize,
-    /// How many bytes of records one read brings at most; 1 MiB by default. One record may have
-    /// more.
+    /// How many bytes of records one read brings at most; 1 MiB by default, and as much again for
+    /// what the frame says of them. One record may have more.
     pub read_bytes_max: usize,
     /// How long a read waits for a record at most; 60 seconds by default.
     pub read_wait_max: Duration,

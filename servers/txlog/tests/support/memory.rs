@@ -30,6 +30,10 @@ pub(crate) struct Faults {
     /// So many syncs succeed, then one fails with this error, and those after it succeed again, as
     /// Linux has it.
     pub(crate) syncs: Option<(u64, i32)>,
+    /// So many times the names can be synced, and then one fails with this error.
+    pub(crate) name_syncs: Option<(u64, i32)>,
+    /// No file can be removed: the error.
+    pub(crate) removes: Option<i32>,
 }
 
 /// Clones are the same disk, as whoever has it saw it: after a crash, only the one that crashed it
@@ -252,7 +256,11 @@ impl Disk for MemoryDisk {
     }
 
     async fn remove(&self, name: &str) -> io::Result<()> {
-        let removed = self.alive()?.names.remove(name);
+        let mut state = self.alive()?;
+        if let Some(error) = state.faults.removes {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        let removed = state.names.remove(name);
         removed
             .map(drop)
             .ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -261,6 +269,13 @@ impl Disk for MemoryDisk {
     async fn sync_names(&self) -> io::Result<()> {
         let mut state = self.alive()?;
         let state = &mut *state;
+        if let Some((left, error)) = state.faults.name_syncs {
+            if left == 0 {
+                state.faults.name_syncs = None;
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            state.faults.name_syncs = Some((left - 1, error));
+        }
         state.synced_names.clone_from(&state.names);
         Ok(())
     }
@@ -322,11 +337,7 @@ impl CommitFile for MemoryFile {
 
     async fn sync_data(&self) -> io::Result<()> {
         // As far as it has come when it begins: what is written later is not covered.
-        let (now, changes) = {
-            let state = self.state()?;
-            let file = &state.files[self.index];
-            (file.now.clone(), file.changes.len())
-        };
+        let changes = self.state()?.files[self.index].changes.len();
         self.rest().await;
         let mut state = self.state()?;
         if let Some((left, error)) = state.faults.syncs {
@@ -338,9 +349,15 @@ impl CommitFile for MemoryFile {
             }
             state.faults.syncs = Some((left - 1, error));
         }
-        let file = &mut state.files[self.index];
-        file.synced = now;
-        file.changes.drain(..changes);
+        // What an earlier sync failed to write is clean, and is not written now.
+        let Contents {
+            synced,
+            changes: all,
+            ..
+        } = &mut state.files[self.index];
+        for change in all.drain(..changes) {
+            change.apply(synced);
+        }
         state.syncs_done += 1;
         Ok(())
     }
