@@ -105,3 +105,32 @@ fn directories_and_names() {
         });
     });
 }
+
+/// What only its owner may read is not open to others while it is replaced.
+#[test]
+fn a_replacement_is_no_more_open_than_what_it_replaces() {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    watched("secret", || {
+        let scratch = Scratch::new("secret");
+        let path = scratch.path("secret");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        Runtime::new().unwrap().block_on(async {
+            let replaced = evenkeel::spawn(fs::replace(path.clone(), vec![1; 64 << 20]));
+            let mut open = 0;
+            while !replaced.is_finished() {
+                for entry in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+                    // It may have its name by now, or be gone.
+                    if let Ok(metadata) = entry.unwrap().metadata() {
+                        open |= metadata.permissions().mode() & 0o077;
+                    }
+                }
+                evenkeel::task::yield_now().await;
+            }
+            replaced.await.unwrap().unwrap();
+            assert_eq!(open, 0, "others could open it");
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 64 << 20);
+        });
+    });
+}

@@ -346,6 +346,43 @@ async fn merged_datagrams_come_apart_again() {
     assert!(received[..20].iter().all(|data| data.len() == 100));
 }
 
+/// Whoever waited when merging began, and whoever takes the socket over, gets no merged datagrams.
+#[evenkeel::test]
+async fn merged_datagrams_come_to_nobody_who_does_not_know() {
+    use std::time::Duration;
+
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    let mut buf = [0; 100];
+    let mut short = RecvBatch::new(4, 100);
+    let (received, batch, merges) = tokio::join!(
+        within(other.recv(&mut buf)),
+        within(other.recv_batch(&mut short)),
+        async {
+            evenkeel::time::sleep(Duration::from_millis(20)).await;
+            let merges = other.merge_datagrams();
+            one.send(b"first").await.unwrap();
+            evenkeel::time::sleep(Duration::from_millis(20)).await;
+            one.send(b"second").await.unwrap();
+            merges
+        }
+    );
+    if !merges {
+        eprintln!("this kernel does not merge datagrams");
+        return;
+    }
+    let error = received.unwrap_err();
+    assert!(error.to_string().contains("recv_batch"), "{error}");
+    let error = batch.unwrap_err();
+    assert!(error.to_string().contains("for_merged"), "{error}");
+    let other = UdpSocket::from_std(other.into_std().unwrap()).unwrap();
+    let error = within(other.recv(&mut buf)).await.unwrap_err();
+    assert!(error.to_string().contains("recv_batch"), "{error}");
+    let mut batch = RecvBatch::for_merged(4);
+    within(other.recv_batch(&mut batch)).await.unwrap();
+    assert_eq!(batch.iter().next().unwrap().data, b"first");
+}
+
 #[evenkeel::test]
 async fn datagrams_are_held_back_by_the_delay_alone() {
     support::watch_descriptors();

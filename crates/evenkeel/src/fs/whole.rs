@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::blocking::core::Core;
@@ -232,9 +233,16 @@ struct Draft(Option<PathBuf>);
 impl Draft {
     fn write(&self, target: &Path, bytes: &[u8]) -> io::Result<std::fs::File> {
         let path = self.0.as_deref().unwrap_or(Path::new(""));
-        let mut file = std::fs::File::create_new(path)?;
+        let permissions = permissions_of(target)?;
+        let mut options = std::fs::File::options();
+        options.write(true).create_new(true);
+        if permissions.is_some() {
+            // The old file may be its owner's alone, and then no byte of the new one is others'.
+            options.mode(0o600);
+        }
+        let mut file = options.open(path)?;
         file.write_all(bytes)?;
-        if let Some(permissions) = permissions_of(target)? {
+        if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }
         Ok(file)

@@ -5,6 +5,7 @@ mod batch;
 use std::future;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
@@ -16,6 +17,7 @@ use crate::io::source::{Direction, Source};
 use crate::net::addr::{each_address, no_address, resolve};
 use crate::net::{Delivery, ToSocketAddrs, methods, read};
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sys::recv_batch;
 
 /// A UDP socket.
 ///
@@ -70,9 +72,11 @@ impl UdpSocket {
     }
 
     fn from_mio(socket: mio::net::UdpSocket) -> io::Result<Self> {
+        // It may come from where it was told to.
+        let merges = recv_batch::merges(socket.as_fd());
         Ok(Self {
             io: Source::new(socket)?,
-            merges: AtomicBool::new(false),
+            merges: AtomicBool::new(merges),
         })
     }
 
@@ -96,6 +100,18 @@ impl UdpSocket {
             ));
         }
         Ok(())
+    }
+
+    /// An attempt to receive one datagram, which fails also if merging began while it was waited
+    /// for one.
+    fn unmerged<R>(
+        &self,
+        mut receive: impl FnMut(&mio::net::UdpSocket) -> io::Result<R>,
+    ) -> impl FnMut(&mio::net::UdpSocket) -> io::Result<R> {
+        move |socket| {
+            self.one_by_one()?;
+            receive(socket)
+        }
     }
 
     /// Sets how the reader of this socket is woken.
@@ -253,7 +269,9 @@ impl UdpSocket {
     /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.one_by_one()?;
-        self.io.io(Direction::Read, |socket| socket.recv(buf)).await
+        self.io
+            .io(Direction::Read, self.unmerged(|socket| socket.recv(buf)))
+            .await
     }
 
     /// Like [`recv`](Self::recv), for one waiter at a time, into the unfilled part of `buf`.
@@ -263,9 +281,11 @@ impl UdpSocket {
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.one_by_one()?;
-        self.io.poll_io(cx, Direction::Read, |socket| {
-            read::recv(socket, buf).map(drop)
-        })
+        self.io.poll_io(
+            cx,
+            Direction::Read,
+            self.unmerged(|socket| read::recv(socket, buf).map(drop)),
+        )
     }
 
     /// Like [`recv`](Self::recv), without waiting.
@@ -275,7 +295,8 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.one_by_one()?;
-        self.io.try_io(Direction::Read, |socket| socket.recv(buf))
+        self.io
+            .try_io(Direction::Read, self.unmerged(|socket| socket.recv(buf)))
     }
 
     /// Receives one datagram and tells who sent it.
@@ -290,7 +311,10 @@ impl UdpSocket {
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.one_by_one()?;
         self.io
-            .io(Direction::Read, |socket| socket.recv_from(buf))
+            .io(
+                Direction::Read,
+                self.unmerged(|socket| socket.recv_from(buf)),
+            )
             .await
     }
 
@@ -306,9 +330,11 @@ impl UdpSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         self.one_by_one()?;
-        let from = self
-            .io
-            .poll_io(cx, Direction::Read, |socket| read::recv_from(socket, buf));
+        let from = self.io.poll_io(
+            cx,
+            Direction::Read,
+            self.unmerged(|socket| read::recv_from(socket, buf)),
+        );
         Poll::Ready(internet(&ready!(from)?))
     }
 
@@ -319,8 +345,10 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.one_by_one()?;
-        self.io
-            .try_io(Direction::Read, |socket| socket.recv_from(buf))
+        self.io.try_io(
+            Direction::Read,
+            self.unmerged(|socket| socket.recv_from(buf)),
+        )
     }
 
     /// Like [`recv`](Self::recv), behind what `buf` holds, which may be a `Vec<u8>` or one of the
@@ -339,7 +367,10 @@ impl UdpSocket {
     pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         self.one_by_one()?;
         self.io
-            .io(Direction::Read, |socket| read::recv_buf(socket, buf))
+            .io(
+                Direction::Read,
+                self.unmerged(|socket| read::recv_buf(socket, buf)),
+            )
             .await
     }
 
@@ -350,8 +381,10 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         self.one_by_one()?;
-        self.io
-            .try_io(Direction::Read, |socket| read::recv_buf(socket, buf))
+        self.io.try_io(
+            Direction::Read,
+            self.unmerged(|socket| read::recv_buf(socket, buf)),
+        )
     }
 
     /// Like [`recv_buf`](Self::recv_buf), and tells who sent the datagram.
@@ -367,7 +400,10 @@ impl UdpSocket {
         self.one_by_one()?;
         let received = self
             .io
-            .io(Direction::Read, |socket| read::recv_buf_from(socket, buf))
+            .io(
+                Direction::Read,
+                self.unmerged(|socket| read::recv_buf_from(socket, buf)),
+            )
             .await;
         received.and_then(|(len, from)| Ok((len, internet(&from)?)))
     }
@@ -379,9 +415,10 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
         self.one_by_one()?;
-        let received = self
-            .io
-            .try_io(Direction::Read, |socket| read::recv_buf_from(socket, buf));
+        let received = self.io.try_io(
+            Direction::Read,
+            self.unmerged(|socket| read::recv_buf_from(socket, buf)),
+        );
         received.and_then(|(len, from)| Ok((len, internet(&from)?)))
     }
 
@@ -396,7 +433,9 @@ impl UdpSocket {
     /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.one_by_one()?;
-        self.io.io(Direction::Read, |socket| socket.peek(buf)).await
+        self.io
+            .io(Direction::Read, self.unmerged(|socket| socket.peek(buf)))
+            .await
     }
 
     /// Like [`peek`](Self::peek), without waiting.
@@ -406,7 +445,8 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.one_by_one()?;
-        self.io.try_io(Direction::Read, |socket| socket.peek(buf))
+        self.io
+            .try_io(Direction::Read, self.unmerged(|socket| socket.peek(buf)))
     }
 
     /// Like [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
@@ -421,7 +461,10 @@ impl UdpSocket {
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.one_by_one()?;
         self.io
-            .io(Direction::Read, |socket| socket.peek_from(buf))
+            .io(
+                Direction::Read,
+                self.unmerged(|socket| socket.peek_from(buf)),
+            )
             .await
     }
 
@@ -436,9 +479,11 @@ impl UdpSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         self.one_by_one()?;
-        let from = self
-            .io
-            .poll_io(cx, Direction::Read, |socket| read::peek_from(socket, buf));
+        let from = self.io.poll_io(
+            cx,
+            Direction::Read,
+            self.unmerged(|socket| read::peek_from(socket, buf)),
+        );
         Poll::Ready(internet(&ready!(from)?))
     }
 
@@ -449,8 +494,10 @@ impl UdpSocket {
     /// `WouldBlock` if nothing is there, else the system's.
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.one_by_one()?;
-        self.io
-            .try_io(Direction::Read, |socket| socket.peek_from(buf))
+        self.io.try_io(
+            Direction::Read,
+            self.unmerged(|socket| socket.peek_from(buf)),
+        )
     }
 
     /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with

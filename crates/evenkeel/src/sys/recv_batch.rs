@@ -24,9 +24,9 @@ fn no_internet_address() -> io::Error {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{merge, receive};
+pub(crate) use linux::{merge, merges, receive};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{merge, receive};
+pub(crate) use portable::{merge, merges, receive};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -59,6 +59,24 @@ mod linux {
             )
         };
         result == 0
+    }
+
+    /// Whether [`merge`] was called for a socket, here or elsewhere.
+    pub(crate) fn merges(socket: BorrowedFd<'_>) -> bool {
+        let mut on: libc::c_int = 0;
+        let mut len = size_of_val(&on) as libc::socklen_t;
+        // SAFETY: the descriptor is open while it is borrowed, and the pointers are to a live number
+        // and to its length, more than which the call does not write.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_UDP,
+                libc::UDP_GRO,
+                (&raw mut on).cast(),
+                &raw mut len,
+            )
+        };
+        result == 0 && on != 0
     }
 
     /// Receives into slots of `size` bytes each, from the first on, without waiting. Passes each
@@ -193,6 +211,10 @@ mod portable {
 
     /// Has the kernel merge datagrams: it cannot.
     pub(crate) fn merge(_socket: BorrowedFd<'_>) -> bool {
+        false
+    }
+
+    pub(crate) fn merges(_socket: BorrowedFd<'_>) -> bool {
         false
     }
 

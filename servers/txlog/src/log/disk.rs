@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -62,7 +62,7 @@ impl LocalDisk {
     /// one, holds it; others if it cannot be made or written.
     pub async fn hold(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
-        fs::create_dir_all(&directory).await?;
+        make_durably(&directory).await?;
         let mut options = File::options();
         options.create(true).truncate(false).write(true);
         let lock = options.open(directory.join(LOCK_NAME)).await?;
@@ -93,6 +93,28 @@ impl LocalDisk {
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
+}
+
+/// Makes a directory, and those above it that are not there, so that their names survive a crash.
+async fn make_durably(directory: &Path) -> io::Result<()> {
+    let mut made = Vec::new();
+    for above in directory.ancestors() {
+        if above.as_os_str().is_empty() || fs::try_exists(above).await? {
+            break;
+        }
+        made.push(above);
+    }
+    fs::create_dir_all(directory).await?;
+    let parent = |path: &Path| path.parent().unwrap_or(path).to_owned();
+    if made.is_empty() {
+        // It may have been made by a process that ended here. Who may not read the directory above
+        // has not made it, either.
+        let _ = fs::sync_dir(parent(directory)).await;
+    }
+    for above in made {
+        fs::sync_dir(parent(above)).await?;
+    }
+    Ok(())
 }
 
 impl Disk for LocalDisk {

@@ -190,7 +190,8 @@ impl<W> Core<W> {
             &mut self.waiting
         };
         list.push(&mut self.entries, key);
-        let committer = if room { self.rouse() } else { None };
+        // Also without room: the queue does not get any fuller, so company has come.
+        let committer = self.rouse();
         Ok((key, committer))
     }
 

@@ -47,8 +47,10 @@ impl Failure {
 ///
 /// After a write or a sync has failed, the log is *poisoned*: every record that waits gets that
 /// error, and so does every later one. Nothing is tried again, since what the system has dropped
-/// from its cache after a failed sync is lost, whatever a second sync says. Open the file again,
-/// find out where its last whole record ends, and go on from there.
+/// from its cache after a failed sync is lost, whatever a second sync says; and what it has not
+/// dropped it may show for good though it never was on the device. Open the file again, find out
+/// where its last whole record ends, write again what was not known to be durable, sync, and go on
+/// from there.
 #[derive(Clone, Debug)]
 pub struct CommitError(pub(super) Kind);
 

@@ -160,7 +160,11 @@ impl UdpSocket {
     /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
     pub async fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         self.check_slots(batch)?;
-        self.io.batch(|socket| batch.fill(socket)).await?;
+        let attempt = |socket: &_| {
+            self.check_slots(batch)?;
+            batch.fill(socket)
+        };
+        self.io.batch(attempt).await?;
         Ok(batch.len())
     }
 

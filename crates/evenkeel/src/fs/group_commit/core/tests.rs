@@ -360,6 +360,7 @@ impl Pair {
                 let full = depth.queued >= self.limits.batch_records
                     || depth.queued_bytes >= self.limits.batch_bytes;
                 assert!(!full, "it sleeps beside a full batch");
+                assert_eq!(depth.waiting, 0, "it sleeps beside a full queue");
             }
             None => {}
         }
