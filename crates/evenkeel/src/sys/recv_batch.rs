@@ -65,8 +65,8 @@ mod linux {
     pub(crate) fn merges(socket: BorrowedFd<'_>) -> bool {
         let mut on: libc::c_int = 0;
         let mut len = size_of_val(&on) as libc::socklen_t;
-        // SAFETY: the descriptor is open while it is borrowed, and the pointers are to a live number
-        // and to its length, more than which the call does not write.
+        // SAFETY: the descriptor is open while it is borrowed, and the pointers are to a live
+        // number and to its length, more than which the call does not write.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
