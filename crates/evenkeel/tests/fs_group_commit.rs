@@ -418,3 +418,38 @@ async fn records_are_in_a_file_of_the_system() {
         assert_eq!(text[offset as usize..][..5], format!("{number:04}\n"));
     }
 }
+
+/// A waker that panics is its own task's trouble.
+#[evenkeel::test]
+async fn a_waker_that_panics_keeps_nobody_else_asleep() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let memory = Memory::held();
+    let log = open(&memory);
+    // It makes the others share the next batch.
+    let first = log.submit("first").await.unwrap();
+    while memory.with(|contents| contents.writes) == 0 {
+        yield_now().await;
+    }
+    let panicking = log.submit("panics").await.unwrap();
+    let other = evenkeel::spawn({
+        let log = log.clone();
+        async move { log.append("other").await }
+    });
+    let mut panicking = std::pin::pin!(panicking);
+    let waker = std::task::Waker::from(Arc::new(Panics));
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(panicking.as_mut().poll(&mut cx).is_pending());
+    while log.stats().queued < 2 {
+        yield_now().await;
+    }
+    memory.allow(10);
+    within(first).await.unwrap();
+    assert_eq!(within(other).await.unwrap().unwrap().index, 2);
+    assert_eq!(within(panicking).await.unwrap().index, 1);
+    within(log.append("goes on")).await.unwrap();
+}

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::Position;
 use super::core::{Core, Depth, Limits, Next, Refused, Totals};
 use super::error::{CommitError, Failure, Kind};
+use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
 
 pub(super) struct Shared {
@@ -83,7 +84,7 @@ impl Shared {
         let mut wake = Vec::new();
         let cancelled = self.core.lock().cancel(key, &mut wake);
         drop(cancelled);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(&mut wake);
     }
 
     /// What the one who commits is to do next.
@@ -93,20 +94,20 @@ impl Shared {
             .core
             .lock()
             .next(now_ns, || waker.clone(), records, &mut wake);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(&mut wake);
         next
     }
 
     /// The batch is durable. `wake` is empty, before and after, and kept for its memory.
     pub(super) fn complete(&self, wake: &mut Vec<Waker>) {
         self.core.lock().complete(wake);
-        wake.drain(..).for_each(Waker::wake);
+        wake_all(wake);
     }
 
     pub(super) fn fail(&self, failure: &Failure) {
         let mut wake = Vec::new();
         self.core.lock().fail(failure, &mut wake);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(&mut wake);
     }
 
     pub(super) fn close(&self) {
@@ -123,7 +124,7 @@ impl Shared {
     pub(super) fn end(&self) {
         let mut wake = Vec::new();
         self.core.lock().end(&mut wake);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(&mut wake);
     }
 
     pub(super) fn failure(&self) -> Option<CommitError> {
