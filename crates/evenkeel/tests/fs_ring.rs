@@ -8,7 +8,7 @@ mod refusal;
 #[path = "support/scratch.rs"]
 mod scratch;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel::fs::File;
@@ -20,7 +20,7 @@ use scratch::Scratch;
 
 /// What is read at a time: enough for the ring.
 const BLOCK: usize = 100_000;
-const BLOCKS: u64 = 160;
+const BLOCKS: u64 = 80;
 
 fn block(number: u64) -> Vec<u8> {
     (0..BLOCK as u64)
@@ -30,8 +30,9 @@ fn block(number: u64) -> Vec<u8> {
 
 /// A file whose bytes are not in the cache.
 fn uncached(scratch: &Scratch) -> std::path::PathBuf {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let path = scratch.path("blocks");
-    let bytes: Vec<u8> = (0..BLOCKS).flat_map(block).collect();
+    let bytes = BYTES.get_or_init(|| (0..BLOCKS).flat_map(block).collect());
     std::fs::write(&path, bytes).unwrap();
     let file = std::fs::File::open(&path).unwrap();
     file.sync_all().unwrap();

@@ -44,6 +44,9 @@ const LEAD: Duration = Duration::from_millis(20);
 /// wake and to ask for more.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// Work that lately took less than this did not wait for a device, or for little.
+const SHORT: Duration = Duration::from_millis(2);
+
 /// After waiting awake in vain, for how many pieces of work it is not tried again.
 const LINGER_PAUSE: usize = 16;
 
@@ -66,6 +69,8 @@ pub(crate) struct Core {
     spin: u64,
     /// What is done within this time is waited for awake.
     brief: u64,
+    /// What takes less is short.
+    short: u64,
     /// The processor on which a thread spins.
     spins_on: AtomicUsize,
     /// How often not to wait awake, as that was in vain.
@@ -101,6 +106,8 @@ struct State {
     /// A timer is set that looks for what has waited too long.
     armed: bool,
     running: Slab<Running>,
+    /// How long work lately took.
+    lately: u64,
     accounts: Accounts,
 }
 
@@ -186,6 +193,7 @@ impl Core {
             spin: clock.cycles_of(SPIN),
             // A wake-up, which may be a part of the work, takes about as long again.
             brief: clock.cycles_of(2 * LINGER),
+            short: clock.cycles_of(SHORT),
             in_vain: AtomicUsize::new(0),
             spins_on: AtomicUsize::new(usize::MAX),
             quota: config.quota,
@@ -200,6 +208,7 @@ impl Core {
                 closed: false,
                 armed: false,
                 running: Slab::new(),
+                lately: 0,
                 accounts: Accounts {
                     done: 0,
                     refused: 0,
@@ -261,6 +270,13 @@ impl Core {
             self.set_timer(handle, wait);
         }
         brief
+    }
+
+    /// Whether other work is under way or waits here, and such work was short of late.
+    pub(crate) fn is_shared_by_short_work(&self) -> bool {
+        let state = self.state.lock();
+        let others = !state.running.is_empty() || !state.order.is_empty();
+        others && state.lately < self.short
     }
 
     /// What came of waiting awake for work of this lane.
@@ -407,6 +423,7 @@ impl Core {
             state = self.state.lock();
             state.running.remove(running);
             state.order.done(charge, took);
+            state.lately = state.lately - state.lately / 8 + took / 8;
             state.accounts.done += 1;
             count(&mut state.accounts.runs, took);
         }

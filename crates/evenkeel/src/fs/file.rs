@@ -15,6 +15,7 @@ use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
+use super::buffers::Buffers;
 use super::lookup::{in_lane, runtime};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
@@ -90,6 +91,11 @@ impl Inner {
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// What is read and written in sequence passes through these.
+    pub(super) fn buffers(&self) -> &Buffers {
+        &self.handle.shared().buffers
     }
 }
 
@@ -454,9 +460,6 @@ pub(super) fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result
     }
 }
 
-/// How many buffers one call of the system takes: what every Unix allows.
-const BUFFERS_MAX: usize = 1_024;
-
 fn write_all_vectored<B: AsRef<[u8]>>(
     file: &std::fs::File,
     buffers: &[B],
@@ -469,8 +472,8 @@ fn write_all_vectored<B: AsRef<[u8]>>(
     // Without the empty ones at its head, which would look like a full device.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
-        let now = &rest[..rest.len().min(BUFFERS_MAX)];
-        let written = retry(|| Ok(rustix::io::pwritev(file, now, offset)?))?;
+        // One call takes as many buffers as the system allows, of those that it is given.
+        let written = retry(|| Ok(rustix::io::pwritev(file, rest, offset)?))?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

@@ -24,6 +24,8 @@
 //! ```
 
 #[cfg(not(evenkeel_loom))]
+pub(crate) mod buffers;
+#[cfg(not(evenkeel_loom))]
 mod file;
 mod group_commit;
 #[cfg(not(evenkeel_loom))]

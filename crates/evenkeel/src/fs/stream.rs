@@ -21,20 +21,19 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::blocking::lane::{InLane, linger};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
+use super::buffers::Buffers;
 use super::file::{File, Inner, retry};
 use super::lookup::{called_from, in_lane};
 
 /// The most that one read asks for, or one write takes over.
 const ASKED_MAX: usize = 2 << 20;
-/// How much is read at a time where others want the processor: what the nearer caches hold.
+/// How much is read at a time beside others: what the nearer caches hold.
 const CHUNK: usize = 256 << 10;
 /// How much of what is written bit by bit waits to be written together. More would leave the caches
 /// before it is.
 const PENDING_MAX: usize = 128 << 10;
 /// How often a pump that writes goes on before it lets others have its thread.
 const ROUNDS_MAX: usize = 64;
-/// How many buffers are kept for the next read.
-const SPARE_MAX: usize = 1;
 
 /// The sequential side of a file.
 #[derive(Default)]
@@ -48,12 +47,10 @@ pub(super) struct Pipe {
     pumps: u64,
     /// How much there is still to be read.
     asked: usize,
-    /// How much of it is read at a time.
-    chunk: usize,
     /// What was read and not yet handed out, from `start` of the first chunk on.
     chunks: VecDeque<Vec<u8>>,
     start: usize,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<u8>,
     /// The end of the file, or an error, after all chunks.
     end: Option<io::Result<()>>,
     /// How far the file's cursor is ahead of where the task is, not counting `chunks`.
@@ -81,7 +78,7 @@ impl Pipe {
     }
 
     /// Hands out what was read. Returns false if there is nothing.
-    fn hand_out(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+    fn hand_out(&mut self, buffers: &Buffers, buffer: &mut ReadBuf<'_>) -> bool {
         let mut any = false;
         while buffer.remaining() > 0
             && let Some(chunk) = self.chunks.front()
@@ -93,9 +90,8 @@ impl Pipe {
             any = true;
             if self.start == chunk.len() {
                 self.start = 0;
-                let empty = self.chunks.pop_front();
-                let room = self.spare.len() < SPARE_MAX;
-                self.spare.extend(empty.filter(|_| room));
+                let empty = self.chunks.pop_front().unwrap_or_default();
+                buffers.put_back(empty, &mut self.spare);
             }
         }
         any
@@ -210,34 +206,27 @@ impl Pump {
                 }
                 return self.finish(pipe);
             }
-            let wanted = pipe.asked.min(pipe.chunk);
-            let mut chunk = pipe.spare.pop().unwrap_or_default();
+            let wanted = pipe.asked;
+            let spare = mem::take(&mut pipe.spare);
             drop(pipe);
+            let mut chunk = self.inner.buffers().get(spare, wanted);
             chunk.resize(wanted, 0);
             match retry(|| self.inner.file().read(&mut chunk)) {
                 Ok(0) => end = Some(Ok(())),
                 Err(error) => end = Some(Err(error)),
                 Ok(count) => {
                     chunk.truncate(count);
-                    self.push(chunk, wanted);
+                    self.push(chunk);
                 }
             }
         }
     }
 
-    fn push(&self, chunk: Vec<u8>, wanted: usize) {
+    fn push(&self, chunk: Vec<u8>) {
         let mut pipe = self.pipe.lock();
         // A short read is handed out as it is: the rest may take for ever.
-        pipe.asked = match chunk.len() < wanted {
-            true => 0,
-            false => pipe.asked.saturating_sub(wanted),
-        };
+        pipe.asked = 0;
         pipe.chunks.push_back(chunk);
-        if pipe.asked > 0 {
-            let wakers = mem::take(&mut pipe.wakers);
-            drop(pipe);
-            wakers.into_iter().for_each(Waker::wake);
-        }
     }
 
     fn write(self) {
@@ -261,6 +250,8 @@ impl Pump {
             drop(pipe);
             wakers.into_iter().for_each(Waker::wake);
             failed = self.inner.file().write_all(&bytes).err();
+            let used = mem::take(&mut bytes);
+            self.inner.buffers().put_back(used, &mut bytes);
         }
         if let Some(error) = failed {
             let mut pipe = self.pipe.lock();
@@ -296,6 +287,11 @@ impl Drop for Pump {
 impl File {
     fn has_idle_worker(&self) -> bool {
         self.inner.handle().shared().idle.has_parked()
+    }
+
+    /// Whether others read what is cached at the same time, or no processor is free.
+    fn has_company(&self) -> bool {
+        !self.has_idle_worker() || self.inner.data_lane().is_shared_by_short_work()
     }
 
     /// Returns whether the pump is likely to end within a moment.
@@ -346,6 +342,10 @@ impl File {
         // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
         let mut bytes = mem::take(&mut pipe.pending);
         drop(pipe);
+        if bytes.is_empty() {
+            bytes = self.inner.buffers().get(bytes, length.min(ASKED_MAX));
+            bytes.clear();
+        }
         let mut taken = 0;
         for part in parts {
             let count = part.len().min(ASKED_MAX.saturating_sub(taken));
@@ -385,20 +385,20 @@ impl AsyncRead for File {
         }
         loop {
             let mut pipe = self.pipe.lock();
-            if pipe.hand_out(buffer) {
+            if pipe.hand_out(self.inner.buffers(), buffer) {
                 return Poll::Ready(Ok(()));
             }
             ready!(pipe.poll_pump(cx))?;
             if let Some(end) = pipe.end.take() {
                 return Poll::Ready(end);
             }
-            // With other work to do, short turns in memory that the caches hold are better.
-            let most = match self.has_idle_worker() {
-                true => ASKED_MAX,
-                false => CHUNK,
+            let wanted = buffer.remaining();
+            // With others at work, short turns in memory that the caches hold are better.
+            let most = match wanted > CHUNK && self.has_company() {
+                true => CHUNK,
+                false => ASKED_MAX,
             };
-            pipe.asked = buffer.remaining().min(most);
-            pipe.chunk = most;
+            pipe.asked = wanted.min(most);
             pipe.writing = false;
             if self.pump(pipe, Direction::Read) {
                 let (core, handle) = (self.inner.data_lane(), self.inner.handle());

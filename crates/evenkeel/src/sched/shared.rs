@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::blocking::lanes::Lanes;
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
+use crate::fs::buffers::Buffers;
 use crate::fs::lookup::Directories;
 use crate::io::driver::Driver;
 use crate::runtime::config::Config;
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// Which device directories are on.
     pub(crate) directories: Directories,
+    /// What files' pipes share.
+    pub(crate) buffers: Buffers,
     /// What reads brought on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
     /// The runtime is shutting down.
@@ -129,6 +132,7 @@ impl Shared {
             clock,
             lanes: Lanes::new(&config, clock),
             directories: Directories::default(),
+            buffers: Buffers::default(),
             outside: Mutex::new(DeliveryCounts::new()),
             config,
             stopping: AtomicBool::new(false),
