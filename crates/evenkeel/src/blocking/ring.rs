@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::clock;
+use crate::io::readiness::wake_all;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::sys::ring::{Bell, Reading, Reads};
@@ -56,7 +57,8 @@ impl Reply {
         answer.result = Some(result);
         let waker = answer.waker.take();
         drop(answer);
-        waker.into_iter().for_each(Waker::wake);
+        // Also one that panics: the thread is needed by all who read.
+        wake_all(&mut waker.into_iter().collect());
     }
 }
 
@@ -325,5 +327,66 @@ impl<F> Mailbox<F> {
 impl<F> std::fmt::Debug for Ring<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::io::{PipeReader, Write, pipe};
+    use std::os::fd::AsRawFd;
+    use std::task::Wake;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    fn read(file: PipeReader) -> Read<PipeReader> {
+        let descriptor = file.as_raw_fd();
+        Read::new((file, descriptor), vec![0; 4], (0, 0), false)
+    }
+
+    /// The thread is everybody's, and goes on.
+    #[test]
+    fn a_waker_that_panics_harms_no_other_read() {
+        let Ok(ring) = Ring::start("ring-test".to_owned()) else {
+            eprintln!("skipped: the kernel gives no completion queue");
+            return;
+        };
+        let (one, mut writes_one) = pipe().unwrap();
+        let (other, mut writes_other) = pipe().unwrap();
+        let one = read(one);
+        let panicking = one.reply();
+        let waker = Waker::from(Arc::new(Panics));
+        let mut cx = Context::from_waker(&waker);
+        assert!(panicking.poll(&mut cx).is_pending());
+        assert!(ring.submit(one).is_ok());
+        writes_one.write_all(b"one").unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        let began = Instant::now();
+        let mut wait = |reply: &Reply| {
+            loop {
+                if let Poll::Ready(result) = reply.poll(&mut cx) {
+                    return result.unwrap();
+                }
+                assert!(began.elapsed() < Duration::from_secs(20), "it is forgotten");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let other = read(other);
+        let reply = other.reply();
+        while began.elapsed() < Duration::from_millis(50) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(ring.submit(other).is_ok());
+        writes_other.write_all(b"two").unwrap();
+        assert_eq!(wait(&reply), b"two");
+        assert_eq!(wait(&panicking), b"one");
     }
 }
