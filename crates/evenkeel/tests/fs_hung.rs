@@ -7,6 +7,7 @@ mod scratch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel::blocking::LaneError;
@@ -147,8 +148,19 @@ fn whole_files_that_hang_hold_up_nothing_beside_them() {
             ordinary(&scratch.path("file")).await.unwrap();
             reads.iter().for_each(|read| read.abort());
         });
-        drop(fifo.release());
-        runtime.shutdown(Duration::from_secs(60)).unwrap();
+        // A thread that is busy may not have come to its open yet, and would miss a single release.
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::SeqCst) {
+                    drop(fifo.release());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let shutdown = runtime.shutdown(Duration::from_secs(60));
+            ended.store(true, Ordering::SeqCst);
+            shutdown.unwrap();
+        });
     });
 }
 

@@ -251,16 +251,17 @@ fn a_crash_between_removals_leaves_no_gap() {
 /// What is known of one life after the other.
 type Known = Arc<Mutex<BTreeMap<u64, Bytes>>>;
 
-/// Tasks append, and the power goes at some moment. What was acknowledged is there.
+/// Tasks append, syncs fail, and the power goes at some moment. What was acknowledged is there.
 async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
     let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
     check(&log, recovery.next, durable).await;
-    if random.below(3) == 0 {
-        disk.set_faults(Faults {
-            short: true,
-            ..Faults::default()
-        });
-    }
+    let mut once_of = |most| (random.below(3) == 0).then(|| (random.below(most), EIO));
+    disk.set_faults(Faults {
+        syncs: once_of(60),
+        name_syncs: once_of(10),
+        short: once_of(1).is_some(),
+        ..Faults::default()
+    });
     let mut tasks = JoinSet::new();
     for _ in 0..1 + random.below(8) {
         let (log, durable) = (log.clone(), Arc::clone(durable));
@@ -288,11 +289,15 @@ async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
         while tasks.try_join_next().is_some() {}
         evenkeel::task::yield_now().await;
     }
-    disk.crash();
+    // Or only the process ends, and what the system has in its memory stays there.
+    if random.below(3) > 0 {
+        disk.crash();
+    }
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
     let _ = log.close().await;
+    disk.set_faults(Faults::default());
 }
 
 async fn check(log: &Log<MemoryDisk>, next: u64, durable: &Known) {

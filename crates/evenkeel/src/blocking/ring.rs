@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::clock;
+use crate::io::readiness::wake_all;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::sys::ring::{Bell, Reading, Reads};
@@ -56,7 +57,8 @@ impl Reply {
         answer.result = Some(result);
         let waker = answer.waker.take();
         drop(answer);
-        waker.into_iter().for_each(Waker::wake);
+        // Also one that panics: the thread is needed by all who read.
+        wake_all(&mut waker.into_iter().collect());
     }
 }
 
@@ -328,5 +330,7 @@ impl<F> std::fmt::Debug for Ring<F> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evenkeel_loom)))]
+mod panics;
+#[cfg(all(test, not(evenkeel_loom)))]
 mod tests;

@@ -116,8 +116,9 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     ///
-    /// [`LogError::Corrupt`] and [`LogError::Gap`] if what had been durable is damaged; then
-    /// nothing is changed. [`LogError::Io`] if the system refuses something.
+    /// [`LogError::Corrupt`] if what had been durable is damaged in the last segment; then nothing
+    /// is changed. Damage to earlier ones, and missing ones, are for [`verify`] and for those who
+    /// read there to find. [`LogError::Io`] if the system refuses something.
     pub async fn open(disk: D, config: LogConfig) -> Result<(Self, Recovery), LogError> {
         let config = LogConfig {
             record_bytes_max: config.record_bytes_max.min(record::PAYLOAD_BYTES_MAX),
