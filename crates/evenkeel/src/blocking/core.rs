@@ -433,7 +433,9 @@ impl Core {
     /// Busy-waits for work; one thread of a lane at a time. Returns whether there may be some.
     fn spin(&self, shared: &Shared, limit: u64) -> bool {
         let mut state = self.state.lock();
-        if state.spinning > 0 || state.closed {
+        // Others that work here may use all processors there are.
+        let crowded = state.running.len() >= shared.seats.len() || !shared.idle.has_parked();
+        if state.spinning > 0 || state.closed || crowded {
             return !state.order.is_empty();
         }
         state.spinning += 1;
