@@ -16,7 +16,8 @@ if command -v apt-get >/dev/null; then
     if command -v go >/dev/null; then go=; else go=golang-go; fi
     as_root apt-get update
     # Debian's name for it, and Ubuntu's.
-    if apt-cache show linux-perf >/dev/null 2>&1; then perf=linux-perf; else perf=linux-tools-generic; fi
+    perf=linux-perf
+    apt-cache show "$perf" >/dev/null 2>&1 || perf=linux-tools-generic
     # shellcheck disable=SC2086 # No package is no word.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
         erlang-base erlang-runtime-tools apache2-utils haproxy sysbench mariadb-server $perf $go

@@ -95,7 +95,7 @@ fn storm_measures_every_server() {
     let raw = &report["experiments"][0]["raw"];
     let samples = raw["storms"].as_array().expect("raw figures");
     let servers = if cfg!(feature = "evenkeel-runtime") {
-        4
+        5
     } else {
         1
     };

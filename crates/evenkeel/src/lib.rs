@@ -27,11 +27,12 @@
 //! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
 //!   them, and how a task gives way.
 //! - [`Class`]: what CPU time is shared among; [`ClassConfig`]: a class's share and latency target.
-//! - [`guide`]: chapters on [classes](guide::classes), on [delivery](guide::delivery) to readers, on
-//!   [disk](guide::disk), on [hogs](guide::hogs), and on what the [peers](guide::peers) do.
+//! - [`guide`]: chapters on [classes](guide::classes), [delivery](guide::delivery) to readers,
+//!   [disk](guide::disk), [hogs](guide::hogs), and on what the [peers](guide::peers) do.
 //! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
 //! - [`net`], [`signal`], [`time`]: what tasks wait for.
-//! - [`fs`], [`blocking`]: files, and other work that blocks, in lanes that do not hold up each other.
+//! - [`fs`], [`blocking`]: files, and other work that blocks, in lanes that do not hold up each
+//!   other.
 //! - [`stats`]: where the time went. Always on.
 //! - [`io`]: readiness. `tokio::io`'s traits are what sockets are read and written with.
 //!

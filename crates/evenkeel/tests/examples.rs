@@ -149,13 +149,14 @@ fn all() -> &'static [&'static str] {
         "chat",
         "graceful_shutdown",
         "shedding",
+        "files",
         "hyper_hello",
         "axum_app",
     ];
     if cfg!(feature = "hyper") {
         all
     } else {
-        &all[..5]
+        &all[..6]
     }
 }
 
@@ -500,4 +501,58 @@ mod http {
             "HTTP/1.1 413 Payload Too Large"
         );
     }
+}
+
+/// A directory of a test's own, which goes away with it.
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Says a line, and hears one.
+fn ask(stream: &mut BufReader<TcpStream>, line: &str) -> String {
+    stream.get_mut().write_all(line.as_bytes()).unwrap();
+    stream.get_mut().write_all(b"\n").unwrap();
+    let answer = read_line(stream);
+    answer.trim_end().to_owned()
+}
+
+#[test]
+fn files_keeps_texts_and_a_file_that_hangs_holds_up_nobody_else() {
+    let name = format!("evenkeel-files-{}", std::process::id());
+    let directory = Directory(env::temp_dir().join(name));
+    let server = Program::start("files", &[directory.0.to_str().unwrap()]);
+    let fifo = directory.0.join("hung");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut hung = server.connect();
+    hung.write_all(b"get hung\n").unwrap();
+
+    let mut peer = BufReader::new(server.connect());
+    assert_eq!(ask(&mut peer, "put a hello there"), "kept");
+    assert_eq!(ask(&mut peer, "put a hello again"), "kept");
+    assert_eq!(ask(&mut peer, "put b "), "kept");
+    assert_eq!(ask(&mut peer, "get a"), "hello again");
+    assert_eq!(ask(&mut peer, "get b"), "");
+    assert_eq!(ask(&mut peer, "list"), "a b hung");
+    for mistake in ["get ../a", "get none", "put a", "", "list of all"] {
+        let answer = ask(&mut peer, mistake);
+        assert!(answer.starts_with("error: "), "{mistake:?}: {answer}");
+    }
+    drop(peer);
+    assert_eq!(
+        std::fs::read(directory.0.join("a")).unwrap(),
+        b"hello again"
+    );
+
+    std::fs::write(&fifo, "after all").unwrap();
+    assert_eq!(read_line(&mut BufReader::new(hung)), "after all\n");
 }

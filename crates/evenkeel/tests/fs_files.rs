@@ -43,6 +43,24 @@ fn what_is_written_at_an_offset_is_read_there() {
     });
 }
 
+/// More buffers than one call of the system takes.
+#[test]
+fn any_number_of_buffers_is_written() {
+    watched("buffers", || {
+        let scratch = Scratch::new("buffers");
+        Runtime::new().unwrap().block_on(async {
+            let path = scratch.path("a");
+            let file = File::create_new(&path).await.unwrap();
+            let buffers: Vec<String> = (0..3_000).map(|number| format!("{number},")).collect();
+            let expected = buffers.concat();
+            let back = file.write_all_vectored_at(buffers, 2).await.unwrap();
+            assert_eq!(back.len(), 3_000);
+            let written = std::fs::read(&path).unwrap();
+            assert_eq!(written[2..], *expected.as_bytes());
+        });
+    });
+}
+
 #[test]
 fn directories_and_names() {
     watched("names", || {

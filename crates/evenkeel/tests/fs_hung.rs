@@ -130,6 +130,28 @@ fn hung_reads_hold_up_nothing_beside_them() {
     });
 }
 
+/// Nor does reading a whole file that turns out to be one that waits for a peer.
+#[test]
+fn whole_files_that_hang_hold_up_nothing_beside_them() {
+    watched("hung whole files", || {
+        let scratch = Scratch::new("hung-whole");
+        let fifo = Fifo::new(scratch.path("fifo"));
+        let runtime = Builder::new().workers(2).disk_threads(2).build().unwrap();
+        runtime.block_on(async {
+            let reads: Vec<_> = (0..40)
+                .map(|_| evenkeel::spawn(fs::read(fifo.0.clone())))
+                .collect();
+            while lane("special").is_none_or(|lane| lane.busy < 16) {
+                evenkeel::time::sleep(Duration::from_millis(1)).await;
+            }
+            ordinary(&scratch.path("file")).await.unwrap();
+            reads.iter().for_each(|read| read.abort());
+        });
+        drop(fifo.release());
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+    });
+}
+
 #[test]
 fn what_waits_too_long_fails_and_says_so() {
     watched("wait limit", || {

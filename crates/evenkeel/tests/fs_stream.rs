@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use evenkeel::fs::{self, File, OpenOptions};
 use evenkeel::runtime::{Builder, Runtime};
-use hang::watched;
+use hang::{until, watched};
 use scratch::Scratch;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, ReadBuf};
 
@@ -213,6 +213,52 @@ fn a_clone_shares_the_cursor() {
     });
 }
 
+/// Whatever follows a write in sequence comes after it.
+#[test]
+fn what_was_taken_over_is_done_before_what_follows() {
+    watched("follows", || {
+        let scratch = Scratch::new("follows");
+        Runtime::new().unwrap().block_on(async {
+            let long = vec![1; 300_000];
+            for round in 0..30 {
+                let path = scratch.path(round.to_string());
+                let length = || std::fs::metadata(&path).unwrap().len();
+                let mut file = read_write(&path).await;
+                file.write_all(&long).await.unwrap();
+                file.set_len(5).await.unwrap();
+                assert_eq!(length(), 5);
+                file.write_all(&long).await.unwrap();
+                drop(file.try_clone().await.unwrap());
+                assert_eq!(length(), 600_000);
+                file.write_all(&long).await.unwrap();
+                file.sync_data().await.unwrap();
+                assert_eq!(length(), 900_000);
+                file.write_all(&long).await.unwrap();
+                drop(file.into_std().await);
+                assert_eq!(length(), 1_200_000);
+            }
+        });
+    });
+}
+
+/// A replacement is on the device before it has its name, and its name when it is reported.
+#[test]
+fn a_replacement_is_synced_and_so_is_its_name() {
+    watched("replacement", || {
+        let scratch = Scratch::new("replacement");
+        let runtime = Runtime::new().unwrap();
+        let replaced = fs::replace(scratch.path("file"), "text");
+        runtime.block_on(replaced).unwrap();
+        let syncs = || {
+            let lanes = runtime.stats().lanes;
+            let lane = lanes.iter().find(|lane| lane.name.ends_with("sync"));
+            lane.map_or(0, |lane| lane.done)
+        };
+        // A lane counts what is done a moment after it was reported.
+        until("both syncs", || syncs() == 2);
+    });
+}
+
 #[test]
 fn whole_files() {
     watched("whole", || {
@@ -225,9 +271,13 @@ fn whole_files() {
             assert_eq!(fs::read(&b).await.unwrap(), b"text");
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
             fs::set_permissions(&b, mode).await.unwrap();
+            let mut old = std::fs::File::open(&b).unwrap();
             fs::replace(&b, "other").await.unwrap();
             fs::replace(scratch.path("new"), "new").await.unwrap();
             assert_eq!(fs::read(&b).await.unwrap(), b"other");
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut old, &mut text).unwrap();
+            assert_eq!(text, "text", "who has the old file has all of it");
             let mode = fs::metadata(&b).await.unwrap().permissions();
             assert_eq!(
                 std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,

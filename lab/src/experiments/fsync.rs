@@ -75,12 +75,12 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
                 syncs for many at a time makes records durable as fast as they come."
             .to_owned(),
         how: format!(
-            "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo is \
-             probed {} times a second, and the state of a file that nobody writes to is asked for {} \
-             times a second, each by a call of its own: both in an open loop, so that what is not \
-             answered counts with the time waited. A FIFO that nobody writes to stands for a disk \
-             that hangs: to open it never returns. {} Appends are of 100 bytes, by clients that \
-             each wait for the acknowledgement. {}",
+            "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
+             is probed {} times a second, and the state of a file that nobody writes to is \
+             asked for {} times a second, each by a call of its own: both in an open loop, so \
+             that what is not answered counts with the time waited. A FIFO that nobody writes \
+             to stands for a disk that hangs: to open it never returns. {} Appends are of 100 \
+             bytes, by clients that each wait for the acknowledgement. {}",
             measure::PROBE_HZ,
             measure::STAT_HZ,
             places.words(),

@@ -22,6 +22,7 @@ const ALLOWED: &[&str] = &[
     "crates/evenkeel/src/task/cell/models.rs",
     "crates/evenkeel/src/sys/",
     "crates/evenkeel/src/net/read.rs",
+    "crates/evenkeel/tests/support/refusal.rs",
     "crates/evenkeel/tests/task_combinations.rs",
     "lab/src/sys.rs",
 ];

@@ -115,7 +115,7 @@ where
 ///
 /// # Cancel safety
 ///
-/// As [`write`].
+/// As [`write()`].
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let to = to.as_ref().to_owned();
     on_data("fs::copy", from.as_ref(), move |from| {

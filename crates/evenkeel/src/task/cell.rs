@@ -260,22 +260,26 @@ where
     F::Output: Send + 'static,
     S: Schedule,
 {
-    let cell = Box::new(Cell {
-        header: Header {
-            state: State::new(),
-            link: AtomicPtr::new(ptr::null_mut()),
-            vtable: &Cell::<F, S>::VTABLE,
-            origin,
-            queued_at: AtomicU64::new(0),
-            registered: AtomicU64::new(0),
-            ways: AtomicU8::new(0),
-            short_polls: AtomicU8::new(0),
-            cut_short: AtomicBool::new(false),
+    // Written where it is to lie: made first and moved then, it would be copied.
+    let cell = Box::write(
+        Box::new_uninit(),
+        Cell {
+            header: Header {
+                state: State::new(),
+                link: AtomicPtr::new(ptr::null_mut()),
+                vtable: &Cell::<F, S>::VTABLE,
+                origin,
+                queued_at: AtomicU64::new(0),
+                registered: AtomicU64::new(0),
+                ways: AtomicU8::new(0),
+                short_polls: AtomicU8::new(0),
+                cut_short: AtomicBool::new(false),
+            },
+            scheduler,
+            join_waker: UnsafeCell::new(None),
+            stage: UnsafeCell::new(Stage::Future(future)),
         },
-        scheduler,
-        join_waker: UnsafeCell::new(None),
-        stage: UnsafeCell::new(Stage::Future(future)),
-    });
+    );
     // SAFETY: a box is not null.
     let header = unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }.cast::<Header>();
     (

@@ -38,17 +38,19 @@ impl Registry {
     #[inline]
     pub(crate) fn insert(&self, task: &Runnable, shard: usize) -> bool {
         let header = task.header();
-        // Relaxed, all: the runner alone touches the key.
-        if header.registered.load(Ordering::Relaxed) != 0 {
-            return true;
-        }
+        // Relaxed: the runner alone touches the key, here and in all below.
+        header.registered.load(Ordering::Relaxed) != 0 || self.enter(task, shard)
+    }
+
+    fn enter(&self, task: &Runnable, shard: usize) -> bool {
         let mut guard = self.shards[shard].lock();
         if guard.closed {
             return false;
         }
         let entry = guard.tasks.insert(Reference::of_running(task));
         let key = ((shard as u64) << SHARD_SHIFT) + entry as u64 + 1;
-        header.registered.store(key, Ordering::Relaxed);
+        // Relaxed: as in `insert`.
+        task.header().registered.store(key, Ordering::Relaxed);
         true
     }
 
@@ -57,14 +59,18 @@ impl Registry {
     pub(crate) fn remove(&self, header: &Header) {
         // Relaxed: as in `insert`.
         let key = header.registered.load(Ordering::Relaxed);
-        if key == 0 {
-            return;
+        if key != 0 {
+            self.strike_off(header, key);
         }
+    }
+
+    fn strike_off(&self, header: &Header, key: u64) {
         let (shard, entry) = ((key - 1) >> SHARD_SHIFT, (key - 1) & u64::from(u32::MAX));
         let reference = self.shards[shard as usize]
             .lock()
             .tasks
             .try_remove(entry as usize);
+        // Relaxed: as in `insert`.
         header.registered.store(0, Ordering::Relaxed);
         // The body's reference outlives this one, so no future is dropped here.
         drop(reference);

@@ -16,7 +16,8 @@ use crate::load::{CameraSummary, EchoSummary};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 
-/// From the first frame until the load is steady.
+/// From the first frame until the load of as many cameras as are usual is steady: each has its
+/// recording made first.
 const RAMP: Duration = Duration::from_millis(300);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
@@ -153,9 +154,10 @@ pub(super) fn storm(
     let counted = length.min(Duration::from_secs(1));
     // Starting what measures takes a moment as well.
     let slack = Duration::from_millis(500);
-    let whole = RAMP + 2 * length + counted + slack;
+    let ramp = RAMP * storm.cameras / CAMERAS;
+    let whole = ramp + 2 * length + counted + slack;
     let cameras = scene.cameras(&server, storm, veth, MBIT, whole)?;
-    sleep(RAMP);
+    sleep(ramp);
     let quiet = stretch(&server, length)?;
     let syscalls_per_mb = match &scene.syscalls {
         Ok(()) => syscalls_per_mb(scene, &server, counted)?,

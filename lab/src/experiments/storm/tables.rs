@@ -19,8 +19,8 @@ const IDLE_OVER_IMMEDIATE: f64 = 1.05;
 const KEPT_UP: f64 = 0.95;
 /// A tick of the runtime's timers: what a delivery may be later than it was told to.
 const TICK_MS: f64 = 1.0;
-/// Ways are counted in buckets of about a percent, and given as the upper end of theirs.
-const RESOLUTION: f64 = 1.011;
+/// By how much the end of a bucket of ways may be above what it holds.
+const BUCKET: f64 = 1.011;
 
 const COLUMNS: [&str; 17] = [
     "server",
@@ -159,7 +159,7 @@ impl Samples {
                 let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
                 add("frames lost", lost, Reach::AtMost(0.0), "", 0);
                 if row != COALESCE_ROW {
-                    let most = Reach::AtMost((f64::from(ADAPTIVE_MS) + TICK_MS) * RESOLUTION);
+                    let most = Reach::AtMost((f64::from(ADAPTIVE_MS) + TICK_MS) * BUCKET);
                     let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
                     add("longest way of a frame", way, most, "ms", 1);
                 }

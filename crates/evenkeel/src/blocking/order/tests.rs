@@ -182,3 +182,24 @@ fn idleness_earns_nothing() {
     let urgent = (0..50).filter(|_| serve(&mut order) == Class::URGENT);
     assert!(urgent.count() <= 35);
 }
+
+/// Work that hung keeps its class out for a while, and not for as long as it hung.
+#[test]
+fn what_hung_is_not_held_against_its_class_for_long() {
+    let mut order = order(100, None, &[50, 50, 50]);
+    order.push(0, Class::BULK, 0).unwrap();
+    let (_, _, hung) = order.pop().unwrap();
+    order.done(hung, 1_000_000_000);
+    order.push(0, Class::BULK, 1).unwrap();
+    let mut others = 0;
+    loop {
+        order.push(0, Class::NORMAL, 0).unwrap();
+        let (_, work, charge) = order.pop().unwrap();
+        if work == 1 {
+            break;
+        }
+        order.done(charge, 100);
+        others += 100;
+        assert!(others <= 6 * LEAD, "{others}");
+    }
+}

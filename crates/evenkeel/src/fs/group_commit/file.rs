@@ -96,8 +96,8 @@ pub async fn write_all_at<F: CommitFile>(
 ///
 /// The record at [`Position::offset`] is at that offset of the file.
 ///
-/// A [`File`] works in the lanes of its device. If a lane refuses a write or a sync, as it does when
-/// the device is so slow that work waits for too long, that is a failure like any other.
+/// A [`File`] works in the lanes of its device. If a lane refuses a write or a sync, as it does
+/// when the device is so slow that work waits for too long, that is a failure like any other.
 ///
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
