@@ -331,6 +331,4 @@ impl<F> std::fmt::Debug for Ring<F> {
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
-mod panics;
-#[cfg(all(test, not(evenkeel_loom)))]
 mod tests;

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::os::fd::AsRawFd;
+use std::io::{Write, pipe};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::task::Wake;
 use std::time::Duration;
 
 use super::*;
@@ -58,4 +60,46 @@ fn bytes_the_end_and_errors_reach_whoever_asked() {
         "it is closed"
     );
     assert!(ring.wait(clock::now() + Duration::from_secs(60)));
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+/// The thread is everybody's, and goes on.
+#[test]
+fn a_waker_that_panics_harms_no_other_read() {
+    let Some(ring) = ring() else { return };
+    let (end, mut writes) = pipe().unwrap();
+    let one = Arc::new(File::from(OwnedFd::from(end)));
+    let read_one = read(&one, 4, 0, false);
+    let panicking = read_one.reply();
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(
+        panicking
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    assert!(ring.submit(read_one).is_ok());
+    writes.write_all(b"one").unwrap();
+    // Its answer is there when it has been woken, or a moment before.
+    while panicking.0.lock().result.is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let (end, mut writes) = pipe().unwrap();
+    let other = read(&Arc::new(File::from(OwnedFd::from(end))), 4, 0, false);
+    let reply = other.reply();
+    assert!(ring.submit(other).is_ok());
+    writes.write_all(b"two").unwrap();
+    let began = clock::now();
+    while reply.0.lock().result.is_none() {
+        let late = began.elapsed() > Duration::from_secs(20);
+        assert!(!late, "it is forgotten");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
