@@ -179,8 +179,8 @@ mod tests {
         }
         assert_eq!(rows(&[Peer::Tokio], true), [TOKIO]);
         let all = [Peer::Evenkeel, Peer::Tokio, Peer::Go, Peer::Erlang];
-        assert_eq!(rows(&all, false).len(), 9);
-        assert_eq!(rows(&all, true).len(), 7);
+        assert_eq!(rows(&all, false).len(), 10);
+        assert_eq!(rows(&all, true).len(), 8);
         assert!(idle(&[Peer::Tokio]).is_empty());
     }
 }
