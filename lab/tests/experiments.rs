@@ -95,7 +95,7 @@ fn storm_measures_every_server() {
     let raw = &report["experiments"][0]["raw"];
     let samples = raw["storms"].as_array().expect("raw figures");
     let servers = if cfg!(feature = "evenkeel-runtime") {
-        5
+        6
     } else {
         1
     };
