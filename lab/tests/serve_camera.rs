@@ -1,5 +1,6 @@
 //! The camera service on each runtime: one suite, instantiated for both.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Write};
@@ -128,26 +129,12 @@ fn what_is_lost_or_broken_is_counted(runtime: &str) {
     assert!(frames.is_some_and(|n| (3..=4).contains(&n)));
 }
 
-/// The suite, for one runtime.
-macro_rules! suite {
-    ($runtime:ident: $($test:ident,)+) => {
-        mod $runtime {
-            $(#[test] fn $test() { super::$test(stringify!($runtime)); })+
-        }
-    };
-    ($runtime:ident) => {
-        suite! { $runtime:
-            every_frame_is_recorded_and_passed_on,
-            a_recording_is_what_was_sent_and_starts_over,
-            a_viewer_is_sent_what_its_camera_sends,
-            what_is_lost_or_broken_is_counted,
-        }
-    };
+suite! {
+    every_frame_is_recorded_and_passed_on,
+    a_recording_is_what_was_sent_and_starts_over,
+    a_viewer_is_sent_what_its_camera_sends,
+    what_is_lost_or_broken_is_counted,
 }
-
-suite!(tokio);
-#[cfg(feature = "evenkeel-runtime")]
-suite!(evenkeel);
 
 #[cfg(feature = "evenkeel-runtime")]
 #[test]

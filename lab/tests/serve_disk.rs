@@ -1,5 +1,6 @@
 //! Disk work of `serve` on each runtime: one suite, instantiated for both.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Write};
@@ -92,25 +93,11 @@ fn a_log_acknowledges_what_it_has_synced(runtime: &str) {
     assert!(matches!(noise.read(&mut [0; 1]), Ok(0) | Err(_)));
 }
 
-/// The suite, for one runtime.
-macro_rules! suite {
-    ($runtime:ident: $($test:ident,)+) => {
-        mod $runtime {
-            $(#[test] fn $test() { super::$test(stringify!($runtime)); })+
-        }
-    };
-    ($runtime:ident) => {
-        suite! { $runtime:
-            writers_sync_beside_an_echo,
-            opens_that_hang_hold_up_no_echo,
-            a_log_acknowledges_what_it_has_synced,
-        }
-    };
+suite! {
+    writers_sync_beside_an_echo,
+    opens_that_hang_hold_up_no_echo,
+    a_log_acknowledges_what_it_has_synced,
 }
-
-suite!(tokio);
-#[cfg(feature = "evenkeel-runtime")]
-suite!(evenkeel);
 
 #[cfg(feature = "evenkeel-runtime")]
 #[test]

@@ -1,5 +1,6 @@
 //! Every flag of `serve`, on each runtime: one suite, instantiated for both.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Write};
@@ -378,41 +379,27 @@ fn signals_end_it(runtime: &str) {
     }
 }
 
-/// The suite, for one runtime.
-macro_rules! suite {
-    ($runtime:ident: $($test:ident,)+) => {
-        mod $runtime {
-            $(#[test] fn $test() { super::$test(stringify!($runtime)); })+
-        }
-    };
-    ($runtime:ident) => {
-        suite! { $runtime:
-            echo_gives_back_what_it_is_sent,
-            sink_takes_all_and_api_sees_it,
-            http_answers_over_connections_kept_and_closed,
-            stats_are_json_that_grows,
-            stats_come_at_intervals,
-            proxy_carries_both_ways_and_closes,
-            relay_passes_bytes_unchanged_in_whatever_class,
-            admin_says_how_the_server_is,
-            hogs_that_yield_let_others_run,
-            hogs_that_never_yield_do_not_keep_it_alive,
-            work_is_counted_as_it_goes,
-            burning_goes_on,
-            classes_are_taken_or_ignored_in_one_line,
-            hand_off_is_taken_or_warned_of,
-            every_service_is_said_with_its_port,
-            busy_wait_is_taken_or_warned_of,
-            io_check_bound_is_taken_or_warned_of,
-            a_port_that_is_taken_is_an_error,
-            signals_end_it,
-        }
-    };
+suite! {
+    echo_gives_back_what_it_is_sent,
+    sink_takes_all_and_api_sees_it,
+    http_answers_over_connections_kept_and_closed,
+    stats_are_json_that_grows,
+    stats_come_at_intervals,
+    proxy_carries_both_ways_and_closes,
+    relay_passes_bytes_unchanged_in_whatever_class,
+    admin_says_how_the_server_is,
+    hogs_that_yield_let_others_run,
+    hogs_that_never_yield_do_not_keep_it_alive,
+    work_is_counted_as_it_goes,
+    burning_goes_on,
+    classes_are_taken_or_ignored_in_one_line,
+    hand_off_is_taken_or_warned_of,
+    every_service_is_said_with_its_port,
+    busy_wait_is_taken_or_warned_of,
+    io_check_bound_is_taken_or_warned_of,
+    a_port_that_is_taken_is_an_error,
+    signals_end_it,
 }
-
-suite!(tokio);
-#[cfg(feature = "evenkeel-runtime")]
-suite!(evenkeel);
 
 #[test]
 fn a_lone_thread_echoes_beside_spinning_ones() {

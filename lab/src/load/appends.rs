@@ -67,8 +67,8 @@ fn exchange(
         let registry = poll.registry();
         registry.register(&mut client.stream, Token(index), interest)?;
     }
-    let measured = Instant::now() + args.warmup;
-    let end = measured + args.seconds;
+    let measured = Instant::now() + args.time.warmup;
+    let end = measured + args.time.seconds;
     let mut latencies = Latencies::new();
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -88,7 +88,7 @@ fn exchange(
             }
         }
     }
-    let seconds = args.seconds.as_secs_f64();
+    let seconds = args.time.seconds.as_secs_f64();
     Ok(AppendsSummary {
         appends: latencies.len(),
         clients_lost: clients.iter().filter(|client| client.lost).count() as u64,

@@ -55,6 +55,24 @@ enum Generator {
     Calls(CallsArgs),
 }
 
+/// How long a generator runs, of those that warm up.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Measured {
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
+    pub(crate) seconds: Duration,
+    /// Seconds of the same load before them, which do not count.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+}
+
+impl Measured {
+    /// From the start of the load to its end.
+    pub(crate) fn whole(self) -> Duration {
+        self.warmup + self.seconds
+    }
+}
+
 /// Flags of `load echo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EchoArgs {
@@ -66,12 +84,8 @@ pub(crate) struct EchoArgs {
     /// Connections, which take turns.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(10_000))]
     pub(crate) connections: u32,
-    /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
-    pub(crate) seconds: Duration,
-    /// Seconds of the same load before them, which do not count.
-    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
-    pub(crate) warmup: Duration,
+    #[command(flatten)]
+    pub(crate) time: Measured,
     /// Seconds to wait for answers after the last request.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(crate) drain: Duration,
@@ -196,12 +210,8 @@ pub(crate) struct MixArgs {
     /// Clients that fetch empty ones.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to(10_000))]
     pub(crate) empty: u32,
-    /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
-    pub(crate) seconds: Duration,
-    /// Seconds of the same load before them, which do not count.
-    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
-    pub(crate) warmup: Duration,
+    #[command(flatten)]
+    pub(crate) time: Measured,
     /// Print a line `ready` before the first connection.
     #[arg(long)]
     pub(crate) say_ready: bool,
@@ -218,12 +228,8 @@ pub(crate) struct AppendsArgs {
     /// Bytes of each record.
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
     pub(crate) bytes: u32,
-    /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
-    pub(crate) seconds: Duration,
-    /// Seconds of the same load before them, which do not count.
-    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
-    pub(crate) warmup: Duration,
+    #[command(flatten)]
+    pub(crate) time: Measured,
 }
 
 /// Flags of `load calls`.
@@ -237,12 +243,8 @@ pub(crate) struct CallsArgs {
     /// Calls per second.
     #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
     pub(crate) rate: u32,
-    /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
-    pub(crate) seconds: Duration,
-    /// Seconds of the same load before them, which do not count.
-    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
-    pub(crate) warmup: Duration,
+    #[command(flatten)]
+    pub(crate) time: Measured,
     /// Seconds to wait for answers after the last call.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(crate) drain: Duration,

@@ -44,11 +44,11 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
     // Where load shares processors, a prober that waits for its turn would measure itself: a
     // fair scheduler makes one that ran just now wait for a tick, however little it wants.
     sys::ask_to_go_first();
-    let pace = Pace::new(args.rate.into(), args.warmup + args.seconds);
-    let mut book = Book::new(pace, args.warmup);
+    let pace = Pace::new(args.rate.into(), args.time.whole());
+    let mut book = Book::new(pace, args.time.warmup);
     let (host, path) = (args.target, &args.path);
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    let end = args.warmup + args.seconds + args.drain;
+    let end = args.time.whole() + args.drain;
     let (elapsed, lost) = call_all(args.target, request.as_bytes(), &mut book, end)
         .map_err(Error::system("the calls' readiness queue failed"))?;
     let unanswered = book.close(elapsed);

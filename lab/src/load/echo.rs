@@ -51,12 +51,12 @@ struct Connection {
 }
 
 pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
-    let pace = Pace::new(args.rate.into(), args.warmup + args.seconds);
+    let pace = Pace::new(args.rate.into(), args.time.whole());
     let mut connections = (0..args.connections)
         .map(|_| Connection::open(args.target))
         .collect::<Result<Vec<_>>>()?;
-    let mut ledger = Ledger::new(pace, args.warmup, args.connections);
-    let end = args.warmup + args.seconds + args.drain;
+    let mut ledger = Ledger::new(pace, args.time.warmup, args.connections);
+    let end = args.time.whole() + args.drain;
     let elapsed = exchange(&mut connections, &mut ledger, pace.tick(), end)
         .map_err(Error::system("the probe's readiness queue failed"))?;
     let closed = ledger.close(elapsed);

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &MixArgs) -> Result<MixSummary> {
     if args.say_ready {
         println!("ready");
     }
-    let outcome = mix.run(args.warmup, args.warmup + args.seconds);
+    let outcome = mix.run(args.time.warmup, args.time.whole());
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     match outcome {
         Err(source) if refused(&source) => Err(Error::Connect {

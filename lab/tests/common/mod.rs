@@ -1,5 +1,9 @@
 //! A server process under test, and small clients for it.
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(
+    dead_code,
+    unused_macros,
+    reason = "each test program uses its own part"
+)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,6 +11,20 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+
+/// A suite of tests that take a runtime's name, for each runtime that this build has.
+macro_rules! suite {
+    ($($test:ident,)+) => {
+        suite! { @tokio $($test)+ }
+        #[cfg(feature = "evenkeel-runtime")]
+        suite! { @evenkeel $($test)+ }
+    };
+    (@$runtime:ident $($test:ident)+) => {
+        mod $runtime {
+            $(#[test] fn $test() { super::$test(stringify!($runtime)); })+
+        }
+    };
+}
 
 /// Longer than anything here takes on a loaded machine: reaching it is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

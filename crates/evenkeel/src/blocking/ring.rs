@@ -224,17 +224,6 @@ impl<F: Send + 'static> Ring<F> {
         self.mailbox.done.load(Ordering::Relaxed)
     }
 
-    /// Refuses more.
-    pub(crate) fn close(&self) {
-        let mut state = self.mailbox.state.lock();
-        state.closed = true;
-        let bell = state.bell.clone();
-        drop(state);
-        if let Some(bell) = bell {
-            bell.ring();
-        }
-    }
-
     /// Waits, after [`close`](Ring::close), for what is under way. Returns false if some of it has
     /// not ended by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
@@ -250,9 +239,9 @@ impl<F: Send + 'static> Ring<F> {
     }
 }
 
-/// A ring that nobody can reach ends.
-impl<F> Drop for Ring<F> {
-    fn drop(&mut self) {
+impl<F> Ring<F> {
+    /// Refuses more.
+    pub(crate) fn close(&self) {
         let mut state = self.mailbox.state.lock();
         state.closed = true;
         let bell = state.bell.clone();
@@ -260,6 +249,13 @@ impl<F> Drop for Ring<F> {
         if let Some(bell) = bell {
             bell.ring();
         }
+    }
+}
+
+/// A ring that nobody can reach ends.
+impl<F> Drop for Ring<F> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

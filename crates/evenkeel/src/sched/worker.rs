@@ -691,17 +691,22 @@ impl Worker {
         self.wakers.set(wakers);
     }
 
+    /// The tick, if what is due at `due` is. The clock is left alone where nothing is waited for.
+    #[inline]
+    fn tick_if_due(&self, due: u64) -> Option<u64> {
+        if due == u64::MAX {
+            return None;
+        }
+        let tick = self.clock().tick();
+        (due <= tick).then_some(tick)
+    }
+
     /// Wakes the tasks whose time has come at a seat. Returns whether there were any.
     fn fire_timers(&self, seat: &Seat) -> bool {
         let timers = &seat.timers;
-        let due = timers.next_due();
-        if due == u64::MAX {
+        let Some(tick) = self.tick_if_due(timers.next_due()) else {
             return false;
-        }
-        let tick = self.clock().tick();
-        if due > tick {
-            return false;
-        }
+        };
         let mut wakers = self.wakers.take();
         let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
         self.dispatch(wakers);
@@ -710,14 +715,9 @@ impl Worker {
 
     /// Wakes the readers that were held back at a seat until now. Returns whether there were any.
     fn sweep(&self, seat: &Seat) -> bool {
-        let due = seat.driver.sweep_due();
-        if due == u64::MAX {
+        let Some(tick) = self.tick_if_due(seat.driver.sweep_due()) else {
             return false;
-        }
-        let tick = self.clock().tick();
-        if due > tick {
-            return false;
-        }
+        };
         let mut wakers = self.wakers.take();
         let swept = seat.driver.sweep(tick, &mut wakers);
         self.accounts().count_sweep(swept.looks, swept.deliveries);
