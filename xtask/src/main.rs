@@ -1,6 +1,7 @@
 //! What the project checks of itself: `cargo xtask ci` runs it all, `cargo xtask help` explains.
 
 mod cargo;
+mod compare;
 mod models;
 mod steps;
 mod tidy;
@@ -14,6 +15,7 @@ enum Request {
     List,
     Everything,
     One(String),
+    Compare(String, u32),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         }
         Ok(Request::Everything) => steps::run_all(),
         Ok(Request::One(name)) => steps::run_one(&name),
+        Ok(Request::Compare(revision, turns)) => compare::run(&revision, turns),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -50,6 +53,13 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         [] | ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => Ok(Request::Help),
         ["ci"] => Ok(Request::Everything),
         ["ci", "--list"] => Ok(Request::List),
+        ["compare", revision] => Ok(Request::Compare((*revision).to_owned(), compare::TURNS)),
+        ["compare", revision, turns] => match turns.parse() {
+            Ok(turns @ 40..=1_000_000) => Ok(Request::Compare((*revision).to_owned(), turns)),
+            _ => Err(format!(
+                "`{turns}` is no number of turns from 40 to 1000000; `cargo xtask help` says more"
+            )),
+        },
         [name] if steps::find(name).is_some() => Ok(Request::One((*name).to_owned())),
         _ => Err(format!(
             "`cargo xtask {}` is not known; `cargo xtask help` lists what is",
@@ -66,6 +76,9 @@ What the project checks of itself.
     cargo xtask ci           every step below, in order; stops at the first failure
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
+    cargo xtask compare <revision> [turns]
+                             the scheduler of this tree beside that of a revision, in one process
+                             and taking turns: what a change costs
     cargo xtask help         this text
 
 Steps:
@@ -101,12 +114,21 @@ mod tests {
         assert_eq!(parsed("tidy --help"), Ok(Request::Help));
         assert_eq!(parsed("ci"), Ok(Request::Everything));
         assert_eq!(parsed("ci --list"), Ok(Request::List));
+        let compared = |turns| Ok(Request::Compare("HEAD".to_owned(), turns));
+        assert_eq!(parsed("compare HEAD"), compared(compare::TURNS));
+        assert_eq!(parsed("compare HEAD 40"), compared(40));
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
     }
 
     #[test]
     fn an_unknown_word_is_refused_with_advice() {
-        for line in ["nonsense", "ci --fast", "tidy now"] {
+        for line in [
+            "nonsense",
+            "ci --fast",
+            "tidy now",
+            "compare",
+            "compare HEAD 1",
+        ] {
             let advice = parsed(line).expect_err(line);
             assert!(advice.contains("cargo xtask help"), "{advice}");
         }

@@ -1,0 +1,202 @@
+//! Two versions of the runtime in one process, which take turns at the scheduler's benchmarks.
+//!
+//! `cargo xtask compare` builds it with one version as `before` and the other as `after`. In two
+//! processes the machine's mood would weigh more than a change of some per cent does.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+/// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
+const WORKERS: usize = 4;
+/// The turns are looked at in so many parts as well, whose spread tells noise from a difference.
+const PARTS: usize = 5;
+
+/// The benchmarks, for one version of the runtime.
+macro_rules! version {
+    ($version:ident) => {
+        mod $version {
+            use super::*;
+            use ::$version as evenkeel;
+
+            pub struct Runtime(evenkeel::runtime::Runtime);
+
+            impl Runtime {
+                pub fn new() -> Self {
+                    let mut builder = evenkeel::runtime::Builder::new();
+                    Self(builder.workers(WORKERS).build().expect("it can be built"))
+                }
+
+                /// A task spawns a task that spawns a task, a thousand deep.
+                pub fn chained_spawn(&self) {
+                    fn link(done: mpsc::SyncSender<()>, left: usize) {
+                        if left == 0 {
+                            done.send(()).expect("somebody waits");
+                        } else {
+                            drop(evenkeel::spawn(async move { link(done, left - 1) }));
+                        }
+                    }
+                    let (done, ended) = mpsc::sync_channel(1);
+                    self.0.block_on(async {
+                        drop(evenkeel::spawn(async move { link(done, 1_000) }));
+                        ended.recv().expect("it ends");
+                    });
+                }
+
+                /// A thousand tasks, each of which spawns one, wakes it, and is woken by it.
+                pub fn ping_pong(&self) {
+                    async fn one() {
+                        let (there, pinged) = tokio::sync::oneshot::channel();
+                        let (back, ponged) = tokio::sync::oneshot::channel();
+                        drop(evenkeel::spawn(async move {
+                            pinged.await.expect("it is sent");
+                            back.send(()).expect("somebody waits");
+                        }));
+                        there.send(()).expect("somebody waits");
+                        ponged.await.expect("it is sent");
+                    }
+                    let (done, ended) = mpsc::sync_channel(1);
+                    let left = Arc::new(AtomicUsize::new(1_000));
+                    self.0.block_on(async {
+                        drop(evenkeel::spawn(async move {
+                            for _ in 0..1_000 {
+                                let (done, left) = (done.clone(), left.clone());
+                                drop(evenkeel::spawn(async move {
+                                    one().await;
+                                    if left.fetch_sub(1, Relaxed) == 1 {
+                                        done.send(()).expect("somebody waits");
+                                    }
+                                }));
+                            }
+                        }));
+                        ended.recv().expect("it ends");
+                    });
+                }
+
+                /// Two hundred tasks that yield two hundred times each.
+                pub fn yield_many(&self) {
+                    let (done, ended) = mpsc::sync_channel(200);
+                    self.0.block_on(async {
+                        for _ in 0..200 {
+                            let done = done.clone();
+                            drop(evenkeel::spawn(async move {
+                                for _ in 0..200 {
+                                    evenkeel::task::yield_now().await;
+                                }
+                                done.send(()).expect("somebody waits");
+                            }));
+                        }
+                        for _ in 0..200 {
+                            ended.recv().expect("it ends");
+                        }
+                    });
+                }
+
+                /// Ten thousand tasks, spawned from a runtime's thread.
+                pub fn spawn_many_local(&self) {
+                    let (done, ended) = mpsc::sync_channel(1);
+                    let left = Arc::new(AtomicUsize::new(10_000));
+                    self.0.block_on(async {
+                        for _ in 0..10_000 {
+                            let (done, left) = (done.clone(), left.clone());
+                            drop(evenkeel::spawn(async move {
+                                if left.fetch_sub(1, Relaxed) == 1 {
+                                    done.send(()).expect("somebody waits");
+                                }
+                            }));
+                        }
+                        ended.recv().expect("it ends");
+                    });
+                }
+
+                /// Ten thousand tasks, spawned from another thread.
+                pub fn spawn_many_remote(&self) {
+                    let tasks: Vec<_> = (0..10_000).map(|_| self.0.spawn(async {})).collect();
+                    self.0.block_on(async {
+                        for task in tasks {
+                            task.await.expect("it does not panic");
+                        }
+                    });
+                }
+            }
+        }
+    };
+}
+
+version!(before);
+version!(after);
+
+fn median(of: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = of.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn micros(work: impl Fn()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+/// Lets both take turns, A B B A, and prints how they compare.
+fn compare(name: &str, turns: usize, before: impl Fn(), after: impl Fn()) {
+    for _ in 0..turns.div_ceil(20) {
+        before();
+        after();
+    }
+    let pairs: Vec<(f64, f64)> = (0..turns)
+        .map(|turn| {
+            if turn % 2 == 0 {
+                let first = micros(&before);
+                (first, micros(&after))
+            } else {
+                let first = micros(&after);
+                (micros(&before), first)
+            }
+        })
+        .collect();
+    let ratio = |pairs: &[(f64, f64)]| median(pairs.iter().map(|(a, b)| b / a));
+    let parts: Vec<f64> = pairs.chunks(turns.div_ceil(PARTS)).map(ratio).collect();
+    println!(
+        "{name:<18} {:>10.1} {:>10.1} {:>8.3}   {:.3} to {:.3}",
+        median(pairs.iter().map(|pair| pair.0)),
+        median(pairs.iter().map(|pair| pair.1)),
+        ratio(&pairs),
+        parts.iter().copied().fold(f64::INFINITY, f64::min),
+        parts.iter().copied().fold(0.0, f64::max),
+    );
+}
+
+fn main() {
+    let argument = std::env::args().nth(1).expect("the number of turns");
+    let turns: usize = argument.parse().expect("the number of turns");
+    let (a, b) = (before::Runtime::new(), after::Runtime::new());
+    println!("{WORKERS} workers, {turns} turns each; times in us, of medians; the ratio is the");
+    println!("median of all pairs' after/before, and beside it that of each fifth of them\n");
+    println!("benchmark              before      after    ratio   fifths");
+    compare(
+        "chained_spawn",
+        turns,
+        || a.chained_spawn(),
+        || b.chained_spawn(),
+    );
+    compare("ping_pong", turns, || a.ping_pong(), || b.ping_pong());
+    compare(
+        "yield_many",
+        turns / 8,
+        || a.yield_many(),
+        || b.yield_many(),
+    );
+    compare(
+        "spawn_many_local",
+        turns / 4,
+        || a.spawn_many_local(),
+        || b.spawn_many_local(),
+    );
+    compare(
+        "spawn_many_remote",
+        turns / 4,
+        || a.spawn_many_remote(),
+        || b.spawn_many_remote(),
+    );
+}
