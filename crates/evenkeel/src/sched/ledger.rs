@@ -207,20 +207,27 @@ impl Ledger {
     }
 
     pub(crate) fn read(&self) -> Reading {
-        let (mut active, mut unable) = (0, 0);
+        // Relaxed, here and below: as in `publish`.
+        let lane = self.lane.load(Ordering::Relaxed);
+        let (mut active, mut at_workers, mut unable) = (0, 0, 0);
         for (index, row) in self.rows.iter().enumerate() {
-            // Relaxed, here and below: as in `publish`.
-            if row.active.load(Ordering::Relaxed) > 0 {
-                active |= Class::at(index).bit();
+            let bit = Class::at(index).bit();
+            let parties = row.active.load(Ordering::Relaxed);
+            if parties > u32::from(lane & bit != 0) {
+                at_workers |= bit;
+            }
+            if parties > 0 {
+                active |= bit;
                 if f32::from_bits(row.doubt.load(Ordering::Relaxed)) > 0.5 {
-                    unable |= Class::at(index).bit();
+                    unable |= bit;
                 }
             }
         }
         Reading {
             owed: std::array::from_fn(|index| self.rows[index].owed.load(Ordering::Relaxed)),
             active,
-            lane: self.lane.load(Ordering::Relaxed),
+            at_workers,
+            lane,
             unable,
             terms: std::array::from_fn(|index| self.term(Class::at(index))),
         }

@@ -98,6 +98,8 @@ pub(crate) struct Reading {
     pub(crate) owed: [i64; CLASSES_MAX],
     /// The classes with work anywhere.
     pub(crate) active: u32,
+    /// The classes with work at workers.
+    pub(crate) at_workers: u32,
     /// The classes with work in the heavy lane.
     pub(crate) lane: u32,
     /// The classes that have work and cannot use what they are owed.
@@ -253,11 +255,12 @@ impl Shares {
         self.choose(self.waiting, lane)
     }
 
-    /// A class whose turn it would be if it had work here, and that has work elsewhere. It is asked
-    /// for again after others have been, so that one whose only task is running all the time
+    /// A class whose turn it would be if it had work here, and that has work at another worker. If
+    /// it has some in the lane as well, that does not count: this worker would sleep for the lane's
+    /// sake while there is work that it could do. It is asked for again after others have been, so that one whose only task is running all the time
     /// does not keep this worker from getting work of another.
     pub(crate) fn owed_elsewhere(&self) -> Option<Class> {
-        let elsewhere = self.process.active & !self.waiting & !self.process.lane;
+        let elsewhere = self.process.at_workers & !self.waiting;
         let candidates = elsewhere & !self.vain.get();
         match self.choose(self.waiting | candidates, 0) {
             Some(Turn::Here(class)) if candidates & class.bit() != 0 => {

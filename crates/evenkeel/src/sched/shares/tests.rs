@@ -570,6 +570,7 @@ fn still(terms: [Term; CLASSES_MAX]) -> Reading {
     Reading {
         owed: [0; CLASSES_MAX],
         active: 0,
+        at_workers: 0,
         lane: 0,
         unable: 0,
         terms,
@@ -633,10 +634,34 @@ fn who_does_not_come_is_not_asked_for_twice_in_a_row() {
     let mut terms = [term(1, MS); CLASSES_MAX];
     terms[1].target = US;
     let mut reading = still(terms);
-    reading.active = 0b111;
+    (reading.active, reading.at_workers) = (0b111, 0b111);
     reading.owed[..3].copy_from_slice(&[-20, 10, 10]);
     let mut shares = Shares::new(limits(2), reading);
     shares.wake(Class::at(0));
     let asked = [(); 4].map(|()| shares.owed_elsewhere().map(Class::index));
     assert_eq!(asked, [Some(1), Some(2), None, Some(1)]);
+}
+
+/// What is owed to a class with work in the lane is first sought at workers that have work of it:
+/// to lend would be to sleep beside work. A class with work in the lane alone is nowhere to be had.
+#[test]
+fn work_at_workers_goes_before_lending() {
+    let terms = [term(1, MS), term(1, MS)];
+    let ledger = Ledger::new(limits(2), &terms);
+    let (own, other) = (Class::at(0), Class::at(1));
+    let mut lane = Published::default();
+    ledger.publish(&mut lane, other.bit());
+    ledger.set_lane(other.bit());
+    let (mut shares, mut published) = (ledger.view(), Published::default());
+    let mut hears = |shares: &mut Shares| {
+        shares.wake(own);
+        shares.charge(own, 5 * MS);
+        ledger.exchange(shares, &mut published);
+        shares.owed_elsewhere()
+    };
+    assert_eq!(hears(&mut shares), None);
+    assert_eq!(shares.first(), Some(Turn::Lane(other)));
+    let mut second = Published::default();
+    ledger.publish(&mut second, other.bit());
+    assert_eq!(hears(&mut shares), Some(other));
 }
