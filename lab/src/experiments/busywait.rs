@@ -45,7 +45,7 @@ const WRITES_PER_S: &str = "10";
 const PROBE_HZ: &str = "200";
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let variants = variants(&lab.lineup.present);
+    let variants = variants(&lab.lineup.present, lab.is_brief());
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
         for (index, variant) in variants.iter().enumerate() {
@@ -79,16 +79,24 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     })
 }
 
-fn variants(peers: &[Peer]) -> Vec<Variant> {
+/// The levels that are measured in brief: the two ends and one between. Each takes two seconds.
+const LEVELS_IN_BRIEF: [BusyWait; 3] = [BusyWait::VeryLong, BusyWait::Medium, BusyWait::None];
+
+fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
     let mut variants = Vec::new();
+    let fixed = if brief {
+        &LEVELS_IN_BRIEF[..]
+    } else {
+        &BusyWait::FIXED
+    };
+    let fixed = fixed.iter().copied().map(Some);
     for &peer in peers {
         let levels: Vec<Option<BusyWait>> = match peer {
-            Peer::Evenkeel => BusyWait::FIXED
-                .into_iter()
-                .chain([BusyWait::Adaptive])
-                .map(Some)
-                .collect(),
-            Peer::Erlang => BusyWait::FIXED.into_iter().map(Some).collect(),
+            Peer::Evenkeel => {
+                let adaptive = Some(BusyWait::Adaptive);
+                fixed.clone().chain([adaptive]).collect()
+            }
+            Peer::Erlang => fixed.clone().collect(),
             Peer::Tokio | Peer::Go | Peer::OsThread => vec![None],
         };
         variants.extend(levels.into_iter().map(|level| Variant { peer, level }));
@@ -283,6 +291,12 @@ fn notes(lab: &Lab, samples: &[Sample]) -> Vec<String> {
          checks apart from running tasks. It and Go have no levels to set."
             .to_owned(),
     );
+    if lab.is_brief() {
+        notes.push(
+            "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all."
+                .to_owned(),
+        );
+    }
     let behind = samples
         .iter()
         .filter_map(|sample| sample.found.as_ref().ok());
@@ -325,12 +339,16 @@ mod tests {
 
     #[test]
     fn every_level_is_measured_where_there_are_levels() {
-        let names =
-            |peers: &[Peer]| -> Vec<String> { variants(peers).iter().map(Variant::name).collect() };
+        let names = |peers: &[Peer]| -> Vec<String> {
+            let variants = variants(peers, false);
+            variants.iter().map(Variant::name).collect()
+        };
         assert_eq!(names(&[Peer::Tokio, Peer::Go]), ["tokio", "go"]);
         assert_eq!(names(&[Peer::Erlang]).len(), 6);
         let evenkeel = names(&[Peer::Evenkeel]);
         assert_eq!(evenkeel.len(), 7);
         assert!(evenkeel.contains(&"evenkeel, adaptive".to_owned()));
+        let brief = variants(&[Peer::Evenkeel, Peer::Erlang], true);
+        assert_eq!(brief.len(), 4 + 3);
     }
 }

@@ -12,7 +12,7 @@ use crate::peers::ServerSpec;
 
 const CONCURRENCY: u32 = 60;
 const REQUESTS: u64 = 100_000;
-const REQUESTS_IN_BRIEF: u64 = 15_000;
+const REQUESTS_IN_BRIEF: u64 = 10_000;
 
 pub(super) fn run(lab: &Lab) -> Result<Part> {
     let with_ab = ab::is_installed();
