@@ -207,11 +207,12 @@ impl Ledger {
     }
 
     pub(crate) fn read(&self) -> Reading {
-        // Relaxed, here and below: as in `publish`.
+        // Relaxed: as in `set`.
         let lane = self.lane.load(Ordering::Relaxed);
         let (mut active, mut at_workers, mut unable) = (0, 0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             let bit = Class::at(index).bit();
+            // Relaxed, here and below: as in `publish`.
             let parties = row.active.load(Ordering::Relaxed);
             if parties > u32::from(lane & bit != 0) {
                 at_workers |= bit;

@@ -257,8 +257,9 @@ impl Shares {
 
     /// A class whose turn it would be if it had work here, and that has work at another worker. If
     /// it has some in the lane as well, that does not count: this worker would sleep for the lane's
-    /// sake while there is work that it could do. It is asked for again after others have been, so that one whose only task is running all the time
-    /// does not keep this worker from getting work of another.
+    /// sake while there is work that it could do. It is asked for again after others have been, so
+    /// that one whose only task is running all the time does not keep this worker from getting work
+    /// of another.
     pub(crate) fn owed_elsewhere(&self) -> Option<Class> {
         let elsewhere = self.process.at_workers & !self.waiting;
         let candidates = elsewhere & !self.vain.get();
