@@ -212,13 +212,14 @@ impl Ledger {
         let (mut active, mut at_workers, mut unable) = (0, 0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             let bit = Class::at(index).bit();
-            // Relaxed, here and below: as in `publish`.
+            // Relaxed: as in `publish`.
             let parties = row.active.load(Ordering::Relaxed);
             if parties > u32::from(lane & bit != 0) {
                 at_workers |= bit;
             }
             if parties > 0 {
                 active |= bit;
+                // Relaxed, here and below: as in `publish`.
                 if f32::from_bits(row.doubt.load(Ordering::Relaxed)) > 0.5 {
                     unable |= bit;
                 }
