@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::args::MixArgs;
 use super::http::answer_len;
 use super::latency::{Latencies, LatencySummary};
-use super::origin::{LARGE_PATH, PIECE_LEN, WINDOW_LEN};
+use super::origin::{LARGE_PATH, WINDOW_LEN};
 use crate::error::{Error, Result};
 
 /// What a mix of objects came to, in the time that was measured.
@@ -36,6 +36,10 @@ pub(crate) struct MixSummary {
     pub(crate) latency: LatencySummary,
 }
 
+/// What is read of an answer before its head is whole.
+const HEAD_LEN: usize = 4 * 1024;
+/// What is discarded by one call.
+const DISCARDED_MAX: usize = 1024 * 1024;
 /// Failures in a row after which the server is taken for gone.
 const FAILURES_MAX: u32 = 1_000;
 
@@ -43,8 +47,10 @@ struct Mix {
     target: SocketAddr,
     poll: Poll,
     slots: Vec<Slot>,
-    /// Shared by all: what was read is not looked at.
+    /// For answers' heads; shared by all.
     buffer: Vec<u8>,
+    /// For what is not looked at; always empty.
+    unread: Vec<u8>,
     failures: u32,
     /// Set while the time is measured.
     counts: bool,
@@ -115,7 +121,8 @@ impl Mix {
             target: args.target,
             poll: Poll::new()?,
             slots: kinds.map(slot).collect(),
-            buffer: vec![0; PIECE_LEN],
+            buffer: vec![0; HEAD_LEN],
+            unread: Vec::with_capacity(DISCARDED_MAX),
             failures: 0,
             counts: false,
             summary: MixSummary::default(),
@@ -180,7 +187,8 @@ impl Mix {
             return Ok(());
         };
         let mut bytes = 0;
-        let advanced = open.advance(request, &mut self.buffer, &mut bytes);
+        let buffers = (&mut self.buffer[..], &mut self.unread);
+        let advanced = open.advance(request, buffers, &mut bytes);
         if self.counts && *is_large {
             self.summary.bytes += bytes;
         }
@@ -231,12 +239,20 @@ fn is_pending(error: &io::Error) -> bool {
 
 impl Connection {
     /// Goes on until the answer is whole (`Ok`), or would block; adds what came to `bytes`.
-    fn advance(&mut self, request: &[u8], buffer: &mut [u8], bytes: &mut u64) -> io::Result<()> {
+    fn advance(
+        &mut self,
+        request: &[u8],
+        (buffer, unread): (&mut [u8], &mut Vec<u8>),
+        bytes: &mut u64,
+    ) -> io::Result<()> {
         while self.sent < request.len() {
             self.sent += self.stream.write(&request[self.sent..])?;
         }
         while self.left != Some(0) {
-            let len = self.stream.read(buffer)?;
+            let len = match self.left {
+                Some(left) => discard(&self.stream, unread, left)?,
+                None => self.stream.read(buffer)?,
+            };
             if len == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -252,4 +268,17 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Takes bytes from a stream without looking at them. Linux need not even copy them (`MSG_TRUNC`),
+/// so that what fetches large objects is not what holds them up.
+fn discard(stream: &TcpStream, unread: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    let flags = if cfg!(target_os = "linux") {
+        libc::MSG_TRUNC
+    } else {
+        0
+    };
+    let room = unread.spare_capacity_mut();
+    let most = most.min(room.len());
+    SockRef::from(stream).recv_with_flags(&mut room[..most], flags)
 }
