@@ -2,7 +2,7 @@
 //! asked over TCP and from within its process.
 
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::measure::{Places, settle};
@@ -40,7 +40,7 @@ pub(super) fn run(lab: &Lab, places: &Places, notes: &mut Vec<String>) -> Logged
     let (mut found, mut within) = (Vec::new(), Vec::new());
     for _ in 0..lab.rounds() {
         for (index, way) in ways.iter().enumerate() {
-            settle();
+            settle(&directory_of(places, way));
             let appended = measure(lab, places, way).map_err(|error| error.to_string());
             let words = match &appended {
                 Ok(appended) => format!(
@@ -75,7 +75,7 @@ fn both_within(lab: &Lab, places: &Places) -> Vec<(bool, Result<LogSummary, Stri
     let slow = places.slow.as_ref().map(|slow| (true, slow.path()));
     let disks = [(false, places.disk.path().to_owned())].into_iter();
     let measured = disks.chain(slow).map(|(slow, directory)| {
-        settle();
+        settle(&directory);
         let appended = within(lab, &directory, slow).map_err(|error| error.to_string());
         let words = match &appended {
             Ok(found) => format!(
@@ -99,7 +99,7 @@ fn within(lab: &Lab, directory: &Path, slow: bool) -> Result<LogSummary> {
         path: path.clone(),
         source,
     })?;
-    let brief = Duration::from_millis(if slow { 1_500 } else { 600 });
+    let brief = Duration::from_millis(if slow { 1_000 } else { 600 });
     let seconds = lab.measured(brief).as_secs_f64().to_string();
     let (path, appenders) = (path.to_string_lossy(), CLIENTS.to_string());
     let args = ["log", &path, "--appenders", &appenders];
@@ -144,9 +144,13 @@ fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
     ways
 }
 
-fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+fn directory_of(places: &Places, way: &Way) -> PathBuf {
     let slow = places.slow.as_ref().filter(|_| way.slow);
-    let directory = slow.map_or_else(|| places.disk.path().to_owned(), SlowDisk::path);
+    slow.map_or_else(|| places.disk.path().to_owned(), SlowDisk::path)
+}
+
+fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+    let directory = directory_of(places, way);
     let (flag, name) = match way.together {
         true => ("--log-directory", "txlog"),
         false => ("--log-path", "log"),

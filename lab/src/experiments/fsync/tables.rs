@@ -243,6 +243,11 @@ impl Samples {
                 |found| found.together.p99_us / found.together.sync_p50_us,
                 Reach::AtMost(P99_IN_SYNCS),
             ),
+            verdict(
+                "p99 over that of a sync beside it",
+                |found| found.together.p99_us / found.together.sync_p99_us,
+                Reach::AtMost(P99_IN_SYNCS),
+            ),
         ]
     }
 
