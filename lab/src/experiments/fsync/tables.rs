@@ -15,6 +15,9 @@ const STAT_OVER_IDLE: f64 = 1.5;
 const APPENDS_OVER_EACH: f64 = 50.0;
 const P99_IN_SYNCS: f64 = 3.0;
 
+/// One part of what was found.
+type Of<Whole, Part> = fn(&Whole) -> &Part;
+
 impl Samples {
     pub(super) fn tables(&self) -> Vec<Table> {
         let mut tables = vec![
@@ -139,7 +142,7 @@ impl Samples {
 
     /// What the disk work costs others, beside what it costs them without any runtime.
     fn floor_table(&self) -> Table {
-        let whom: [(Peer, fn(&Found) -> &EchoSummary); 4] = [
+        let whom: [(Peer, Of<Found, EchoSummary>); 4] = [
             (Peer::Evenkeel, |found| &found.echo),
             (Peer::OsThread, |found| &found.echo),
             (Peer::Evenkeel, |found| &found.stat),
@@ -176,7 +179,7 @@ impl Samples {
     fn within_table(&self) -> Table {
         let mut rows = Vec::new();
         for slow in [false, true] {
-            let ways: [(&str, fn(&LogSummary) -> &TurnSummary); 2] = [
+            let ways: [(&str, Of<LogSummary, TurnSummary>); 2] = [
                 ("one sync each, one thread", |found| &found.each),
                 ("txlog", |found| &found.together),
             ];
