@@ -40,6 +40,11 @@ struct Samples {
     logged: Logged,
 }
 
+/// What the full form adds.
+const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
+    adds Go and Erlang/OTP, all sizes and numbers of writers, what is idle beside each of them, \
+    threads in every row, and logs over TCP on the slow disk.";
+
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes = lab.lineup.missing.clone();
     let places = Places::open(&mut notes)?;
@@ -81,14 +86,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         logged,
     };
     notes.extend(all.notes());
-    if lab.is_brief() {
-        notes.push(
-            "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` adds Go and \
-             Erlang/OTP, all sizes and numbers of writers, what is idle beside each of them, \
-             threads in every row, and logs over TCP on the slow disk."
-                .to_owned(),
-        );
-    }
+    notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
         name: "fsync".to_owned(),
         claim: "Whatever the disk does, nobody else waits for it: a ping beside writes and syncs, \

@@ -217,7 +217,13 @@ impl Logged {
     }
 
     pub(super) fn within_raw(&self) -> serde_json::Value {
-        let one = |(slow, found): &(bool, Result<LogSummary, String>)| json!({ "slow": slow, "found": found.as_ref().ok(), "error": found.as_ref().err() });
+        let one = |(slow, found): &(bool, Result<LogSummary, String>)| {
+            json!({
+                "slow": slow,
+                "found": found.as_ref().ok(),
+                "error": found.as_ref().err(),
+            })
+        };
         self.within.iter().map(one).collect()
     }
 
