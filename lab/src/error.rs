@@ -24,8 +24,8 @@ pub(crate) enum Error {
     )]
     UnknownClass { flag: &'static str, class: String },
     #[error(
-        "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) beside --hogs and \
-         --burn"
+        "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) and answers \
+         `GET /stat` (--api) beside --hogs, --burn, --fsync and --hang"
     )]
     OsThreadOnlyEchoes { flag: &'static str },
     #[error(

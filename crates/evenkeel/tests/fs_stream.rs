@@ -5,7 +5,7 @@ mod hang;
 #[path = "support/scratch.rs"]
 mod scratch;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::SeekFrom;
 use std::pin::Pin;
 use std::task::Poll;
@@ -295,6 +295,42 @@ fn whole_files() {
                 .collect();
             names.sort();
             assert_eq!(names, ["a", "b", "new"], "nothing is left beside them");
+        });
+    });
+}
+
+/// A waker that panics is its own task's trouble.
+#[test]
+fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: std::sync::Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    watched("panicking waker", || {
+        Runtime::new().unwrap().block_on(async {
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            let writer = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
+            let mut file = File::from_std(writer).unwrap();
+            // More than a pipe holds, so that it is under way until it is read.
+            file.write_all(&[0; 300_000]).await.unwrap();
+            let file = std::sync::Arc::new(file);
+            let mut panicking = std::pin::pin!(file.sync_data());
+            let waker = std::task::Waker::from(std::sync::Arc::new(Panics));
+            let mut cx = std::task::Context::from_waker(&waker);
+            assert!(panicking.as_mut().poll(&mut cx).is_pending());
+            let other = std::sync::Arc::clone(&file);
+            let mut other = std::pin::pin!(async move { other.sync_data().await });
+            // A pipe cannot be synced; what counts is that the task hears so.
+            let waits = poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending()));
+            assert!(waits.await);
+            let read = std::thread::spawn(move || {
+                let mut bytes = vec![0; 300_000];
+                std::io::Read::read_exact(&mut reader, &mut bytes).map(|()| reader)
+            });
+            other.await.unwrap_err();
+            drop(read.join().unwrap().unwrap());
         });
     });
 }

@@ -28,6 +28,8 @@ struct Sample {
     peer: Peer,
     round: u32,
     found: Result<Found, String>,
+    /// The same without the disk work, measured right before.
+    idle: Option<Found>,
 }
 
 /// All of them.
@@ -38,15 +40,30 @@ struct Samples {
     logged: Logged,
 }
 
+/// What the full form adds.
+const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
+    adds Go and Erlang/OTP, all sizes and numbers of writers, what is idle beside each of them, \
+    threads in every row, and logs over TCP on the slow disk.";
+
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes = lab.lineup.missing.clone();
     let places = Places::open(&mut notes)?;
     let rows = rows::rows(lab, &places);
-    let peers = lab.lineup.present.clone();
+    let peers = peers(lab);
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
         for (index, row) in rows.iter().enumerate() {
             for &peer in &peers {
+                // In brief the kernel's own part is for the row that costs it most.
+                if peer == Peer::OsThread && lab.is_brief() && (row.slow || row.hanging > 0) {
+                    continue;
+                }
+                let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
+                let idle = if judged && !lab.is_brief() && !row.is_nothing() {
+                    measure::beside(lab, &places, peer, &rows[0]).ok()
+                } else {
+                    None
+                };
                 let found = measure::beside(lab, &places, peer, row);
                 let found = found.map_err(|error| error.to_string());
                 let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
@@ -56,6 +73,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
                     peer,
                     round,
                     found,
+                    idle,
                 });
             }
         }
@@ -68,6 +86,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         logged,
     };
     notes.extend(all.notes());
+    notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
         name: "fsync".to_owned(),
         claim: "Whatever the disk does, nobody else waits for it: a ping beside writes and syncs, \
@@ -78,7 +97,9 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
              is probed {} times a second, and the state of a file that nobody writes to is \
              asked for {} times a second, each by a call of its own: both in an open loop, so \
-             that what is not answered counts with the time waited. A FIFO that nobody writes \
+             that what is not answered counts with the time waited. `OS thread` is no runtime but \
+             a thread for each writer, connection and call, whose syncs take turns: what the \
+             kernel makes of the same work. A FIFO that nobody writes \
              to stands for a disk that hangs: to open it never returns. {} Appends are of 100 \
              bytes, by clients that each wait for the acknowledgement. {}",
             measure::PROBE_HZ,
@@ -93,6 +114,16 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     })
 }
 
+/// Whom to measure, and what the kernel makes of it without any of them.
+fn peers(lab: &Lab) -> Vec<Peer> {
+    let in_brief = |peer: &Peer| matches!(peer, Peer::Evenkeel | Peer::Tokio);
+    let present = lab.lineup.present.iter().copied();
+    present
+        .filter(|peer| !lab.is_brief() || in_brief(peer))
+        .chain([Peer::OsThread])
+        .collect()
+}
+
 impl Samples {
     fn raw(&self) -> serde_json::Value {
         let sample = |sample: &Sample| {
@@ -102,11 +133,13 @@ impl Samples {
                 "round": sample.round,
                 "found": sample.found.as_ref().ok(),
                 "error": sample.found.as_ref().err(),
+                "idle": sample.idle,
             })
         };
         json!({
             "beside": self.samples.iter().map(sample).collect::<Vec<_>>(),
             "log": self.logged.raw(),
+            "within": self.logged.within_raw(),
         })
     }
 }

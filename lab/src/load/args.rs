@@ -1,11 +1,15 @@
 //! The flags of `load`, and where each generator is started.
 
 use std::net::SocketAddr;
+#[cfg(feature = "evenkeel-runtime")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::cpus::CpuList;
+#[cfg(feature = "evenkeel-runtime")]
+use super::log;
 use super::{appends, calls, cameras, echo, http, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
@@ -50,6 +54,9 @@ enum Generator {
     Mix(MixArgs),
     /// Closed-loop appends to a log, each acknowledged when it is durable.
     Appends(AppendsArgs),
+    /// Appends to a log in this very process, beside one sync for each record.
+    #[cfg(feature = "evenkeel-runtime")]
+    Log(LogArgs),
     /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
     Calls(CallsArgs),
@@ -232,6 +239,23 @@ pub(crate) struct AppendsArgs {
     pub(crate) time: Measured,
 }
 
+/// Flags of `load log`.
+#[cfg(feature = "evenkeel-runtime")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// A directory on the disk to measure, which is emptied in the end of what was made there.
+    pub(crate) directory: PathBuf,
+    /// Tasks, each with one append under way.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_most(10_000))]
+    pub(crate) appenders: u32,
+    /// Bytes of each record.
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
+    pub(crate) bytes: u32,
+    /// Seconds of each of the two.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
+    pub(crate) seconds: Duration,
+}
+
 /// Flags of `load calls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallsArgs {
@@ -270,6 +294,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
         Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
+        #[cfg(feature = "evenkeel-runtime")]
+        Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
     }
 }

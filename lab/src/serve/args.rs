@@ -263,7 +263,8 @@ pub(crate) enum RuntimeName {
     Evenkeel,
     /// The peer, linked into the lab.
     Tokio,
-    /// No runtime: a thread for each connection and for each hog (only --echo and --hogs).
+    /// No runtime: a thread for each connection and for each hog (only --echo and
+    /// `GET /stat` of --api, beside --hogs, --burn, --fsync and --hang).
     OsThread,
 }
 

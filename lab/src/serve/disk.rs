@@ -57,15 +57,49 @@ impl Disk {
     pub(crate) async fn stat<P: Platform>(&self) -> std::io::Result<DiskStats> {
         let begun = Instant::now();
         let length = P::stat(self.stat.clone()).await?;
+        Ok(self.stats(begun, length))
+    }
+
+    /// The same on the calling thread.
+    pub(crate) fn stat_here(&self) -> std::io::Result<DiskStats> {
+        let begun = Instant::now();
+        let length = std::fs::metadata(&self.stat)?.len();
+        Ok(self.stats(begun, length))
+    }
+
+    fn stats(&self, begun: Instant, length: u64) -> DiskStats {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Ok(DiskStats {
+        DiskStats {
             took_us: micros(begun.elapsed()),
             length,
             syncs: read(&self.syncs),
             sync_us: read(&self.sync_us),
             failed: read(&self.failed),
             hanging: read(&self.hanging),
-        })
+        }
+    }
+
+    pub(crate) fn count_sync(&self, took: Duration) {
+        add(&self.sync_us, micros(took));
+        add(&self.syncs, 1);
+    }
+
+    pub(crate) fn count_failed(&self) {
+        add(&self.failed, 1);
+    }
+
+    /// Something hangs, for as long as what is returned is there.
+    pub(crate) fn hangs(&self) -> impl Drop + '_ {
+        add(&self.hanging, 1);
+        Hangs(self)
+    }
+}
+
+struct Hangs<'a>(&'a Disk);
+
+impl Drop for Hangs<'_> {
+    fn drop(&mut self) {
+        self.0.hanging.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -77,7 +111,7 @@ pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &Arc<Disk>) {
             let len = args.fsync_bytes;
             P::spawn_in(None, "fsync", async move {
                 if let Err(error) = write::<P>(path, len, &disk).await {
-                    add(&disk.failed, 1);
+                    disk.count_failed();
                     eprintln!("fsync: writer {writer} ends: {error}");
                 }
             });
@@ -87,17 +121,17 @@ pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &Arc<Disk>) {
         for _ in 0..args.hang_opens {
             let (path, disk) = (path.clone(), Arc::clone(disk));
             P::spawn_in(None, "hang", async move {
-                add(&disk.hanging, 1);
+                let hangs = disk.hangs();
                 // Whether it came or was refused: it does not hang any more.
                 drop(P::open(path).await);
-                disk.hanging.fetch_sub(1, Ordering::Relaxed);
+                drop(hangs);
             });
         }
     }
 }
 
 /// The file of one writer.
-fn numbered(path: &Path, writer: usize) -> PathBuf {
+pub(crate) fn numbered(path: &Path, writer: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{writer}"));
     name.into()
@@ -111,8 +145,7 @@ async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> std::io::
         bytes = P::write_at(&file, bytes, 0).await?;
         let begun = Instant::now();
         P::sync_all(&file).await?;
-        add(&disk.sync_us, micros(begun.elapsed()));
-        add(&disk.syncs, 1);
+        disk.count_sync(begun.elapsed());
     }
 }
 

@@ -16,6 +16,7 @@ mod api;
 mod args;
 mod camera;
 mod disk;
+mod disk_threads;
 mod echo;
 pub(crate) mod hogs;
 mod http;

@@ -1,26 +1,27 @@
-//! The kernel's own limit: no runtime, a thread for each connection, beside threads that spin.
+//! The kernel's own limit: no runtime, a thread for each connection, beside threads that spin or
+//! write to a disk.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::{Burn, ServeArgs};
+use super::disk::Disk;
+use super::disk_threads;
 use super::hogs::{Schedule, never_yield};
 use super::services::Announcement;
 use super::work::Done;
 use crate::error::{Error, Result};
 
-/// Serves --echo beside --hogs and --burn, each in a thread; a spinning thread needs no yield, so
-/// --hog-poll-us makes no difference here.
+/// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
+/// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let unsupported = [
         ("--sink", args.sink.is_some()),
         ("--camera", args.camera.is_some()),
-        ("--fsync", args.disk.fsync.is_some()),
-        ("--hang", args.disk.hang.is_some()),
         ("--log", args.disk.log.is_some()),
         ("--http", args.http.is_some()),
-        ("--api", args.api.is_some()),
         ("--proxy", args.proxy.is_some()),
         ("--relay", args.relay.is_some()),
         ("--admin", args.admin.is_some()),
@@ -36,8 +37,16 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     }
     let mut announcement = Announcement::default();
     if let Some(address) = args.echo {
-        announcement.push(("echo", listen(address)?));
+        announcement.push(("echo", listen("echo", address, echo)?));
     }
+    let disk = Arc::new(Disk::new(&args.disk));
+    if let Some(address) = args.api {
+        let asked = Arc::clone(&disk);
+        // A call that breaks off is its caller's loss.
+        let answer = move |stream| drop(disk_threads::answer(stream, &asked));
+        announcement.push(("api", listen("api", address, answer)?));
+    }
+    disk_threads::start(&args.disk, &disk);
     for _ in 0..args.hogs {
         let done = done.clone();
         std::thread::spawn(move || never_yield(&done));
@@ -69,9 +78,13 @@ fn keep_burning(burn: Burn, done: &Done) {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<SocketAddr> {
+fn listen(
+    service: &'static str,
+    address: SocketAddr,
+    serve: impl Fn(TcpStream) + Clone + Send + 'static,
+) -> Result<SocketAddr> {
     let refused = |source| Error::Listen {
-        service: "echo",
+        service,
         address,
         source,
     };
@@ -80,9 +93,12 @@ fn listen(address: SocketAddr) -> Result<SocketAddr> {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             match stream {
-                Ok(stream) => drop(std::thread::spawn(move || echo(stream))),
+                Ok(stream) => {
+                    let serve = serve.clone();
+                    drop(std::thread::spawn(move || serve(stream)));
+                }
                 Err(error) => {
-                    eprintln!("echo: cannot accept a connection: {error}");
+                    eprintln!("{service}: cannot accept a connection: {error}");
                     std::thread::sleep(Duration::from_millis(10));
                 }
             }

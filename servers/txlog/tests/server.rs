@@ -603,3 +603,80 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
         let _ = server.await.unwrap();
     });
 }
+
+/// A store whose end never comes.
+#[derive(Clone)]
+struct Endless(Log<MemoryDisk>);
+
+impl Store for Endless {
+    type Pending = LogPending;
+
+    async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
+        Store::submit(&self.0, payload).await
+    }
+
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+        Store::read(&self.0, from, limits).await
+    }
+
+    async fn wait_for(&self, sequence: u64) {
+        Store::wait_for(&self.0, sequence).await;
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        self.0.bounds()
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        Store::record_bytes_max(&self.0)
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        Store::maintain(&self.0).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_store_that_does_not_close_ends_the_server_all_the_same() {
+    run(async {
+        let (log, _) = Log::open(MemoryDisk::new(1), small()).await.unwrap();
+        let config = ServerConfig {
+            close_max: Duration::from_millis(20),
+            ..ServerConfig::default()
+        };
+        let server = Server::bind("127.0.0.1:0", Endless(log), config);
+        let ended = server.await.unwrap().run(std::future::ready(()));
+        let error = timeout(LIMIT, ended).await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("did not close"), "{error}");
+    });
+}
+
+/// The kernel's table of connections says which timer a socket has: 2 asks an idle peer.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_idle_client_is_asked_whether_it_is_there() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let _client = Client::connect(address).await.unwrap();
+        let port = format!(":{:04X}", address.port());
+        let asks = |line: &str| {
+            let mut fields = line.split_whitespace().skip(1);
+            let (local, state) = (fields.next(), fields.nth(1));
+            let timer = fields.nth(1).unwrap_or_default();
+            local.is_some_and(|local| local.ends_with(&port))
+                && state == Some("01")
+                && timer.starts_with("02:")
+        };
+        // While something is not yet acknowledged, its timer goes first.
+        while !std::fs::read_to_string("/proc/net/tcp")
+            .unwrap()
+            .lines()
+            .any(asks)
+        {
+            evenkeel::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}

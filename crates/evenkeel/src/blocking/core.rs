@@ -238,11 +238,7 @@ impl Core {
     /// work of its class was brief of late.
     pub(crate) fn submit(self: &Arc<Self>, handle: &Handle, task: Runnable, kept: bool) -> bool {
         let shared = handle.shared();
-        // A class of the user's own in another runtime means nothing here.
-        let known = |class: &Class| shared.config.classes.has(*class);
-        let class = Some(task.header().class())
-            .filter(known)
-            .unwrap_or_default();
+        let class = class_here(shared, &task);
         let now = shared.clock.cycles();
         let mut state = self.state.lock();
         if state.closed {
@@ -270,6 +266,28 @@ impl Core {
             self.set_timer(handle, wait);
         }
         brief
+    }
+
+    /// Queues what is to be tidied up, such as a file to be closed, which no worker is to do: even
+    /// if the queue is full, and for as long as it takes. There is no more of it than there were
+    /// files. In a lane that is closed it is done here and now.
+    pub(crate) fn tidy_up(self: &Arc<Self>, handle: &Handle, task: Runnable) {
+        let shared = handle.shared();
+        let class = class_here(shared, &task);
+        let now = shared.clock.cycles();
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            task.cancel(|_| ());
+            return;
+        }
+        state
+            .order
+            .push_anyway(now, class, Job { task, kept: true });
+        self.note_queued(&state);
+        let hand = state.send_for_hand(self.settings.threads);
+        drop(state);
+        self.send(handle, hand);
     }
 
     /// Whether other work is under way or waits here, and such work was short of late.
@@ -323,8 +341,8 @@ impl Core {
         }
     }
 
-    fn start_thread(self: &Arc<Self>, handle: &Handle) {
-        let handle = handle.clone();
+    fn start_thread(self: &Arc<Self>, starter: &Handle) {
+        let handle = starter.clone();
         let core = Arc::clone(self);
         let runtime = &handle.shared().config.thread_name;
         let name = format!("{runtime}-{}", self.settings.thread_suffix);
@@ -341,7 +359,7 @@ impl Core {
             Ok(thread) => self.keep_track(thread),
             Err(error) => {
                 self.state.lock().coming -= 1;
-                self.give_up_thread(error.kind());
+                self.give_up_thread(starter, error.kind());
             }
         }
     }
@@ -355,7 +373,7 @@ impl Core {
 
     /// There is one thread less than counted on. If there are others, one of them will do the work;
     /// if there are none, it is refused rather than left waiting for ever.
-    fn give_up_thread(&self, kind: std::io::ErrorKind) {
+    fn give_up_thread(self: &Arc<Self>, handle: &Handle, kind: std::io::ErrorKind) {
         let mut state = self.state.lock();
         state.threads -= 1;
         let orphans = if state.threads == 0 {
@@ -365,8 +383,15 @@ impl Core {
         };
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
+        // Whoever counted on the thread set no timer. If the others hang, somebody has to look.
+        let waits = !state.order.is_empty() && self.settings.wait.is_some();
+        let arm = waits && !state.armed && !state.closed;
+        state.armed |= arm;
         drop(state);
         self.ended.notify_all();
+        if arm && let Some(wait) = self.settings.wait {
+            self.set_timer(handle, wait);
+        }
         for job in orphans {
             job.task.fail(JoinError::lane(LaneError::NoThread {
                 lane: Arc::clone(&self.settings.name),
@@ -541,10 +566,7 @@ impl Core {
             state.order.take_all().into_iter().partition(|job| job.kept);
         let now = handle.shared().clock.cycles();
         for job in kept {
-            // There is room, as it was in the queue before.
-            if let Err(job) = state.order.push(now, Class::NORMAL, job) {
-                job.task.cancel(|_| ());
-            }
+            state.order.push_anyway(now, Class::NORMAL, job);
         }
         self.note_queued(&state);
         let hand = state.send_for_hand(self.settings.threads);
@@ -604,6 +626,14 @@ impl Core {
     }
 }
 
+/// A class of the user's own in another runtime means nothing here.
+fn class_here(shared: &Shared, task: &Runnable) -> Class {
+    let known = |class: &Class| shared.config.classes.has(*class);
+    Some(task.header().class())
+        .filter(known)
+        .unwrap_or_default()
+}
+
 fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
     let bucket = (u64::BITS - cycles.leading_zeros()) as usize;
     buckets[bucket.min(BUCKETS - 1)] += 1;
@@ -629,7 +659,7 @@ impl Drop for Leave<'_> {
         let Leave(core, handle) = self;
         if thread::panicking() {
             // A hook of the user's panicked, and would do so on the next thread, too.
-            return core.give_up_thread(std::io::ErrorKind::Other);
+            return core.give_up_thread(handle, std::io::ErrorKind::Other);
         }
         let mut state = core.state.lock();
         state.threads -= 1;
@@ -641,3 +671,6 @@ impl Drop for Leave<'_> {
         core.send(handle, hand);
     }
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;

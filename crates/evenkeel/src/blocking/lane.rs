@@ -14,6 +14,7 @@ use crate::runtime::handle::Handle;
 use crate::sched::worker::Worker;
 use crate::sync::{Arc, hint};
 use crate::task::JoinHandle;
+use crate::task::cell::Runnable;
 
 use super::core::{Core, Settings};
 use super::error::LaneError;
@@ -80,6 +81,11 @@ impl Lane {
         self.core.name()
     }
 
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> (&Arc<Core>, &Handle) {
+        (&self.core, &self.handle)
+    }
+
     /// Runs a function on a thread of the lane. It may block.
     ///
     /// It is queued when this is called, not when the future is first polled, in the class of the
@@ -143,15 +149,12 @@ impl<T: Send + 'static> InLane<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (task, join) = super::new_work(spawned_at, name, function);
-        let brief = core.submit(handle, task, false);
-        Self {
-            join,
-            core: Arc::clone(core),
-            kept: false,
-            brief,
-            handle: handle.clone(),
-        }
+        Self::submit(
+            core,
+            handle,
+            super::new_work(spawned_at, name, function),
+            false,
+        )
     }
 
     /// Work that is done even if nobody waits for it, or the runtime shuts down before it began.
@@ -165,12 +168,25 @@ impl<T: Send + 'static> InLane<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (task, join) = super::new_work(spawned_at, name, function);
-        let brief = core.submit(handle, task, true);
+        Self::submit(
+            core,
+            handle,
+            super::new_work(spawned_at, name, function),
+            true,
+        )
+    }
+
+    fn submit(
+        core: &Arc<Core>,
+        handle: &Handle,
+        (task, join): (Runnable, JoinHandle<T>),
+        kept: bool,
+    ) -> Self {
+        let brief = core.submit(handle, task, kept);
         Self {
             join,
             core: Arc::clone(core),
-            kept: true,
+            kept,
             brief,
             handle: handle.clone(),
         }

@@ -48,9 +48,18 @@ pub(crate) struct Order<T> {
     floor: u128,
 }
 
+/// Work in a line, and since when.
+#[derive(Debug)]
+struct Waiting<T> {
+    since: u64,
+    /// It may wait for as long as it takes.
+    patient: bool,
+    work: T,
+}
+
 #[derive(Debug)]
 struct Row<T> {
-    line: VecDeque<(u64, T)>,
+    line: VecDeque<Waiting<T>>,
     entitled: Entitled,
     /// Thread time over share, in parts of 1 / [`SCALE`].
     had: u128,
@@ -99,21 +108,34 @@ impl<T> Order<T> {
         if self.len >= self.limits.queue {
             return Err(work);
         }
+        self.add(now, class, work, false);
+        Ok(())
+    }
+
+    /// Adds work beyond any limit, which is not given up however long it waits.
+    pub(crate) fn push_anyway(&mut self, now: u64, class: Class, work: T) {
+        self.add(now, class, work, true);
+    }
+
+    fn add(&mut self, since: u64, class: Class, work: T, patient: bool) {
         let row = &mut self.rows[class.index()];
         if row.line.is_empty() {
             // It has not saved up a right to hold everybody up.
             row.had = row.had.max(self.floor);
         }
-        row.line.push_back((now, work));
+        row.line.push_back(Waiting {
+            since,
+            patient,
+            work,
+        });
         self.len += 1;
-        Ok(())
     }
 
     /// Takes what is to be done next, and since when it waited.
     pub(crate) fn pop(&mut self) -> Option<(u64, T, Charge)> {
         let index = self.turn()?;
         let row = &mut self.rows[index];
-        let (since, work) = row.line.pop_front()?;
+        let Waiting { since, work, .. } = row.line.pop_front()?;
         let estimate = row.mean;
         row.had += row.over_share(estimate);
         self.len -= 1;
@@ -159,13 +181,17 @@ impl<T> Order<T> {
             return expired;
         };
         for row in &mut self.rows {
-            while let Some((since, _)) = row.line.front() {
-                if now.saturating_sub(*since) < wait {
-                    break;
-                }
-                expired.extend(row.line.pop_front());
-                self.len -= 1;
-            }
+            let late = |waiting: &Waiting<T>| now.saturating_sub(waiting.since) >= wait;
+            let late = row.line.iter().take_while(|waiting| late(waiting)).count();
+            let old: Vec<_> = row.line.drain(..late).collect();
+            let (patient, given_up): (Vec<_>, Vec<_>) =
+                old.into_iter().partition(|waiting| waiting.patient);
+            patient
+                .into_iter()
+                .rev()
+                .for_each(|waiting| row.line.push_front(waiting));
+            self.len -= given_up.len();
+            expired.extend(given_up.into_iter().map(|old| (old.since, old.work)));
         }
         expired
     }
@@ -173,8 +199,12 @@ impl<T> Order<T> {
     /// When the next of what waits will have waited too long.
     pub(crate) fn next_expiry(&self) -> Option<u64> {
         let wait = self.limits.wait?;
-        let oldest = self.rows.iter().filter_map(|row| row.line.front());
-        oldest.map(|(since, _)| since.saturating_add(wait)).min()
+        let impatient = |row: &Row<T>| {
+            let mut line = row.line.iter();
+            line.find(|waiting| !waiting.patient)
+                .map(|waiting| waiting.since.saturating_add(wait))
+        };
+        self.rows.iter().filter_map(impatient).min()
     }
 
     /// Takes all that waits, in the order in which it would be done.

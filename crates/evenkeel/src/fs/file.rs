@@ -11,12 +11,11 @@ use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
 use crate::blocking::misses::Outcome;
-use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
 use super::buffers::Buffers;
-use super::lookup::{in_lane, runtime};
+use super::lookup::{in_lane, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
 
@@ -103,16 +102,9 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let file = self.file.take();
-        if context::with_worker(|worker| worker.is_some()) {
-            // If the lane refuses, the file is closed here, with the work.
-            let (task, join) = crate::blocking::new_work(
-                super::lookup::called_from(),
-                Some("fs close"),
-                move || drop(file),
-            );
-            self.names_lane().submit(&self.handle, task, true);
-            drop(join);
-        }
+        tidy_up("fs close", self.names_lane(), &self.handle, move || {
+            drop(file);
+        });
     }
 }
 
@@ -192,8 +184,18 @@ impl File {
         self.inner.number
     }
 
+    /// Where it is synced.
+    pub(super) fn sync_lane(&self) -> &Arc<Core> {
+        &self.inner.device.syncs
+    }
+
     /// Does work in a lane. What is not begun when the future is dropped is called off.
-    fn run<T, F>(&self, name: &'static str, core: &Arc<Core>, work: F) -> InLane<io::Result<T>>
+    pub(super) fn run<T, F>(
+        &self,
+        name: &'static str,
+        core: &Arc<Core>,
+        work: F,
+    ) -> InLane<io::Result<T>>
     where
         F: FnOnce(&std::fs::File) -> io::Result<T> + Send + 'static,
         T: Send + 'static,
@@ -338,7 +340,7 @@ impl File {
     /// Cancel safe: the sync may be done or not.
     pub async fn sync_data(&self) -> io::Result<()> {
         self.settle().await?;
-        let core = &self.inner.device.syncs;
+        let core = self.sync_lane();
         let synced = self.run("fs::File::sync_data", core, |file| file.sync_data());
         synced.await?
     }
@@ -354,7 +356,7 @@ impl File {
     /// As [`sync_data`](File::sync_data).
     pub async fn sync_all(&self) -> io::Result<()> {
         self.settle().await?;
-        let core = &self.inner.device.syncs;
+        let core = self.sync_lane();
         let synced = self.run("fs::File::sync_all", core, |file| file.sync_all());
         synced.await?
     }
@@ -500,3 +502,6 @@ impl fmt::Debug for File {
         fmt::Debug::fmt(self.inner.file(), f)
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -134,3 +134,17 @@ where
     let path = path.to_owned();
     in_lane(name, &device.names, &handle, move || work(&path)).await?
 }
+
+/// Does what tidies up after a file, such as closing it, which may take long: at once, or, if that
+/// would be on a worker, in a lane, however much waits there.
+pub(super) fn tidy_up<F>(name: &'static str, core: &Arc<Core>, handle: &Handle, work: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    if !context::with_worker(|worker| worker.is_some()) {
+        return work();
+    }
+    let (task, join) = crate::blocking::new_work(called_from(), Some(name), work);
+    core.tidy_up(handle, task);
+    drop(join);
+}

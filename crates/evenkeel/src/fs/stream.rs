@@ -19,6 +19,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use crate::blocking::lane::{InLane, linger};
+use crate::io::readiness::wake_all;
 use crate::sync::{Arc, Mutex, MutexGuard};
 
 use super::buffers::Buffers;
@@ -246,9 +247,9 @@ impl Pump {
                 pipe.written = bytes;
                 return self.finish(pipe);
             }
-            let wakers = mem::take(&mut pipe.wakers);
+            let mut wakers = mem::take(&mut pipe.wakers);
             drop(pipe);
-            wakers.into_iter().for_each(Waker::wake);
+            wake_all(&mut wakers);
             failed = self.inner.file().write_all(&bytes).err();
             let used = mem::take(&mut bytes);
             self.inner.buffers().put_back(used, &mut bytes);
@@ -267,9 +268,9 @@ impl Pump {
     fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
         self.ended.set(true);
         pipe.pumping = false;
-        let wakers = mem::take(&mut pipe.wakers);
+        let mut wakers = mem::take(&mut pipe.wakers);
         drop(pipe);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(&mut wakers);
     }
 }
 

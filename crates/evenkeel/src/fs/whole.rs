@@ -6,12 +6,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::blocking::core::Core;
+use crate::blocking::lanes::Device;
 use crate::runtime::handle::Handle;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-use super::lookup::{device_of, directory_of, in_lane, is_special, on_path, runtime};
-use super::open::lanes_for;
+use super::file::File;
+use super::lookup::{device_of, directory_of, in_lane, is_special, on_path, runtime, tidy_up};
 
 /// Does work on a path in the lane for data of its device, or in the one for special files if it is
 /// such a file.
@@ -168,15 +169,20 @@ where
     }
     let handle = runtime()?;
     let device = device_of(&handle, path).await?;
-    let draft = Draft(Some(beside(path)));
+    let mut draft = Draft {
+        path: Some(beside(path)),
+        file: None,
+        device: Arc::clone(&device),
+        handle: handle.clone(),
+    };
     let target = path.to_owned();
     let written = in_lane("fs::replace", &device.data, &handle, move || {
-        let file = draft.write(&target, bytes.as_ref())?;
-        Ok::<_, io::Error>((draft, file))
+        draft.write(&target, bytes.as_ref())?;
+        Ok::<_, io::Error>(draft)
     });
-    let (draft, file) = written.await??;
+    let draft = written.await??;
     let synced = in_lane("fs::replace", &device.syncs, &handle, move || {
-        file.sync_all().map(|()| draft)
+        draft.sync().map(|()| draft)
     });
     let draft = synced.await??;
     let target = path.to_owned();
@@ -198,18 +204,14 @@ where
 ///
 /// Cancel safe: the sync may be done or not.
 pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    let handle = runtime()?;
-    let finder = handle.clone();
+    let finder = runtime()?;
     let path = path.as_ref().join(".");
-    let (directory, device) = on_path("fs::sync_dir", &path, move |path| {
-        let directory = std::fs::File::open(path)?;
-        let (device, ..) = lanes_for(&finder, &directory)?;
-        Ok((directory, device))
+    let directory = on_path("fs::sync_dir", &path, move |path| {
+        File::adopt(&finder, std::fs::File::open(path)?)
     })
     .await?;
-    let synced = in_lane("fs::sync_dir", &device.syncs, &handle, move || {
-        directory.sync_all()
-    });
+    let syncs = directory.sync_lane();
+    let synced = directory.run("fs::sync_dir", syncs, |directory| directory.sync_all());
     synced.await?
 }
 
@@ -228,11 +230,16 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// A file that is not there in the end, unless it is given its name.
-struct Draft(Option<PathBuf>);
+struct Draft {
+    path: Option<PathBuf>,
+    file: Option<std::fs::File>,
+    device: Arc<Device>,
+    handle: Handle,
+}
 
 impl Draft {
-    fn write(&self, target: &Path, bytes: &[u8]) -> io::Result<std::fs::File> {
-        let path = self.0.as_deref().unwrap_or(Path::new(""));
+    fn write(&mut self, target: &Path, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
         let permissions = permissions_of(target)?;
         let mut options = std::fs::File::options();
         options.write(true).create_new(true);
@@ -240,28 +247,40 @@ impl Draft {
             // The old file may be its owner's alone, and then no byte of the new one is others'.
             options.mode(0o600);
         }
-        let mut file = options.open(path)?;
+        let file = self.file.insert(options.open(path)?);
         file.write_all(bytes)?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }
-        Ok(file)
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), std::fs::File::sync_all)
     }
 
     fn give_name(mut self, target: &Path) -> io::Result<()> {
-        let path = self.0.as_deref().unwrap_or(Path::new(""));
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
         std::fs::rename(path, target)?;
-        self.0 = None;
+        self.path = None;
         Ok(())
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // What is left of a failed replacement is of no use; if it stays, it is in nobody's way.
-        if let Some(path) = self.0.take() {
-            let _ = std::fs::remove_file(path);
+        let (file, path) = (self.file.take(), self.path.take());
+        if file.is_none() && path.is_none() {
+            return;
         }
+        tidy_up("fs::replace", &self.device.names, &self.handle, move || {
+            drop(file);
+            // What is left of a failed replacement is of no use; if it stays, it is in nobody's
+            // way.
+            if let Some(path) = path {
+                let _ = std::fs::remove_file(path);
+            }
+        });
     }
 }
 

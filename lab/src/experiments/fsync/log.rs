@@ -1,13 +1,15 @@
-//! Durable appends: one sync for each record on every runtime, and the log that syncs for many.
+//! Durable appends: one sync for each record on every runtime, and the log that syncs for many,
+//! asked over TCP and from within its process.
 
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::measure::{Places, settle};
 use super::slow::SlowDisk;
 use crate::error::Result;
 use crate::experiments::lab::Lab;
-use crate::load::AppendsSummary;
+use crate::load::{AppendsSummary, LogSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::serve::BusyWait;
 
@@ -29,14 +31,16 @@ pub(super) struct Way {
 pub(super) struct Logged {
     pub(super) ways: Vec<Way>,
     pub(super) found: Vec<(usize, Result<AppendsSummary, String>)>,
+    /// Without a network: whether the disk is slow, and what came of it.
+    pub(super) within: Vec<(bool, Result<LogSummary, String>)>,
 }
 
 pub(super) fn run(lab: &Lab, places: &Places, notes: &mut Vec<String>) -> Logged {
     let ways = ways(&lab.lineup.present, places.slow.is_some(), lab.is_brief());
-    let mut found = Vec::new();
+    let (mut found, mut within) = (Vec::new(), Vec::new());
     for _ in 0..lab.rounds() {
         for (index, way) in ways.iter().enumerate() {
-            settle();
+            settle(&directory_of(places, way));
             let appended = measure(lab, places, way).map_err(|error| error.to_string());
             let words = match &appended {
                 Ok(appended) => format!(
@@ -50,18 +54,66 @@ pub(super) fn run(lab: &Lab, places: &Places, notes: &mut Vec<String>) -> Logged
             lab.progress(&format!("fsync: log, {}: {words}", way.name));
             found.push((index, appended));
         }
+        if lab.lineup.present.contains(&Peer::Evenkeel) {
+            within.extend(both_within(lab, places));
+        }
     }
     notes.push(
         "Tokio, Go and OTP have no group commit of their own; their logs sync each record by \
          itself, as does the first of evenkeel's."
             .to_owned(),
     );
-    Logged { ways, found }
+    Logged {
+        ways,
+        found,
+        within,
+    }
+}
+
+/// On the disk, and on the slow one if there is one.
+fn both_within(lab: &Lab, places: &Places) -> Vec<(bool, Result<LogSummary, String>)> {
+    let slow = places.slow.as_ref().map(|slow| (true, slow.path()));
+    let disks = [(false, places.disk.path().to_owned())].into_iter();
+    let measured = disks.chain(slow).map(|(slow, directory)| {
+        settle(&directory);
+        let appended = within(lab, &directory, slow).map_err(|error| error.to_string());
+        let words = match &appended {
+            Ok(found) => format!(
+                "{:.0} appends/s, p99 {:.2} ms, sync {:.2} ms",
+                found.together.per_second,
+                found.together.p99_us / 1e3,
+                found.together.sync_p50_us / 1e3
+            ),
+            Err(why) => why.clone(),
+        };
+        let disk = if slow { ", slow disk" } else { "" };
+        lab.progress(&format!("fsync: log within one process{disk}: {words}"));
+        (slow, appended)
+    });
+    measured.collect()
+}
+
+fn within(lab: &Lab, directory: &Path, slow: bool) -> Result<LogSummary> {
+    let path = directory.join("within");
+    std::fs::create_dir_all(&path).map_err(|source| crate::error::Error::Write {
+        path: path.clone(),
+        source,
+    })?;
+    let brief = Duration::from_millis(if slow { 1_000 } else { 600 });
+    let seconds = lab.measured(brief).as_secs_f64().to_string();
+    let (path, appenders) = (path.to_string_lossy(), CLIENTS.to_string());
+    let args = ["log", &path, "--appenders", &appenders];
+    lab.load(&[&args[..], &["--seconds", &seconds]].concat())?
+        .result()
 }
 
 fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
     let mut ways = Vec::new();
-    for slow in [false, true].into_iter().take(1 + usize::from(has_slow)) {
+    // In brief the slow disk is for the log within one process alone.
+    for slow in [false, true]
+        .into_iter()
+        .take(1 + usize::from(has_slow && !brief))
+    {
         let disk = if slow { ", slow disk" } else { "" };
         let mut add = |peer: Peer, together, clients: u32| {
             let how = match together {
@@ -79,8 +131,8 @@ fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
         };
         for &peer in present {
             let own = peer == Peer::Evenkeel;
-            // In brief Tokio stands for all peers, and the slow disk is for the verdicts alone.
-            if own || !(brief && (slow || peer != Peer::Tokio)) {
+            // In brief Tokio stands for all peers.
+            if own || !brief || peer == Peer::Tokio {
                 add(peer, false, CLIENTS);
             }
             if own {
@@ -92,9 +144,13 @@ fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
     ways
 }
 
-fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+fn directory_of(places: &Places, way: &Way) -> PathBuf {
     let slow = places.slow.as_ref().filter(|_| way.slow);
-    let directory = slow.map_or_else(|| places.disk.path().to_owned(), SlowDisk::path);
+    slow.map_or_else(|| places.disk.path().to_owned(), SlowDisk::path)
+}
+
+fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+    let directory = directory_of(places, way);
     let (flag, name) = match way.together {
         true => ("--log-directory", "txlog"),
         false => ("--log-path", "log"),
@@ -140,6 +196,35 @@ impl Logged {
         let mut of = self.found.iter().filter(|(index, _)| *index == way);
         let error = of.find_map(|(_, found)| found.as_ref().err());
         error.map_or_else(|| "not measured".to_owned(), Clone::clone)
+    }
+
+    pub(super) fn has_within(&self, slow: bool) -> bool {
+        self.within.iter().any(|(on_slow, _)| *on_slow == slow)
+    }
+
+    pub(super) fn within(&self, slow: bool) -> impl Iterator<Item = &LogSummary> + Clone {
+        let of = self
+            .within
+            .iter()
+            .filter(move |(on_slow, _)| *on_slow == slow);
+        of.filter_map(|(_, found)| found.as_ref().ok())
+    }
+
+    pub(super) fn within_failure(&self, slow: bool) -> String {
+        let mut of = self.within.iter().filter(|(on_slow, _)| *on_slow == slow);
+        let error = of.find_map(|(_, found)| found.as_ref().err());
+        error.map_or_else(|| "not measured".to_owned(), Clone::clone)
+    }
+
+    pub(super) fn within_raw(&self) -> serde_json::Value {
+        let one = |(slow, found): &(bool, Result<LogSummary, String>)| {
+            json!({
+                "slow": slow,
+                "found": found.as_ref().ok(),
+                "error": found.as_ref().err(),
+            })
+        };
+        self.within.iter().map(one).collect()
     }
 
     pub(super) fn raw(&self) -> serde_json::Value {

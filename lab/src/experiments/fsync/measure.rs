@@ -214,7 +214,7 @@ fn calls(lab: &Lab, api: std::net::SocketAddr, length: Duration) -> Result<Proce
 }
 
 /// Empties the disk's own queue, so that what one server wrote is not another's to wait for.
-pub(super) fn settle() {
+pub(super) fn settle(directory: &Path) {
     // Only the time is of interest, and that is nobody's here.
-    drop(Command::new("sync").status());
+    drop(Command::new("sync").arg("-f").arg(directory).status());
 }

@@ -5,7 +5,7 @@ use super::measure::Found;
 use super::{Beside, Samples};
 use crate::experiments::figures::{cell, median, micros};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
-use crate::load::{AppendsSummary, EchoSummary};
+use crate::load::{AppendsSummary, EchoSummary, LogSummary, TurnSummary};
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
 
@@ -14,6 +14,9 @@ const PING_OVER_IDLE: f64 = 1.2;
 const STAT_OVER_IDLE: f64 = 1.5;
 const APPENDS_OVER_EACH: f64 = 50.0;
 const P99_IN_SYNCS: f64 = 3.0;
+
+/// One part of what was found.
+type Of<Whole, Part> = fn(&Whole) -> &Part;
 
 impl Samples {
     pub(super) fn tables(&self) -> Vec<Table> {
@@ -51,6 +54,8 @@ impl Samples {
             self.log_table(),
         ];
         if self.peers.contains(&Peer::Evenkeel) {
+            tables.push(self.within_table());
+            tables.push(self.floor_table());
             tables.push(self.verdicts());
         }
         tables
@@ -106,6 +111,149 @@ impl Samples {
         p99.ok_or_else(|| self.failure(row, peer))
     }
 
+    /// Without the disk work: measured beside the row, or else the row with nothing.
+    fn idle_p99(
+        &self,
+        row: usize,
+        peer: Peer,
+        of: fn(&Found) -> &EchoSummary,
+    ) -> Result<f64, String> {
+        let mine = self
+            .samples
+            .iter()
+            .filter(|s| s.row == row && s.peer == peer);
+        let beside = mine.filter_map(|sample| sample.idle.as_ref());
+        let nothing = self.rows.iter().position(Beside::is_nothing);
+        match (median(beside.map(|idle| of(idle).latency.p99_us)), nothing) {
+            (Some(p99), _) => Ok(p99),
+            (None, Some(nothing)) => self.p99(nothing, peer, of),
+            (None, None) => Err("not measured".to_owned()),
+        }
+    }
+
+    fn over_idle(
+        &self,
+        row: usize,
+        peer: Peer,
+        of: fn(&Found) -> &EchoSummary,
+    ) -> Result<f64, String> {
+        ratio(self.p99(row, peer, of), self.idle_p99(row, peer, of))
+    }
+
+    /// What the disk work costs others, beside what it costs them without any runtime.
+    fn floor_table(&self) -> Table {
+        let whom: [(Peer, Of<Found, EchoSummary>); 4] = [
+            (Peer::Evenkeel, |found| &found.echo),
+            (Peer::OsThread, |found| &found.echo),
+            (Peer::Evenkeel, |found| &found.stat),
+            (Peer::OsThread, |found| &found.stat),
+        ];
+        let cells = |(row, beside): (usize, &Beside)| {
+            let over = whom.map(|(peer, of)| match self.over_idle(row, peer, of) {
+                Ok(over) => Cell::Text(format!("{over:.2}×")),
+                Err(why) => Cell::Missing(why),
+            });
+            std::iter::once(Cell::Text(beside.name.clone()))
+                .chain(over)
+                .collect()
+        };
+        let loaded = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| !row.is_nothing());
+        let columns = [
+            "beside",
+            "ping, evenkeel",
+            "ping, OS thread",
+            "stat, evenkeel",
+            "stat, OS thread",
+        ];
+        Table {
+            title: "p99 beside it over p99 without it, and the same without any runtime".to_owned(),
+            columns: columns.map(str::to_owned).into(),
+            rows: loaded.map(cells).collect(),
+        }
+    }
+
+    fn within_table(&self) -> Table {
+        let mut rows = Vec::new();
+        for slow in [false, true] {
+            let ways: [(&str, Of<LogSummary, TurnSummary>); 2] = [
+                ("one sync each, one thread", |found| &found.each),
+                ("txlog", |found| &found.together),
+            ];
+            for (name, way) in ways.into_iter().filter(|_| self.logged.has_within(slow)) {
+                let why = self.logged.within_failure(slow);
+                let number = |figure: fn(&TurnSummary) -> f64, unit, digits| {
+                    let all = self.logged.within(slow).map(|found| figure(way(found)));
+                    cell(all, unit, digits, &why)
+                };
+                let disk = if slow { ", slow disk" } else { "" };
+                rows.push(vec![
+                    Cell::Text(format!("{name}{disk}")),
+                    number(|turn| turn.per_second, "/s", 0),
+                    number(|turn| turn.p50_us / 1e3, "ms", 2),
+                    number(|turn| turn.p99_us / 1e3, "ms", 2),
+                    number(|turn| turn.sync_p50_us / 1e3, "ms", 2),
+                    number(|turn| turn.sync_p99_us / 1e3, "ms", 2),
+                    number(|turn| turn.records_per_sync, "", 1),
+                ]);
+            }
+        }
+        let columns = [
+            "log",
+            "durable appends",
+            "p50",
+            "p99",
+            "a sync, p50",
+            "a sync, p99",
+            "records in one",
+        ];
+        Table {
+            title: format!("A log within one process: {CLIENTS} tasks that append 100 bytes each"),
+            columns: columns.map(str::to_owned).into(),
+            rows,
+        }
+    }
+
+    /// The log within one process, and syncs as long as they were meanwhile.
+    fn within_verdicts(&self, slow: bool) -> Vec<Verdict> {
+        let found = |figure: fn(&LogSummary) -> f64| {
+            let all = self.logged.within(slow).map(figure);
+            median(all).ok_or_else(|| self.logged.within_failure(slow))
+        };
+        if !self.logged.has_within(slow) {
+            return Vec::new();
+        }
+        let disk = if slow { ", slow disk" } else { "" };
+        let verdict = |what: &str, figure, reach| Verdict {
+            of: format!("log within one process{disk}"),
+            what: what.to_owned(),
+            found: found(figure),
+            reach,
+            unit: "×",
+            digits: 1,
+        };
+        vec![
+            verdict(
+                "appends over one sync each",
+                |found| found.together.per_second / found.each.per_second,
+                Reach::AtLeast(APPENDS_OVER_EACH),
+            ),
+            verdict(
+                "p99 over a sync beside it, median",
+                |found| found.together.p99_us / found.together.sync_p50_us,
+                Reach::AtMost(P99_IN_SYNCS),
+            ),
+            verdict(
+                "p99 over that of a sync beside it",
+                |found| found.together.p99_us / found.together.sync_p99_us,
+                Reach::AtMost(P99_IN_SYNCS),
+            ),
+        ]
+    }
+
     fn log_table(&self) -> Table {
         let logged = &self.logged;
         let row = |(index, way): (usize, &Way)| {
@@ -140,16 +288,17 @@ impl Samples {
     fn verdicts(&self) -> Table {
         let own = Peer::Evenkeel;
         let mut verdicts = Vec::new();
-        let idle = self.rows.iter().position(Beside::is_nothing);
-        for (row, beside) in self.rows.iter().enumerate() {
-            let Some(idle) = idle.filter(|_| !beside.is_nothing()) else {
-                continue;
-            };
+        let loaded = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| !row.is_nothing());
+        for (row, beside) in loaded {
             let mut over = |what: &str, of: fn(&Found) -> &EchoSummary, most| {
                 verdicts.push(Verdict {
                     of: beside.name.clone(),
                     what: what.to_owned(),
-                    found: ratio(self.p99(row, own, of), self.p99(idle, own, of)),
+                    found: self.over_idle(row, own, of),
                     reach: Reach::AtMost(most),
                     unit: "×",
                     digits: 2,
@@ -160,6 +309,7 @@ impl Samples {
         }
         for slow in [false, true] {
             verdicts.extend(self.log_verdicts(slow));
+            verdicts.extend(self.within_verdicts(slow));
         }
         verdict::table("Verdicts on evenkeel", "beside", &verdicts)
     }

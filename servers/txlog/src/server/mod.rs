@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use evenkeel::Class;
-use evenkeel::net::{TcpListener, TcpStream, ToSocketAddrs};
+use evenkeel::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
 use evenkeel::time::{sleep, timeout};
 use tokio::sync::{Semaphore, watch};
 use txlog_client::frame::{Code, Response};
@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub stall_max: Duration,
     /// How long connections have to end when the server closes; 10 seconds by default.
     pub drain_max: Duration,
+    /// How long the store then has to make durable what it took; 30 seconds by default.
+    pub close_max: Duration,
     /// How often the store is asked to give up what need not be kept; each second by default.
     pub maintain_every: Duration,
 }
@@ -54,6 +56,7 @@ impl Default for ServerConfig {
             read_wait_max: Duration::from_secs(60),
             stall_max: Duration::from_secs(30),
             drain_max: Duration::from_secs(10),
+            close_max: Duration::from_secs(30),
             maintain_every: Duration::from_secs(1),
         }
     }
@@ -86,7 +89,17 @@ impl<S: Store> Server<S> {
         store: S,
         config: ServerConfig,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        let mut listener = Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the name to listen on has no address",
+        ));
+        for address in lookup_host(address).await? {
+            listener = listen(address);
+            if listener.is_ok() {
+                break;
+            }
+        }
+        let listener = listener?;
         Ok(Self {
             listener,
             store,
@@ -108,7 +121,7 @@ impl<S: Store> Server<S> {
     ///
     /// # Errors
     ///
-    /// The store's, if not all that it took could be made durable.
+    /// The store's, if not all that it took could be made durable, or not in time.
     pub async fn run(self, ends: impl Future<Output = ()>) -> Result<(), StoreError> {
         let Self {
             listener,
@@ -133,8 +146,32 @@ impl<S: Store> Server<S> {
         if timeout(config.drain_max, drained).await.is_err() {
             eprintln!("txlog: connections were cut off that did not end in time");
         }
-        store.close().await
+        let closed = timeout(config.close_max, store.close()).await;
+        closed.unwrap_or_else(|_| {
+            let text = format!(
+                "the store did not close within {} s: records that were not acknowledged may be \
+                 there or not; see whether its disk or its server still answers",
+                config.close_max.as_secs_f64()
+            );
+            Err(StoreError::new(Code::LogFailed, text))
+        })
     }
+}
+
+/// Connections that wait to be taken: as many as systems commonly allow.
+const BACKLOG: u32 = 4_096;
+
+/// Listens, so that a client whose machine is gone gives its place back some day: an idle one is
+/// asked by the system now and then whether it is there, which connections have from the listener.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_keepalive(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Takes connections. Does not return.

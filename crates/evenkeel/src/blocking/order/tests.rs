@@ -203,3 +203,30 @@ fn what_hung_is_not_held_against_its_class_for_long() {
         assert!(others <= 6 * LEAD, "{others}");
     }
 }
+
+#[test]
+fn what_is_patient_is_neither_refused_nor_given_up() {
+    let limits = Limits {
+        queue: 1,
+        wait: Some(10),
+        lead: 100,
+    };
+    let entitled = Entitled {
+        share: 1,
+        target: 1,
+    };
+    let classes = Class::NORMAL.index() + 1;
+    let mut order = Order::new(limits, std::iter::repeat_n(entitled, classes));
+    order.push_anyway(0, Class::NORMAL, "patient");
+    assert_eq!(order.push(0, Class::NORMAL, "refused"), Err("refused"));
+    assert_eq!(order.next_expiry(), None);
+    assert_eq!(order.pop().map(|(_, work, _)| work), Some("patient"));
+
+    assert_eq!(order.push(1, Class::NORMAL, "given up"), Ok(()));
+    order.push_anyway(2, Class::NORMAL, "patient");
+    order.push_anyway(3, Class::NORMAL, "behind");
+    assert_eq!(order.next_expiry(), Some(11));
+    assert_eq!(order.take_expired(100), [(1, "given up")]);
+    assert_eq!((order.len(), order.next_expiry()), (2, None));
+    assert_eq!(order.take_all(), ["patient", "behind"]);
+}

@@ -147,22 +147,20 @@ fn part(world: &Arc<World>, act: impl FnOnce(&World) -> End + Send + 'static) ->
     role(move || act(&world))
 }
 
+fn append_and_close(world: &World) -> End {
+    let end = append(world);
+    world.log.close();
+    end
+}
+
 #[test]
 fn two_appends_are_durable_when_they_say_so() {
     model_with_twins(|| {
         let world = world(WIDE);
         roles(
             [
-                part(&world, |world| {
-                    let end = append(world);
-                    world.log.close();
-                    end
-                }),
-                part(&world, |world| {
-                    let end = append(world);
-                    world.log.close();
-                    end
-                }),
+                part(&world, append_and_close),
+                part(&world, append_and_close),
                 part(&world, |world| commit(world, false)),
             ],
             |ends: [End; 3]| {
@@ -185,11 +183,7 @@ fn an_append_that_waits_for_room_gets_it_when_another_is_cancelled() {
         let first = world.log.push(Bytes::from_static(b"x"), 0).unwrap();
         roles(
             [
-                part(&world, |world| {
-                    let end = append(world);
-                    world.log.close();
-                    end
-                }),
+                part(&world, append_and_close),
                 part(&world, move |world| {
                     world.log.cancel(first);
                     End::Cancelled
@@ -211,11 +205,7 @@ fn cancelling_an_append_loses_no_other() {
         roles(
             [
                 part(&world, append_and_cancel),
-                part(&world, |world| {
-                    let end = append(world);
-                    world.log.close();
-                    end
-                }),
+                part(&world, append_and_close),
                 part(&world, |world| commit(world, false)),
             ],
             |ends: [End; 3]| {

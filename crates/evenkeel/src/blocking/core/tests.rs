@@ -1,0 +1,39 @@
+//! A lane that gets no thread.
+
+use crate::blocking::Lane;
+use crate::runtime::Runtime;
+use crate::time::timeout;
+
+use super::*;
+
+/// The others may hang, and then nobody else looks at how long it has waited.
+#[test]
+fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let lane = Lane::builder("lonely")
+            .wait_limit(Duration::from_millis(50))
+            .build()
+            .unwrap();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let hanging = lane.run(move || drop(held.recv()));
+        let (core, handle) = lane.parts();
+        while core.stats().busy == 0 {
+            crate::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (task, join) = crate::blocking::new_work(Location::caller(), None, || ());
+        let job = Job { task, kept: false };
+        // As if a second one had been sent for.
+        let mut state = core.state.lock();
+        let now = handle.shared().clock.cycles();
+        assert!(state.order.push(now, Class::NORMAL, job).is_ok());
+        state.threads += 1;
+        drop(state);
+        core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
+        let failed = timeout(Duration::from_secs(30), join).await;
+        let error = LaneError::from_join(failed.unwrap().unwrap_err(), core.name());
+        assert!(matches!(error, LaneError::WaitedTooLong { .. }), "{error}");
+        drop(hold);
+        hanging.await.unwrap();
+    });
+}
