@@ -16,7 +16,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
             .build()
             .unwrap();
         let (hold, held) = std::sync::mpsc::channel::<()>();
-        let hanging = lane.run(move || drop(held.recv()));
+        let hanging = lane.run(move || _ = held.recv());
         let (core, handle) = lane.parts();
         while core.stats().busy == 0 {
             crate::time::sleep(Duration::from_millis(1)).await;
@@ -24,11 +24,12 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
         let (task, join) = crate::blocking::new_work(Location::caller(), None, || ());
         let job = Job { task, kept: false };
         // As if a second one had been sent for.
-        let mut state = core.state.lock();
-        let now = handle.shared().clock.cycles();
-        assert!(state.order.push(now, Class::NORMAL, job).is_ok());
-        state.threads += 1;
-        drop(state);
+        {
+            let mut state = core.state.lock();
+            let now = handle.shared().clock.cycles();
+            assert!(state.order.push(now, Class::NORMAL, job).is_ok());
+            state.threads += 1;
+        }
         core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
         let failed = timeout(Duration::from_secs(30), join).await;
         let error = LaneError::from_join(failed.unwrap().unwrap_err(), core.name());

@@ -32,7 +32,7 @@ async fn fill(
         let (hold, held) = mpsc::channel::<()>();
         let (task, join) =
             crate::blocking::new_work(super::super::lookup::called_from(), None, move || {
-                drop(held.recv())
+                let _ = held.recv();
             });
         core.submit(&file.inner.handle, task, true);
         drop(join);
