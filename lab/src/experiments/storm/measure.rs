@@ -1,18 +1,21 @@
 //! One server under one storm.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::rows::{BREEZE_MBIT, CAMERAS, MBIT, Row, Storm};
+use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
 use super::veth::Veth;
 use crate::error::{Error, Result};
 use crate::experiments::figures::median;
 use crate::experiments::lab::Lab;
 use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
+use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 
@@ -66,17 +69,25 @@ pub(super) struct Stretch {
     pub(super) way_max_us: f64,
 }
 
-/// How long frames take where little comes in.
-#[derive(Debug, Serialize)]
-pub(super) struct Idle {
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
+/// Buckets of the server's, with how many frames' way each has.
+pub(super) type Ways = Vec<(usize, u64)>;
+
+/// How long frames take where little comes in, for each way of delivery.
+pub(super) struct Calm {
+    pub(super) ways: Vec<Ways>,
+    /// The longest that the runtime says it held anything back.
+    pub(super) longest_held_us: f64,
 }
 
 impl Found {
     /// Processor time for each megabyte that came in, in milliseconds.
     pub(super) fn cpu_ms_per_mb(&self) -> f64 {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
+    }
+
+    /// The longest that the runtime says it held anything back, in microseconds.
+    pub(super) fn longest_held_us(&self) -> Option<f64> {
+        Some(self.stats.as_ref()?.delivery.as_ref()?.longest_us)
     }
 
     pub(super) fn describe(&self) -> String {
@@ -101,7 +112,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         self.lab.measured(Duration::from_millis(500))
     }
 
@@ -134,6 +145,31 @@ impl<'a> Scene<'a> {
         args.extend(words.iter().map(String::as_str));
         let network = veth.map(|veth| veth.network.as_str());
         self.lab.load_from(network, &args)?.until_ready()
+    }
+
+    /// Little comes in, for so long.
+    pub(super) fn breeze(
+        &self,
+        spec: impl FnOnce(&Path) -> ServerSpec,
+        length: Duration,
+    ) -> Result<Calm> {
+        let directory = TemporaryDirectory::new("storm")?;
+        let server = self.lab.serve(Peer::Evenkeel, &spec(directory.path()))?;
+        let api = server.address("api")?;
+        let whole = RAMP + length + Duration::from_millis(200);
+        let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT, whole)?;
+        sleep(RAMP);
+        let before = accounts(api)?.delays_in_turn;
+        sleep(length);
+        let after = accounts(api)?.delays_in_turn;
+        let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
+        let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
+        drop(cameras);
+        let pairs = after.iter().zip(&before);
+        Ok(Calm {
+            ways: pairs.map(|(after, before)| since(after, before)).collect(),
+            longest_held_us: stats.delivery.map_or(0.0, |delivery| delivery.longest_us),
+        })
     }
 }
 
@@ -185,26 +221,6 @@ pub(super) fn storm(
     })
 }
 
-/// Little comes in, and nothing is computed: only how it is delivered makes a difference.
-pub(super) fn idle(scene: &Scene<'_>, row: &Row) -> Result<Idle> {
-    let directory = TemporaryDirectory::new("storm")?;
-    let server = scene.lab.serve(row.peer, &row.spec(directory.path(), 0))?;
-    let breeze = Storm {
-        cameras: CAMERAS,
-        ..super::rows::EVEN
-    };
-    let length = scene.length().max(Duration::from_millis(800));
-    let whole = RAMP + length + Duration::from_millis(200);
-    let cameras = scene.cameras(&server, &breeze, None, BREEZE_MBIT, whole)?;
-    sleep(RAMP);
-    let found = stretch(&server, length)?;
-    drop(cameras);
-    Ok(Idle {
-        p50_us: found.way_p50_us,
-        p99_us: found.way_p99_us,
-    })
-}
-
 /// Processor time over all of the server's processors, and deliveries per second, with so much
 /// computing for each.
 pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64, f64)> {
@@ -213,7 +229,7 @@ pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64
     let server = scene.lab.serve(row.peer, &spec)?;
     let length = scene.length();
     let whole = RAMP + length + Duration::from_millis(200);
-    let cameras = scene.cameras(&server, &super::rows::EVEN, None, MBIT, whole)?;
+    let cameras = scene.cameras(&server, &EVEN, None, MBIT, whole)?;
     sleep(RAMP);
     let found = stretch(&server, length)?;
     drop(cameras);
@@ -314,7 +330,7 @@ fn ended(api: SocketAddr) -> Result<CameraStats> {
 }
 
 /// What was counted in buckets since `before`.
-fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Vec<(usize, u64)> {
+fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
     let then = |bucket: usize| {
         let found = before.iter().find(|(other, _)| *other == bucket);
         found.map_or(0, |(_, count)| *count)
@@ -325,8 +341,17 @@ fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Vec<(usize, u64)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
+/// What either has.
+pub(super) fn merged(one: &[(usize, u64)], other: &[(usize, u64)]) -> Ways {
+    let mut counts = BTreeMap::new();
+    for &(bucket, count) in one.iter().chain(other) {
+        *counts.entry(bucket).or_insert(0) += count;
+    }
+    counts.into_iter().collect()
+}
+
 /// What a share of all did not exceed, in microseconds; not a number where there are none.
-fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
+pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
     let total: u64 = ways.iter().map(|(_, count)| count).sum();
     let rank = (share * total as f64).ceil().max(1.0) as u64;
     let mut seen = 0;
@@ -348,5 +373,9 @@ mod tests {
         assert_eq!(quantile(&ways, 0.5), bucket_end_us(128));
         assert_eq!(quantile(&ways, 0.99), bucket_end_us(192));
         assert!(quantile(&[], 0.5).is_nan());
+        assert_eq!(
+            merged(&ways, &[(128, 2), (7, 1)]),
+            [(7, 1), (128, 6), (192, 1)]
+        );
     }
 }

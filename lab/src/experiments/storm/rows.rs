@@ -16,7 +16,7 @@ const COALESCE: Delivery = Delivery::Coalesce {
 };
 /// And where it finds out by itself: at most as long, as otherwise it could not save as much.
 pub(super) const ADAPTIVE_MS: u32 = 100;
-const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
+pub(super) const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 
 /// A server and how it is told to deliver.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,13 +129,6 @@ pub(super) fn rows(peers: &[Peer], brief: bool) -> Vec<Row> {
     present.filter(|row| !(brief && between(row))).collect()
 }
 
-/// Whose frames are timed without a storm.
-pub(super) fn idle(peers: &[Peer]) -> Vec<Row> {
-    let rows = [IMMEDIATE, ADAPTIVE_ROW];
-    let present = rows.into_iter().filter(|row| peers.contains(&row.peer));
-    present.collect()
-}
-
 impl Row {
     /// The server, with what every row has in common.
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
@@ -181,6 +174,5 @@ mod tests {
         let all = [Peer::Evenkeel, Peer::Tokio, Peer::Go, Peer::Erlang];
         assert_eq!(rows(&all, false).len(), 10);
         assert_eq!(rows(&all, true).len(), 8);
-        assert!(idle(&[Peer::Tokio]).is_empty());
     }
 }
