@@ -142,11 +142,11 @@ fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> 
 /// In brief the one that says most; in full all, as far as the machine allows.
 fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
     if lab.is_brief() {
-        notes.push(
-            "In brief the storm is an even one; Go and `{active, 100}`, four times the cameras, \
-             bursts, and the network of its own are in the full run."
-                .to_owned(),
-        );
+        notes.push(format!(
+            "In brief the storm is an even one, of few servers. `storm --seconds 10` adds the rows \
+             {}, the breeze's control, four times the cameras, bursts, and a network of its own.",
+            rows::left_out(&lab.lineup.present)
+        ));
         return (vec![rows::EVEN], None);
     }
     let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS];

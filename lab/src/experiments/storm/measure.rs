@@ -75,8 +75,8 @@ pub(super) type Ways = Vec<(usize, u64)>;
 /// How long frames take where little comes in, for each way of delivery.
 pub(super) struct Calm {
     pub(super) ways: Vec<Ways>,
-    /// The longest that the runtime says it held anything back.
-    pub(super) longest_held_us: f64,
+    /// Deliveries that the runtime says it held back, for however short.
+    pub(super) held_back: u64,
 }
 
 impl Found {
@@ -159,16 +159,19 @@ impl<'a> Scene<'a> {
         let whole = RAMP + length + Duration::from_millis(200);
         let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT, whole)?;
         sleep(RAMP);
-        let before = accounts(api)?.delays_in_turn;
+        let read = || -> Result<(Vec<Ways>, u64)> {
+            let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
+            let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
+            Ok((accounts(api)?.delays_in_turn, held_back(&stats)))
+        };
+        let (before, held_before) = read()?;
         sleep(length);
-        let after = accounts(api)?.delays_in_turn;
-        let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
-        let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
+        let (after, held_after) = read()?;
         drop(cameras);
         let pairs = after.iter().zip(&before);
         Ok(Calm {
             ways: pairs.map(|(after, before)| since(after, before)).collect(),
-            longest_held_us: stats.delivery.map_or(0.0, |delivery| delivery.longest_us),
+            held_back: held_after.saturating_sub(held_before),
         })
     }
 }
@@ -327,6 +330,13 @@ fn ended(api: SocketAddr) -> Result<CameraStats> {
         }
         sleep(Duration::from_millis(20));
     }
+}
+
+/// Deliveries that were held back, since the start.
+fn held_back(stats: &RuntimeStats) -> u64 {
+    let buckets = stats.delivery.iter().flat_map(|of| &of.held_back);
+    // The first bucket is that of no time at all.
+    buckets.skip(1).map(|(_, count)| count).sum()
 }
 
 /// What was counted in buckets since `before`.

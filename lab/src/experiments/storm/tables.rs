@@ -1,13 +1,15 @@
 //! What the storm comes to: tables, plots, verdicts.
 
+use std::time::Duration;
+
 use super::Samples;
 use super::breeze::Breeze;
 use super::measure::Found;
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, MBIT, OTP_DEFERRED,
-    Row, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
+    OTP_DEFERRED, Row, Storm, TOKIO,
 };
-use crate::experiments::figures::{cell, median};
+use crate::experiments::figures::{cell, grouped, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::report::{Cell, Plot, Table};
 
@@ -115,7 +117,8 @@ impl Samples {
     fn verdicts(&self) -> Table {
         let mut verdicts = Vec::new();
         for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
-            for row in [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST] {
+            let rows = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
+            for row in rows.into_iter().filter(|row| self.rows.contains(row)) {
                 let of = format!("{}; {name}", row.name);
                 let mut add = |what: &str, found, reach, unit, digits| {
                     verdicts.push(Verdict {
@@ -143,7 +146,7 @@ impl Samples {
                 let held = self.median_of(storm, &row, held);
                 let most = Reach::AtMost(f64::from(ADAPTIVE_MS));
                 add("longest added delay", held, most, "ms", 2);
-                if row != COALESCE_ROW {
+                if ![COALESCE_ROW, COALESCE_API_FIRST].contains(&row) {
                     let most = Reach::AtMost((f64::from(ADAPTIVE_MS) + TICK_MS) * BUCKET);
                     let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
                     add("longest way of a frame", way, most, "ms", 1);
@@ -193,6 +196,22 @@ impl Samples {
         ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
     }
 
+    /// What no way of delivery can fall below.
+    fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
+        let bytes = self.cpu(index, &BYTES_ALONE);
+        let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
+        let delay = Duration::from_millis(ADAPTIVE_MS.into());
+        Some(format!(
+            "{}: the bytes alone cost {:.2} ms for each megabyte (`{}`), {over:.2} of tokio's: \
+             deliveries can be saved, bytes cannot. A delay of {ADAPTIVE_MS} ms leaves at least {} \
+             deliveries a second.",
+            storm.name,
+            bytes.ok()?,
+            BYTES_ALONE.name,
+            grouped(storm.fewest_deliveries(delay), 0),
+        ))
+    }
+
     pub(super) fn plots(&self) -> Vec<Plot> {
         let bars = |title: &str, unit: &str, log, figure: fn(&Found) -> f64| Plot::Bars {
             title: title.to_owned(),
@@ -235,6 +254,8 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
          process that counts."
             .to_owned(),
     ];
+    let storms = all.storms.iter().enumerate();
+    notes.extend(storms.filter_map(|(index, storm)| all.bound(index, storm)));
     let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
     if late > 0 {
