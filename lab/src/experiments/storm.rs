@@ -121,14 +121,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 /// was measured was not the storm. What servers do makes no camera late. Of moments nothing is
 /// expected.
 fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> {
-    const TIMES: u32 = 3;
     const LATE_US: f64 = 20_000.0;
     const MOMENT: Duration = Duration::from_millis(400);
     let mut found = measure()?;
-    let times = if lab.measured(2 * MOMENT) < MOMENT {
-        1
-    } else {
-        TIMES
+    let times = match lab.is_brief() {
+        _ if lab.measured(2 * MOMENT) < MOMENT => 1,
+        true => 2,
+        false => 3,
     };
     for _ in 1..times {
         if found.load.late_p99_us <= LATE_US {

@@ -22,6 +22,8 @@ use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
 const RAMP: Duration = Duration::from_millis(300);
+/// Until what was held back because all connections came at once is forgotten.
+const CALMED: Duration = Duration::from_millis(1_100);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
@@ -156,9 +158,10 @@ impl<'a> Scene<'a> {
         let directory = TemporaryDirectory::new("storm")?;
         let server = self.lab.serve(Peer::Evenkeel, &spec(directory.path()))?;
         let api = server.address("api")?;
-        let whole = RAMP + length + Duration::from_millis(200);
+        let ramp = RAMP + CALMED;
+        let whole = ramp + length + Duration::from_millis(200);
         let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT, whole)?;
-        sleep(RAMP);
+        sleep(ramp);
         let read = || -> Result<(Vec<Ways>, u64)> {
             let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
             let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
