@@ -164,6 +164,36 @@ fn evenkeel_delivers_every_frame_in_every_way() {
     }
 }
 
+#[cfg(feature = "evenkeel-runtime")]
+#[test]
+fn cameras_take_ways_of_delivery_in_turn() {
+    let turns = "immediate/coalesce:65536:100/adaptive:16";
+    let flags = ["--camera", ANY, "--api", ANY, "--delivery", turns];
+    let server = Server::start("evenkeel", &flags);
+    let api = server.address("api");
+    // One after another, so that they are accepted in this order.
+    for camera in 0..4_u64 {
+        let mut stream = server.connect("camera");
+        // Nothing is held back before a reader has waited once.
+        stream.write_all(&frames(1, &[0])).expect("it reads");
+        eventually("a frame comes", || {
+            get_json(api, "/camera")["frames"] == 2 * camera + 1
+        });
+        stream.write_all(&frames(1, &[1])).expect("it reads");
+        eventually("another comes", || {
+            get_json(api, "/camera")["frames"] == 2 * camera + 2
+        });
+    }
+    let delays = &get_json(api, "/camera")["delays_in_turn"];
+    let counted = |turn: usize| -> u64 {
+        let buckets = delays[turn].as_array().expect("buckets");
+        buckets.iter().filter_map(|pair| pair[1].as_u64()).sum()
+    };
+    assert_eq!([counted(0), counted(1), counted(2)], [4, 2, 2], "{delays}");
+    let longest = get_json(api, "/stats")["delivery"]["longest_us"].as_f64();
+    assert!(longest.is_some_and(|us| us > 50_000.0), "{longest:?}");
+}
+
 #[test]
 fn what_cannot_be_delivered_is_said_clearly() {
     for (runtime, delivery, complaint) in [

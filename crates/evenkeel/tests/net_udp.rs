@@ -346,6 +346,42 @@ async fn merged_datagrams_come_apart_again() {
     assert!(received[..20].iter().all(|data| data.len() == 100));
 }
 
+/// What the kernel tells of a datagram beside where it ends does not push that out.
+#[cfg(target_os = "linux")]
+#[evenkeel::test]
+async fn merged_datagrams_come_apart_beside_time_stamps() {
+    use std::io::IoSlice;
+
+    use nix::sys::socket::{
+        ControlMessage, MsgFlags, SockaddrIn, TimestampingFlag, sendmsg, setsockopt, sockopt,
+    };
+    use std::os::fd::AsRawFd;
+
+    support::watch_descriptors();
+    let (one, other) = pair().await;
+    let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
+    setsockopt(&other, sockopt::Timestamping, &stamps).unwrap();
+    setsockopt(&other, sockopt::ReceiveTimestampns, &true).unwrap();
+    if !other.merge_datagrams() {
+        eprintln!("this kernel does not merge datagrams");
+        return;
+    }
+    let segment = 100_u16;
+    let control = [ControlMessage::UdpGsoSegments(&segment)];
+    let slices = [IoSlice::new(&[7; 1_000])];
+    let flags = MsgFlags::empty();
+    sendmsg::<SockaddrIn>(one.as_raw_fd(), &slices, &control, flags, None).unwrap();
+
+    let mut batch = RecvBatch::for_merged(4);
+    let mut received = 0;
+    while received < 10 {
+        received += within(other.recv_batch(&mut batch)).await.unwrap();
+        assert!(batch.iter().all(|datagram| datagram.data == [7; 100]));
+    }
+    assert_eq!(received, 10);
+}
+
 /// Whoever waited when merging began, and whoever takes the socket over, gets no merged datagrams.
 #[evenkeel::test]
 async fn merged_datagrams_come_to_nobody_who_does_not_know() {

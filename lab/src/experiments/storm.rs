@@ -3,9 +3,11 @@
 //! - [`rows`]: who serves, and how cameras send
 //! - [`measure`]: one server under one storm
 //! - [`work`]: how much computing each delivery costs
+//! - [`breeze`]: what being told to adapt costs where there is no storm
 //! - [`veth`]: a network of its own, with Ethernet's segments
 //! - [`tables`]: what it comes to, with verdicts
 
+mod breeze;
 mod measure;
 mod rows;
 mod tables;
@@ -15,7 +17,8 @@ mod work;
 use serde_json::json;
 use std::time::Duration;
 
-use self::measure::{Found, Idle, Scene};
+use self::breeze::Breeze;
+use self::measure::{Found, Scene};
 use self::rows::{Row, Storm};
 use self::veth::Veth;
 use self::work::Work;
@@ -32,17 +35,12 @@ struct Sample {
     found: Result<Found, String>,
 }
 
-/// One of [`rows::idle`], and what was found.
-type IdleSample = (usize, Result<Idle, String>);
-
 /// All of them.
 struct Samples {
     storms: Vec<Storm>,
     rows: Vec<Row>,
     samples: Vec<Sample>,
-    /// Without a storm: how long frames take to each of [`rows::idle`].
-    idle: Vec<IdleSample>,
-    idle_rows: Vec<Row>,
+    breeze: Option<Breeze>,
     work: Work,
 }
 
@@ -96,13 +94,12 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         }
     }
     drop(veth);
-    let (idle_rows, idle) = idle(&scene);
+    let breeze = breeze::measure(&scene);
     let all = Samples {
         storms,
         rows,
         samples,
-        idle,
-        idle_rows,
+        breeze,
         work,
     };
     notes.extend(tables::notes(&all));
@@ -124,14 +121,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 /// was measured was not the storm. What servers do makes no camera late. Of moments nothing is
 /// expected.
 fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> {
-    const TIMES: u32 = 3;
     const LATE_US: f64 = 20_000.0;
     const MOMENT: Duration = Duration::from_millis(400);
     let mut found = measure()?;
-    let times = if lab.measured(2 * MOMENT) < MOMENT {
-        1
-    } else {
-        TIMES
+    let times = match lab.is_brief() {
+        _ if lab.measured(2 * MOMENT) < MOMENT => 1,
+        true => 2,
+        false => 3,
     };
     for _ in 1..times {
         if found.load.late_p99_us <= LATE_US {
@@ -145,11 +141,11 @@ fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> 
 /// In brief the one that says most; in full all, as far as the machine allows.
 fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
     if lab.is_brief() {
-        notes.push(
-            "In brief the storm is an even one; Go and `{active, 100}`, four times the cameras, \
-             bursts, and the network of its own are in the full run."
-                .to_owned(),
-        );
+        notes.push(format!(
+            "In brief the storm is an even one, of few servers. `storm --seconds 10` adds the rows \
+             {}, the breeze's control, four times the cameras, bursts, and a network of its own.",
+            rows::left_out(&lab.lineup.present)
+        ));
         return (vec![rows::EVEN], None);
     }
     let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS];
@@ -166,28 +162,6 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
             (storms, None)
         }
     }
-}
-
-/// Evenkeel's ways of delivery without a storm, in turn, so that what the machine does meanwhile
-/// meets all of them alike.
-fn idle(scene: &Scene<'_>) -> (Vec<Row>, Vec<IdleSample>) {
-    let rows = rows::idle(&scene.lab.lineup.present);
-    let turns = if scene.lab.is_brief() { 2 } else { 5 };
-    let mut found = Vec::new();
-    for _ in 0..turns {
-        for (index, row) in rows.iter().enumerate() {
-            let idle = measure::idle(scene, row).map_err(|error| error.to_string());
-            let words = match &idle {
-                Ok(idle) => format!("frames {:.0} / {:.0} us", idle.p50_us, idle.p99_us),
-                Err(why) => why.clone(),
-            };
-            scene
-                .lab
-                .progress(&format!("storm: a breeze, {}: {words}", row.name));
-            found.push((index, idle));
-        }
-    }
-    (rows, found)
 }
 
 fn how(lab: &Lab, work: &str) -> String {
@@ -219,17 +193,10 @@ impl Samples {
                 "error": sample.found.as_ref().err(),
             })
         };
-        let idle = |(row, found): &IdleSample| {
-            json!({
-                "row": self.idle_rows[*row].name,
-                "found": found.as_ref().ok(),
-                "error": found.as_ref().err(),
-            })
-        };
         json!({
             "work": self.work,
             "storms": self.samples.iter().map(sample).collect::<Vec<_>>(),
-            "idle": self.idle.iter().map(idle).collect::<Vec<_>>(),
+            "breeze": self.breeze,
         })
     }
 }

@@ -52,9 +52,10 @@ pub(crate) struct ServeArgs {
     pub(crate) record: Option<PathBuf>,
     /// When evenkeel wakes the reader of a camera: `immediate`, `coalesce:BYTES:MS` (at so many
     /// bytes, or after so many milliseconds) or `adaptive:MS` (the later, the more it has to do,
-    /// but at most after so many milliseconds) [default: the runtime's own].
-    #[arg(long, value_name = "HOW", requires = "camera")]
-    pub(crate) delivery: Option<Delivery>,
+    /// but at most after so many milliseconds) [default: the runtime's own]. Of several, such as
+    /// `immediate/adaptive:10`, one connection after another takes the next.
+    #[arg(long, value_name = "HOW[/HOW...]", requires = "camera")]
+    pub(crate) delivery: Option<Deliveries>,
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
@@ -549,6 +550,57 @@ impl std::fmt::Display for Delivery {
     }
 }
 
+/// What connections take in turn: at least one, with `/` between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Deliveries(Vec<Delivery>);
+
+impl Deliveries {
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What connection `number` takes, counted from 0: the number of it, and itself.
+    pub(crate) fn of(&self, number: u64) -> (usize, Delivery) {
+        let turn = (number % self.0.len() as u64) as usize;
+        (turn, self.0[turn])
+    }
+}
+
+impl From<Vec<Delivery>> for Deliveries {
+    /// # Panics
+    /// Of none.
+    fn from(deliveries: Vec<Delivery>) -> Self {
+        assert!(!deliveries.is_empty(), "there is nothing to take in turn");
+        Deliveries(deliveries)
+    }
+}
+
+impl FromStr for Deliveries {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const MOST: usize = 8;
+        let turns: Vec<Delivery> = text.split('/').map(str::parse).collect::<Result<_, _>>()?;
+        if turns.len() > MOST {
+            return Err(format!(
+                "{} in turn; at most {MOST} are counted",
+                turns.len()
+            ));
+        }
+        Ok(Deliveries(turns))
+    }
+}
+
+impl std::fmt::Display for Deliveries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (turn, delivery) in self.0.iter().enumerate() {
+            let between = if turn == 0 { "" } else { "/" };
+            write!(f, "{between}{delivery}")?;
+        }
+        Ok(())
+    }
+}
+
 /// The levels of busy waiting, under the names that Erlang gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -693,6 +745,21 @@ mod tests {
             let refused = wrong.parse::<Delivery>();
             assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");
         }
+    }
+
+    #[test]
+    fn connections_take_deliveries_in_turn() {
+        let alone: Deliveries = "immediate".parse().expect("one");
+        assert_eq!(alone.of(7), (0, Delivery::Immediate));
+        let both: Deliveries = "immediate/adaptive:10".parse().expect("two");
+        assert_eq!(both.to_string(), "immediate/adaptive:10");
+        assert_eq!(both.count(), 2);
+        assert_eq!(both.of(4), (0, Delivery::Immediate));
+        assert_eq!(both.of(5), (1, Delivery::Adaptive { ms: 10 }));
+        for wrong in ["", "immediate/", "immediate/later"] {
+            assert!(wrong.parse::<Deliveries>().is_err(), "{wrong}");
+        }
+        assert!(["immediate"; 9].join("/").parse::<Deliveries>().is_err());
     }
 
     #[test]

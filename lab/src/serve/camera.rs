@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use self::delays::Delays;
 pub(crate) use self::delays::bucket_end_us;
 use self::recorder::Recorder;
-use super::args::Delivery;
+use super::args::Deliveries;
 use super::platform::{Platform, accept_loop};
 use super::sink::SinkCounters;
 use super::work::compute;
@@ -33,10 +33,11 @@ pub(crate) struct Cameras<P: Platform> {
     work_us: u64,
     /// Where recordings go; `None`: nowhere.
     record: Option<PathBuf>,
-    delivery: Option<Delivery>,
+    delivery: Option<Deliveries>,
     deliveries: Arc<SinkCounters>,
     counts: Counts,
-    delays: Delays,
+    /// For each way of delivery that connections take in turn.
+    delays: Vec<Delays>,
     /// Viewers that wait for their camera.
     waiting: Mutex<HashMap<u32, P::Stream>>,
 }
@@ -75,22 +76,26 @@ pub(crate) struct CameraStats {
     pub(crate) watched: u64,
     /// Of each delivery's first frame: buckets, as in `delays`, with how many it took so long.
     pub(crate) delays: Vec<(usize, u64)>,
+    /// The same for each way of delivery, where connections take several in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) delays_in_turn: Vec<Vec<(usize, u64)>>,
 }
 
 impl<P: Platform> Cameras<P> {
     pub(crate) fn new(
         work_us: u64,
         record: Option<PathBuf>,
-        delivery: Option<Delivery>,
+        delivery: Option<Deliveries>,
         deliveries: Arc<SinkCounters>,
     ) -> Self {
+        let turns = delivery.as_ref().map_or(1, Deliveries::count);
         Cameras {
             work_us,
             record,
             delivery,
             deliveries,
             counts: Counts::default(),
-            delays: Delays::default(),
+            delays: (0..turns).map(|_| Delays::default()).collect(),
             waiting: Mutex::default(),
         }
     }
@@ -104,6 +109,11 @@ impl<P: Platform> Cameras<P> {
         // Relaxed, here and below: plain statistics, which order nothing else.
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (deliveries, bytes) = self.deliveries.read();
+        let mut delays_in_turn: Vec<_> = self.delays.iter().map(Delays::read).collect();
+        let delays = delays::sum(&delays_in_turn);
+        if delays_in_turn.len() == 1 {
+            delays_in_turn.clear();
+        }
         CameraStats {
             cameras: read(&self.counts.open),
             deliveries,
@@ -114,7 +124,8 @@ impl<P: Platform> Cameras<P> {
             recorded: read(&self.counts.recorded),
             unrecorded: read(&self.counts.unrecorded),
             watched: read(&self.counts.watched),
-            delays: self.delays.read(),
+            delays,
+            delays_in_turn,
         }
     }
 
@@ -123,13 +134,13 @@ impl<P: Platform> Cameras<P> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, seen: &Seen) {
+    fn count(&self, seen: &Seen, turn: usize) {
         add(&self.counts.frames, seen.frames);
         if seen.lost > 0 {
             add(&self.counts.lost, seen.lost);
         }
         if let Some(sent_ns) = seen.sent_ns {
-            self.delays.count(now_ns().saturating_sub(sent_ns) / 1_000);
+            self.delays[turn].count(now_ns().saturating_sub(sent_ns) / 1_000);
         }
     }
 }
@@ -157,9 +168,10 @@ pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
 pub(crate) async fn serve<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
     accept_loop::<P, _>("camera", listener, move |stream| {
         let cameras = Arc::clone(&cameras);
+        let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
         async move {
             add(&cameras.counts.open, 1);
-            camera(stream, &cameras).await;
+            camera(stream, number, &cameras).await;
             cameras.counts.open.fetch_sub(1, Ordering::Relaxed);
         }
     })
@@ -186,22 +198,25 @@ pub(crate) async fn serve_viewers<P: Platform>(listener: P::Listener, cameras: A
     .await;
 }
 
-async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
-    if let Some(delivery) = cameras.delivery
-        && let Err(error) = P::set_delivery(&stream, delivery)
-    {
-        eprintln!("camera: its delivery cannot be set: {error}");
-        return;
+async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Cameras<P>) {
+    let mut turn = 0;
+    if let Some(deliveries) = &cameras.delivery {
+        let delivery;
+        (turn, delivery) = deliveries.of(number);
+        if let Err(error) = P::set_delivery(&stream, delivery) {
+            eprintln!("camera: its delivery cannot be set: {error}");
+            return;
+        }
     }
     let mut follower = Follower::default();
-    let mut recorder = record(cameras).await;
+    let mut recorder = record(number, cameras).await;
     let mut viewer = Viewer::default();
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
         let bytes = &buffer[..len];
         cameras.deliveries.delivered(len);
         match follower.take(bytes) {
-            Ok(seen) => cameras.count(&seen),
+            Ok(seen) => cameras.count(&seen, turn),
             Err(_) => {
                 add(&cameras.counts.broken, 1);
                 return;
@@ -222,9 +237,8 @@ async fn camera<P: Platform>(mut stream: P::Stream, cameras: &Cameras<P>) {
     }
 }
 
-/// The recorder of one more camera, unless none is wanted or it cannot be had.
-async fn record<P: Platform>(cameras: &Cameras<P>) -> Option<Recorder<P>> {
-    let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
+/// The recorder of the camera of that number, unless none is wanted or it cannot be had.
+async fn record<P: Platform>(number: u64, cameras: &Cameras<P>) -> Option<Recorder<P>> {
     let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
     let recorder = Recorder::create(path, number).await;
     recorder

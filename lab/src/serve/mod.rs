@@ -33,8 +33,8 @@ mod stats;
 mod work;
 
 pub(crate) use args::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, Delivery, HogPoll, HogYield, RuntimeName, SHARE_MAX,
-    ServeArgs, Shares,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
+    SHARE_MAX, ServeArgs, Shares,
 };
 pub(crate) use camera::{CameraStats, bucket_end_us};
 pub(crate) use disk::DiskStats;

@@ -152,7 +152,7 @@ async fn start_cameras<P: Platform>(
     let cameras = Arc::new(camera::Cameras::new(
         args.work_us,
         args.record.clone(),
-        args.delivery,
+        args.delivery.clone(),
         Arc::clone(counters),
     ));
     if let Some(address) = args.camera {

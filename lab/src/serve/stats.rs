@@ -131,6 +131,9 @@ pub(crate) struct Delivered {
     /// For how long deliveries were held back: the upper end of each bucket in microseconds, and
     /// how many it has. Buckets double.
     pub(crate) held_back: Vec<(f64, u64)>,
+    /// The longest of these since the start, in microseconds.
+    #[serde(default)]
+    pub(crate) longest_us: f64,
 }
 
 /// I/O checks of one origin.
@@ -153,6 +156,7 @@ impl Delivered {
             held_back: held
                 .map(|(now, then)| (now.0, now.1.saturating_sub(then.1)))
                 .collect(),
+            longest_us: self.longest_us,
         }
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 ///
 /// What ends a connection is never held back: the end of the stream, an error and the runtime's
 /// shutdown wake the reader at once, with what came before them. Nor is a receive buffer that is
-/// full. The [guide](crate::guide::delivery) says what each mode promises, and what it does not.
+/// full, on TCP on Linux; elsewhere, and on Unix streams, it waits for the delay. The
+/// [guide](crate::guide::delivery) says what each mode promises, and what it does not.
 ///
 /// # Examples
 ///

@@ -21,6 +21,12 @@
 //! there is, and the reader's own read is the question. If that finds nothing, then nothing came
 //! for a whole delay, and the descriptor becomes silent again.
 //!
+//! When the delay decides, and not the watermark, a delay that begins when the socket is emptied
+//! has run for a while when the next byte comes. So a descriptor whose pauses are long falls silent
+//! as soon as its socket is empty, and the delay begins with the byte: two system calls and an
+//! event, for as much more in each delivery as comes in a pause. Whether pauses are long is found
+//! out by trying it now and then.
+//!
 //! Where the kernel has no watermark, a descriptor is always silent; its event itself is held back
 //! and put into the sweep.
 //!
@@ -36,6 +42,11 @@ pub(crate) const TICK_NS: u64 = 1_000_000;
 const ADAPTIVE_BYTES: usize = 64 * 1024;
 /// The pressure at which an adaptive descriptor is held back for as long as it may be.
 pub(crate) const PRESSURE_MAX: u64 = 1024;
+/// A pause is long from this part of the delay on: then it makes up for what it costs to wait for
+/// its end.
+const LONG_PAUSE: u64 = 16;
+/// After so many deliveries with short pauses one is measured anew.
+const MEASURED_EACH: u8 = 16;
 /// The highest watermark that the kernel's interface can express.
 const WATERMARK_MAX: usize = i32::MAX as usize;
 
@@ -55,6 +66,7 @@ pub(crate) struct Orders {
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
+    pauses: Pauses,
     mode: Delivery,
     /// The kernel reports as many bytes; no more than 1 is what it does by itself.
     watermark: usize,
@@ -68,6 +80,42 @@ pub(crate) struct Pace {
     since: u64,
     /// For how long they were, at the latest release.
     held: u64,
+    /// It was the delay that ended it.
+    by_delay: bool,
+}
+
+/// How long it takes after the socket was emptied until something comes.
+#[derive(Clone, Debug, Default)]
+struct Pauses {
+    /// When one began that is being measured.
+    began: Option<u64>,
+    /// The mean of the latest; `None` before the first.
+    mean: Option<u64>,
+    /// Deliveries since one was measured.
+    unmeasured: u8,
+}
+
+impl Pauses {
+    /// Whether to measure the one that begins.
+    fn measure(&mut self, now: u64, delay: u64) -> bool {
+        let are_long = self.mean.is_none_or(|mean| mean >= delay / LONG_PAUSE);
+        self.unmeasured = self.unmeasured.saturating_add(1);
+        if !are_long && self.unmeasured < MEASURED_EACH {
+            return false;
+        }
+        self.unmeasured = 0;
+        self.began = Some(now);
+        true
+    }
+
+    /// Something came. What is beyond the delay makes no difference.
+    fn end(&mut self, now: u64, delay: u64) {
+        if let Some(began) = self.began.take() {
+            let pause = now.saturating_sub(began).min(delay);
+            let mean = self.mean.map_or(pause, |mean| mean - mean / 4 + pause / 4);
+            self.mean = Some(mean);
+        }
+    }
 }
 
 impl Pace {
@@ -100,6 +148,7 @@ impl Pace {
         orders.disarm = self.armed.take().is_some();
         orders.release = true;
         self.held = 0;
+        self.pauses = Pauses::default();
         orders
     }
 
@@ -110,13 +159,16 @@ impl Pace {
             // The watermark is reached, or the buffer full. A worker that comes late finds that the
             // delay has passed as well; what is beyond is not the pace's doing, as in `due`.
             self.release(now.min(self.deadline), &mut orders);
+            self.by_delay = false;
             return orders;
         }
         let delay = self.delay(pressure);
         if delay == 0 {
+            self.pauses.began = None;
             self.since = now;
             self.release(now, &mut orders);
         } else if self.has_watermark {
+            self.pauses.end(now, delay);
             self.watermark = self.watermark_of_mode();
             orders.watermark = Some(self.watermark);
             self.hold(now, delay, &mut orders);
@@ -126,19 +178,24 @@ impl Pace {
         orders
     }
 
-    /// The reader got bytes, and has emptied the socket. Returns also for how long what it got had
-    /// been held back.
-    pub(crate) fn drained(&mut self, now: u64, pressure: u64) -> (Orders, u64) {
-        let held = self.held;
+    /// For how long what the reader was brought last had been held back.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// The reader got bytes, and has emptied the socket. Does nothing unless it is active.
+    pub(crate) fn drained(&mut self, now: u64, pressure: u64) -> Orders {
         let mut orders = Orders::default();
-        if self.is_active() {
-            if self.is_adaptive() && pressure == 0 {
-                orders = self.become_silent();
-            } else {
-                self.hold(now, self.delay(pressure).max(TICK_NS), &mut orders);
-            }
+        if !self.is_active() {
+            return orders;
         }
-        (orders, held)
+        let delay = self.delay(pressure).max(TICK_NS);
+        let is_over = self.is_adaptive() && pressure == 0;
+        if is_over || (self.by_delay && self.pauses.measure(now, delay)) {
+            return self.become_silent();
+        }
+        self.hold(now, delay, &mut orders);
+        orders
     }
 
     /// The reader found nothing, and has got nothing since it was woken.
@@ -159,7 +216,8 @@ impl Pace {
             return orders;
         }
         let began = self.armed.take().unwrap_or(tick) * TICK_NS;
-        if is_ready {
+        let holds_nothing = self.has_watermark && !self.is_active();
+        if is_ready || holds_nothing {
             return orders;
         }
         if self.deadline / TICK_NS > tick {
@@ -167,11 +225,13 @@ impl Pace {
         } else {
             // A worker that comes late to its sweep would have come late to an event.
             self.release(began.min(now), &mut orders);
+            self.by_delay = true;
         }
         orders
     }
 
-    fn is_active(&self) -> bool {
+    /// Whether the kernel reports so many bytes and no fewer.
+    pub(crate) fn is_active(&self) -> bool {
         self.watermark > 1
     }
 

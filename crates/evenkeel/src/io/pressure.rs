@@ -114,6 +114,10 @@ impl Pressure {
     /// The pressure, from 0 to [`PRESSURE_MAX`]. What has not been noted yet counts as sleep.
     pub(crate) fn now(&self, now: u64) -> u64 {
         let (state, passed) = self.read(now);
+        // Nothing to fall, and nothing that sleep would make older: the rule, and free.
+        if state.level == 0 && state.age <= self.lengths.age_min {
+            return 0;
+        }
         state.after(passed, 0, false, &self.lengths).level / ONE
     }
 

@@ -39,10 +39,21 @@ mod linux {
     /// The most that one system call receives: what it takes lies on the stack.
     const CALL_MAX: usize = 32;
 
-    /// Room for the one control message that is asked for, with the alignment of its header.
+    /// Room for the control message that is asked for and for those that the kernel writes before
+    /// it, should the socket's owner have asked for them: time stamps of both kinds, the device,
+    /// the mark, the priority and the number of datagrams dropped, 224 bytes in all. Aligned as
+    /// their headers are.
     #[repr(C, align(8))]
     #[derive(Clone, Copy)]
-    struct Control([u8; 64]);
+    struct Control([u8; 256]);
+
+    fn cut_off() -> io::Error {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "merged datagrams came without word of where each ends, as other control messages \
+             took its place; turn off what else the socket was asked to tell of each datagram",
+        )
+    }
 
     /// Has the kernel merge datagrams of one sender and one length. False if it cannot.
     pub(crate) fn merge(socket: BorrowedFd<'_>) -> bool {
@@ -85,7 +96,8 @@ mod linux {
     ///
     /// # Errors
     ///
-    /// The system's, if nothing was received: `WouldBlock`, for one.
+    /// The system's, if nothing was received: `WouldBlock`, for one. `InvalidData` if the kernel
+    /// could not say how long merged datagrams are; what the call received is lost then.
     pub(crate) fn receive(
         socket: BorrowedFd<'_>,
         memory: &mut [u8],
@@ -116,7 +128,7 @@ mod linux {
         each: &mut impl FnMut(Received),
     ) -> io::Result<usize> {
         let mut names = [MaybeUninit::<libc::sockaddr_storage>::zeroed(); CALL_MAX];
-        let mut controls = [Control([0; 64]); CALL_MAX];
+        let mut controls = [Control([0; 256]); CALL_MAX];
         // SAFETY: both are structures of numbers and pointers, for which zeros are valid values.
         let (mut parts, mut headers): ([libc::iovec; CALL_MAX], [libc::mmsghdr; CALL_MAX]) =
             unsafe { (zeroed(), zeroed()) };
@@ -150,14 +162,24 @@ mod linux {
             // SAFETY: zeros are a valid address structure, and the kernel has written another.
             let from = address(unsafe { name.assume_init_ref() })?;
             let len = (header.msg_len as usize).min(size);
+            let segment = match segment(&header.msg_hdr) {
+                Some(segment) => segment,
+                None if is_cut(&header.msg_hdr) && merges(socket) => return Err(cut_off()),
+                None => len,
+            };
             each(Received {
                 from,
                 len,
-                segment: segment(&header.msg_hdr).unwrap_or(len),
+                segment,
                 is_truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             });
         }
         Ok(received)
+    }
+
+    /// Whether there was no room for a control message.
+    fn is_cut(header: &libc::msghdr) -> bool {
+        header.msg_flags & libc::MSG_CTRUNC != 0
     }
 
     /// The length of merged datagrams, from the control message that says so.

@@ -1,24 +1,29 @@
 //! One server under one storm.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::rows::{BREEZE_MBIT, CAMERAS, MBIT, Row, Storm};
+use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
 use super::veth::Veth;
 use crate::error::{Error, Result};
 use crate::experiments::figures::median;
 use crate::experiments::lab::Lab;
 use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
+use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
 const RAMP: Duration = Duration::from_millis(300);
+/// Until what was held back because all connections came at once is forgotten.
+const CALMED: Duration = Duration::from_millis(1_100);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
@@ -66,17 +71,25 @@ pub(super) struct Stretch {
     pub(super) way_max_us: f64,
 }
 
-/// How long frames take where little comes in.
-#[derive(Debug, Serialize)]
-pub(super) struct Idle {
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
+/// Buckets of the server's, with how many frames' way each has.
+pub(super) type Ways = Vec<(usize, u64)>;
+
+/// How long frames take where little comes in, for each way of delivery.
+pub(super) struct Calm {
+    pub(super) ways: Vec<Ways>,
+    /// Deliveries that the runtime says it held back, for however short.
+    pub(super) held_back: u64,
 }
 
 impl Found {
     /// Processor time for each megabyte that came in, in milliseconds.
     pub(super) fn cpu_ms_per_mb(&self) -> f64 {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
+    }
+
+    /// The longest that the runtime says it held anything back, in microseconds.
+    pub(super) fn longest_held_us(&self) -> Option<f64> {
+        Some(self.stats.as_ref()?.delivery.as_ref()?.longest_us)
     }
 
     pub(super) fn describe(&self) -> String {
@@ -101,7 +114,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         self.lab.measured(Duration::from_millis(500))
     }
 
@@ -135,6 +148,35 @@ impl<'a> Scene<'a> {
         let network = veth.map(|veth| veth.network.as_str());
         self.lab.load_from(network, &args)?.until_ready()
     }
+
+    /// Little comes in, for so long.
+    pub(super) fn breeze(
+        &self,
+        spec: impl FnOnce(&Path) -> ServerSpec,
+        length: Duration,
+    ) -> Result<Calm> {
+        let directory = TemporaryDirectory::new("storm")?;
+        let server = self.lab.serve(Peer::Evenkeel, &spec(directory.path()))?;
+        let api = server.address("api")?;
+        let ramp = RAMP + CALMED;
+        let whole = ramp + length + Duration::from_millis(200);
+        let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT, whole)?;
+        sleep(ramp);
+        let read = || -> Result<(Vec<Ways>, u64)> {
+            let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
+            let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
+            Ok((accounts(api)?.delays_in_turn, held_back(&stats)))
+        };
+        let (before, held_before) = read()?;
+        sleep(length);
+        let (after, held_after) = read()?;
+        drop(cameras);
+        let pairs = after.iter().zip(&before);
+        Ok(Calm {
+            ways: pairs.map(|(after, before)| since(after, before)).collect(),
+            held_back: held_after.saturating_sub(held_before),
+        })
+    }
 }
 
 pub(super) fn storm(
@@ -160,7 +202,8 @@ pub(super) fn storm(
     sleep(ramp);
     let quiet = stretch(&server, length)?;
     let syscalls_per_mb = match &scene.syscalls {
-        Ok(()) => syscalls_per_mb(scene, &server, counted)?,
+        // Of a server that sleeps all through a short count there is none.
+        Ok(()) => syscalls_per_mb(scene, &server, counted).ok().flatten(),
         Err(_) => None,
     };
     // Last, as a call that takes for ever leaves nothing of the storm.
@@ -185,26 +228,6 @@ pub(super) fn storm(
     })
 }
 
-/// Little comes in, and nothing is computed: only how it is delivered makes a difference.
-pub(super) fn idle(scene: &Scene<'_>, row: &Row) -> Result<Idle> {
-    let directory = TemporaryDirectory::new("storm")?;
-    let server = scene.lab.serve(row.peer, &row.spec(directory.path(), 0))?;
-    let breeze = Storm {
-        cameras: CAMERAS,
-        ..super::rows::EVEN
-    };
-    let length = scene.length().max(Duration::from_millis(800));
-    let whole = RAMP + length + Duration::from_millis(200);
-    let cameras = scene.cameras(&server, &breeze, None, BREEZE_MBIT, whole)?;
-    sleep(RAMP);
-    let found = stretch(&server, length)?;
-    drop(cameras);
-    Ok(Idle {
-        p50_us: found.way_p50_us,
-        p99_us: found.way_p99_us,
-    })
-}
-
 /// Processor time over all of the server's processors, and deliveries per second, with so much
 /// computing for each.
 pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64, f64)> {
@@ -213,7 +236,7 @@ pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64
     let server = scene.lab.serve(row.peer, &spec)?;
     let length = scene.length();
     let whole = RAMP + length + Duration::from_millis(200);
-    let cameras = scene.cameras(&server, &super::rows::EVEN, None, MBIT, whole)?;
+    let cameras = scene.cameras(&server, &EVEN, None, MBIT, whole)?;
     sleep(RAMP);
     let found = stretch(&server, length)?;
     drop(cameras);
@@ -313,8 +336,15 @@ fn ended(api: SocketAddr) -> Result<CameraStats> {
     }
 }
 
+/// Deliveries that were held back, since the start.
+fn held_back(stats: &RuntimeStats) -> u64 {
+    let buckets = stats.delivery.iter().flat_map(|of| &of.held_back);
+    // The first bucket is that of no time at all.
+    buckets.skip(1).map(|(_, count)| count).sum()
+}
+
 /// What was counted in buckets since `before`.
-fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Vec<(usize, u64)> {
+fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
     let then = |bucket: usize| {
         let found = before.iter().find(|(other, _)| *other == bucket);
         found.map_or(0, |(_, count)| *count)
@@ -325,8 +355,17 @@ fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Vec<(usize, u64)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
+/// What either has.
+pub(super) fn merged(one: &[(usize, u64)], other: &[(usize, u64)]) -> Ways {
+    let mut counts = BTreeMap::new();
+    for &(bucket, count) in one.iter().chain(other) {
+        *counts.entry(bucket).or_insert(0) += count;
+    }
+    counts.into_iter().collect()
+}
+
 /// What a share of all did not exceed, in microseconds; not a number where there are none.
-fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
+pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
     let total: u64 = ways.iter().map(|(_, count)| count).sum();
     let rank = (share * total as f64).ceil().max(1.0) as u64;
     let mut seen = 0;
@@ -348,5 +387,9 @@ mod tests {
         assert_eq!(quantile(&ways, 0.5), bucket_end_us(128));
         assert_eq!(quantile(&ways, 0.99), bucket_end_us(192));
         assert!(quantile(&[], 0.5).is_nan());
+        assert_eq!(
+            merged(&ways, &[(128, 2), (7, 1)]),
+            [(7, 1), (128, 6), (192, 1)]
+        );
     }
 }

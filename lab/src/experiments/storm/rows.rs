@@ -1,5 +1,8 @@
 //! Who serves, and how cameras send.
 
+use std::time::Duration;
+
+use crate::frames::FRAME_LEN;
 use crate::peers::{Peer, ServerSpec};
 use crate::serve::{BusyWait, Delivery};
 
@@ -11,12 +14,12 @@ pub(super) const BREEZE_MBIT: u32 = 20;
 
 /// How long evenkeel may wait for more, where it is told: as long as users of OTP chose.
 const COALESCE: Delivery = Delivery::Coalesce {
-    bytes: 16_384,
+    bytes: 65_536,
     ms: 100,
 };
 /// And where it finds out by itself: at most as long, as otherwise it could not save as much.
 pub(super) const ADAPTIVE_MS: u32 = 100;
-const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
+pub(super) const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 
 /// A server and how it is told to deliver.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,13 +92,21 @@ pub(super) const API_FIRST: Row = Row {
     ..ADAPTIVE_ROW
 };
 pub(super) const COALESCE_API_FIRST: Row = Row {
-    name: "evenkeel, coalesce 16 KiB or 100 ms, API first",
+    name: "evenkeel, coalesce 64 KiB or 100 ms, API first",
     api_share: API_FIRST.api_share,
     ..COALESCE_ROW
 };
 pub(super) const COALESCE_ROW: Row = Row {
     delivery: Some(COALESCE),
-    ..row("evenkeel, coalesce 16 KiB or 100 ms", Peer::Evenkeel)
+    ..row("evenkeel, coalesce 64 KiB or 100 ms", Peer::Evenkeel)
+};
+/// What the bytes cost by themselves: a reader is woken so seldom that deliveries hardly count.
+pub(super) const BYTES_ALONE: Row = Row {
+    delivery: Some(Delivery::Coalesce {
+        bytes: 65_536,
+        ms: 5_000,
+    }),
+    ..row("evenkeel, coalesce 64 KiB or 5 s", Peer::Evenkeel)
 };
 pub(super) const TOKIO: Row = row("tokio", Peer::Tokio);
 pub(super) const OTP_DEFERRED: Row = Row {
@@ -103,12 +114,13 @@ pub(super) const OTP_DEFERRED: Row = Row {
     ..row("OTP, once after 100 ms", Peer::Erlang)
 };
 
-const ALL: [Row; 10] = [
+const ALL: [Row; 11] = [
     IMMEDIATE,
     COALESCE_ROW,
     ADAPTIVE_ROW,
     API_FIRST,
     COALESCE_API_FIRST,
+    BYTES_ALONE,
     TOKIO,
     row("go", Peer::Go),
     Row {
@@ -122,18 +134,34 @@ const ALL: [Row; 10] = [
     OTP_DEFERRED,
 ];
 
-/// Who takes part; in brief without those that stand between two others.
+/// In brief those that verdicts are about, with all that evenkeel has, and whom they are held
+/// against.
+const BRIEF: [Row; 4] = [API_FIRST, COALESCE_API_FIRST, TOKIO, OTP_DEFERRED];
+
+/// Who takes part.
 pub(super) fn rows(peers: &[Peer], brief: bool) -> Vec<Row> {
     let present = ALL.into_iter().filter(|row| peers.contains(&row.peer));
-    let between = |row: &Row| row.mode == Some("100") || row.peer == Peer::Go;
-    present.filter(|row| !(brief && between(row))).collect()
+    present
+        .filter(|row| !brief || BRIEF.contains(row))
+        .collect()
 }
 
-/// Whose frames are timed without a storm.
-pub(super) fn idle(peers: &[Peer]) -> Vec<Row> {
-    let rows = [IMMEDIATE, ADAPTIVE_ROW];
-    let present = rows.into_iter().filter(|row| peers.contains(&row.peer));
-    present.collect()
+/// The names of those that a brief run leaves out.
+pub(super) fn left_out(peers: &[Peer]) -> String {
+    let present = ALL.iter().filter(|row| peers.contains(&row.peer));
+    let left_out = present.filter(|row| !BRIEF.contains(row));
+    let names: Vec<String> = left_out.map(|row| format!("`{}`", row.name)).collect();
+    names.join(", ")
+}
+
+impl Storm {
+    /// The fewest deliveries a second that a delay leaves: each brings what comes within it, and
+    /// what began it.
+    pub(super) fn fewest_deliveries(&self, delay: Duration) -> f64 {
+        let bursts_per_s = f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(self.burst);
+        let of_each = bursts_per_s / f64::from(self.cameras);
+        bursts_per_s / ((of_each * delay.as_secs_f64()).floor() + 1.0)
+    }
 }
 
 impl Row {
@@ -169,6 +197,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_delay_leaves_as_few_deliveries_as_it_gathers_bursts() {
+        let delay = Duration::from_millis(100);
+        assert_eq!(EVEN.fewest_deliveries(delay).round(), 3_293.0);
+        assert_eq!(MANY.fewest_deliveries(delay).round(), 10_702.0);
+        assert_eq!(BURSTS.fewest_deliveries(delay).round(), 1_784.0);
+    }
+
+    #[test]
     fn only_evenkeel_is_told_how_to_deliver() {
         for row in ALL {
             let spec = row.spec("recordings".as_ref(), 7);
@@ -179,8 +215,8 @@ mod tests {
         }
         assert_eq!(rows(&[Peer::Tokio], true), [TOKIO]);
         let all = [Peer::Evenkeel, Peer::Tokio, Peer::Go, Peer::Erlang];
-        assert_eq!(rows(&all, false).len(), 10);
-        assert_eq!(rows(&all, true).len(), 8);
-        assert!(idle(&[Peer::Tokio]).is_empty());
+        assert_eq!(rows(&all, false).len(), 11);
+        assert_eq!(rows(&all, true), BRIEF);
+        assert_eq!(left_out(&[Peer::Go, Peer::Tokio]), "`go`");
     }
 }

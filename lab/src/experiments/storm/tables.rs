@@ -1,12 +1,15 @@
 //! What the storm comes to: tables, plots, verdicts.
 
+use std::time::Duration;
+
 use super::Samples;
-use super::measure::{Found, Idle};
+use super::breeze::Breeze;
+use super::measure::Found;
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE, MBIT,
-    OTP_DEFERRED, Row, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
+    OTP_DEFERRED, Row, Storm, TOKIO,
 };
-use crate::experiments::figures::{cell, median};
+use crate::experiments::figures::{cell, grouped, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::report::{Cell, Plot, Table};
 
@@ -14,7 +17,6 @@ use crate::report::{Cell, Plot, Table};
 const API_OVER_IDLE: f64 = 1.05;
 const CPU_OVER_TOKIO: f64 = 0.5;
 const CPU_OVER_OTP: f64 = 1.0;
-const IDLE_OVER_IMMEDIATE: f64 = 1.05;
 /// Less of what is sent is not the same storm.
 const KEPT_UP: f64 = 0.95;
 /// A tick of the runtime's timers: what a delivery may be later than it was told to.
@@ -22,7 +24,7 @@ const TICK_MS: f64 = 1.0;
 /// By how much the end of a bucket of ways may be above what it holds.
 const BUCKET: f64 = 1.011;
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "server",
     "API idle",
     "API in the storm",
@@ -38,6 +40,7 @@ const COLUMNS: [&str; 17] = [
     "frames' way p50",
     "p99",
     "longest",
+    "longest added delay",
     "probe p99",
     "frames lost",
 ];
@@ -54,8 +57,8 @@ impl Samples {
                     .collect(),
             })
             .collect();
-        if !self.idle_rows.is_empty() {
-            tables.push(self.idle_table());
+        if let Some(breeze) = &self.breeze {
+            tables.extend(breeze.tables());
             tables.push(self.verdicts());
         }
         tables
@@ -100,41 +103,22 @@ impl Samples {
             number(&|f| f.quiet.way_p50_us / 1e3, "ms", 2),
             number(&|f| f.quiet.way_p99_us / 1e3, "ms", 2),
             number(&|f| f.quiet.way_max_us / 1e3, "ms", 1),
+            perhaps(
+                &|f| f.longest_held_us().map(|us| us / 1e3),
+                "ms",
+                2,
+                "it does not say",
+            ),
             number(&|f| f.echo.latency.p99_us / 1e3, "ms", 2),
             number(&|f| (f.lost + f.load.missed) as f64, "", 0),
         ]
     }
 
-    fn idle_table(&self) -> Table {
-        let row = |(index, row): (usize, &Row)| {
-            let errors = self.idle.iter().filter(|(of, _)| *of == index);
-            let error = errors.filter_map(|(_, found)| found.as_ref().err()).next();
-            let why = error.map_or("not measured", String::as_str);
-            vec![
-                Cell::from(row.name),
-                cell(self.idle_of(index).map(|idle| idle.p50_us), "us", 0, why),
-                cell(self.idle_of(index).map(|idle| idle.p99_us), "us", 0, why),
-            ]
-        };
-        Table {
-            title: format!(
-                "A breeze of {} Mbit/s from as many cameras: the way of frames",
-                super::rows::BREEZE_MBIT
-            ),
-            columns: ["server", "p50", "p99"].map(str::to_owned).into(),
-            rows: self.idle_rows.iter().enumerate().map(row).collect(),
-        }
-    }
-
-    fn idle_of(&self, row: usize) -> impl Iterator<Item = &Idle> {
-        let of = self.idle.iter().filter(move |(index, _)| *index == row);
-        of.filter_map(|(_, found)| found.as_ref().ok())
-    }
-
     fn verdicts(&self) -> Table {
         let mut verdicts = Vec::new();
         for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
-            for row in [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST] {
+            let rows = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
+            for row in rows.into_iter().filter(|row| self.rows.contains(row)) {
                 let of = format!("{}; {name}", row.name);
                 let mut add = |what: &str, found, reach, unit, digits| {
                     verdicts.push(Verdict {
@@ -158,32 +142,19 @@ impl Samples {
                 }
                 let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
                 add("frames lost", lost, Reach::AtMost(0.0), "", 0);
-                if row != COALESCE_ROW {
+                let held = |f: &Found| f.longest_held_us().map_or(f64::NAN, |us| us / 1e3);
+                let held = self.median_of(storm, &row, held);
+                let most = Reach::AtMost(f64::from(ADAPTIVE_MS));
+                add("longest added delay", held, most, "ms", 2);
+                if ![COALESCE_ROW, COALESCE_API_FIRST].contains(&row) {
                     let most = Reach::AtMost((f64::from(ADAPTIVE_MS) + TICK_MS) * BUCKET);
                     let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
                     add("longest way of a frame", way, most, "ms", 1);
                 }
             }
         }
-        verdicts.push(self.idle_verdict());
+        verdicts.extend(self.breeze.as_ref().map(Breeze::verdict));
         verdict::table("Verdicts on evenkeel", "in", &verdicts)
-    }
-
-    /// Adaptive over immediate where nothing holds anything up.
-    fn idle_verdict(&self) -> Verdict {
-        let p99 = |row: Row| {
-            let index = self.idle_rows.iter().position(|other| *other == row);
-            let found = index.and_then(|row| median(self.idle_of(row).map(|idle| idle.p99_us)));
-            found.ok_or_else(|| format!("{} was not measured", row.name))
-        };
-        Verdict {
-            of: format!("{}; a breeze", ADAPTIVE_ROW.name),
-            what: "p99 of frames' way over that of immediate".to_owned(),
-            found: ratio(p99(ADAPTIVE_ROW), p99(IMMEDIATE)),
-            reach: Reach::AtMost(IDLE_OVER_IMMEDIATE),
-            unit: "×",
-            digits: 2,
-        }
     }
 
     fn place(&self, row: &Row) -> Result<usize, String> {
@@ -223,6 +194,22 @@ impl Samples {
             median(calls).ok_or_else(|| self.failure(storm, row))
         };
         ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
+    }
+
+    /// What no way of delivery can fall below.
+    fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
+        let bytes = self.cpu(index, &BYTES_ALONE);
+        let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
+        let delay = Duration::from_millis(ADAPTIVE_MS.into());
+        Some(format!(
+            "{}: the bytes alone cost {:.2} ms for each megabyte (`{}`), {over:.2} of tokio's: \
+             deliveries can be saved, bytes cannot. A delay of {ADAPTIVE_MS} ms leaves at least {} \
+             deliveries a second.",
+            storm.name,
+            bytes.ok()?,
+            BYTES_ALONE.name,
+            grouped(storm.fewest_deliveries(delay), 0),
+        ))
     }
 
     pub(super) fn plots(&self) -> Vec<Plot> {
@@ -267,6 +254,8 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
          process that counts."
             .to_owned(),
     ];
+    let storms = all.storms.iter().enumerate();
+    notes.extend(storms.filter_map(|(index, storm)| all.bound(index, storm)));
     let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
     if late > 0 {

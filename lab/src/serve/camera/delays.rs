@@ -1,5 +1,6 @@
 //! How long frames were under way, counted in buckets that every peer counts in.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets for each doubling: neighbours are about one percent apart.
@@ -32,6 +33,15 @@ impl Delays {
             .filter(|(_, count)| *count > 0)
             .collect()
     }
+}
+
+/// What several counted.
+pub(super) fn sum(of: &[Vec<(usize, u64)>]) -> Vec<(usize, u64)> {
+    let mut counts = BTreeMap::new();
+    for &(bucket, count) in of.iter().flatten() {
+        *counts.entry(bucket).or_insert(0) += count;
+    }
+    counts.into_iter().collect()
 }
 
 /// The upper end of a bucket, in microseconds.

@@ -236,6 +236,7 @@ fn delivery(delivery: &DeliveryStats) -> Delivered {
         held_back: held
             .map(|(upper, count)| (upper.as_secs_f64() * 1e6, count))
             .collect(),
+        longest_us: delivery.longest_delay.as_secs_f64() * 1e6,
     }
 }
 

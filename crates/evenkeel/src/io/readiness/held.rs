@@ -193,9 +193,12 @@ impl Readiness {
         let Some(held) = held.as_mut() else {
             return 0;
         };
-        let pressure = held.pressure(ground);
-        let (orders, nanos) = held.pace.drained(ground.now(), pressure);
-        held.carry_out(orders, ground);
+        let nanos = held.pace.held();
+        if held.pace.is_active() {
+            let pressure = held.pressure(ground);
+            let orders = held.pace.drained(ground.now(), pressure);
+            held.carry_out(orders, ground);
+        }
         nanos
     }
 

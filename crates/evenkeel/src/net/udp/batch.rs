@@ -153,7 +153,9 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The system's, if no datagram was received before. Or the socket
-    /// [merges](Self::merge_datagrams), and the slots are too short for that.
+    /// [merges](Self::merge_datagrams), and the slots are too short for that. Or it merges, and
+    /// told of so much else with a datagram that there was no room to say where each ends, which
+    /// takes more options than Linux has today; then what the call received is lost.
     ///
     /// # Cancel safety
     ///

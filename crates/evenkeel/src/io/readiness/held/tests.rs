@@ -357,8 +357,14 @@ fn stream(bench: &mut Bench) {
     }
 }
 
+/// The calls that so many deliveries of a steady stream may make: one to begin with, and two
+/// whenever a pause is measured.
+fn calls_of(deliveries: usize) -> usize {
+    1 + 2 * deliveries.div_ceil(16)
+}
+
 #[test]
-fn a_steady_stream_takes_no_system_call_for_a_delivery() {
+fn a_steady_stream_takes_no_system_call_for_most_deliveries() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     stream(&mut bench);
     assert!(bench.deliveries <= 110, "{} in 2 s", bench.deliveries);
@@ -367,7 +373,23 @@ fn a_steady_stream_takes_no_system_call_for_a_delivery() {
         "{} looks",
         bench.world.looks.get()
     );
-    assert_eq!(bench.world.calls.get(), 1, "to begin with");
+    let calls = bench.world.calls.get();
+    assert!(calls <= calls_of(bench.deliveries), "{calls}");
+    assert_eq!(bench.empty_reads, 0);
+}
+
+/// With pauses as long as most of the delay, the delay begins with the byte after the pause: each
+/// delivery has two segments, and not as many as happen to come in a delay.
+#[test]
+fn a_long_pause_is_no_part_of_the_delay() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    for _ in 0..200 {
+        bench.world.send(1460);
+        bench.pass(Duration::from_millis(15));
+    }
+    assert!(bench.deliveries <= 101, "{}", bench.deliveries);
+    assert_eq!(bench.world.calls.get(), 2 * bench.deliveries);
+    assert_eq!(bench.world.looks.get(), bench.deliveries);
     assert_eq!(bench.empty_reads, 0);
 }
 
@@ -392,14 +414,14 @@ fn without_a_watermark_the_delay_decides() {
 }
 
 #[test]
-fn silence_costs_two_calls_and_one_read() {
+fn silence_costs_two_calls() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     for burst in 1..=10 {
         bench.world.send(1460);
         bench.pass(10 * DELAY);
         assert_eq!(bench.deliveries, burst);
         assert_eq!(bench.world.calls.get(), 2 * burst);
-        assert_eq!(bench.empty_reads, burst);
+        assert_eq!(bench.empty_reads, 0);
         assert!(bench.is_silent());
     }
     let looks = bench.world.looks.get();
@@ -419,13 +441,15 @@ fn adaptive_is_immediate_without_pressure_and_again_after_it() {
     stream(&mut bench);
     let under_pressure = bench.deliveries - 500;
     assert!(under_pressure <= 110, "{under_pressure} in 2 s");
-    assert_eq!(bench.world.calls.get(), 1);
+    let calls = bench.world.calls.get();
+    assert!(calls <= calls_of(under_pressure), "{calls}");
 
     bench.world.pressure.set(0);
     stream(&mut bench);
     let afterwards = bench.deliveries - 500 - under_pressure;
     assert!(afterwards >= 494, "{afterwards} in 2 s");
-    assert_eq!(bench.world.calls.get(), 2);
+    assert!(bench.world.calls.get() <= calls + 1);
+    assert!(bench.is_silent());
 }
 
 #[test]
