@@ -4,7 +4,7 @@
 //! - [`store`]: what the server asks of it, so that records may be kept elsewhere.
 //! - [`nats`]: such an elsewhere, a JetStream of NATS.
 //! - [`server`]: connections, in front of a store.
-//! - [`bench`]: how fast that is here.
+//! - [`bench`](mod@bench): how fast that is here.
 
 pub mod bench;
 pub mod log;
