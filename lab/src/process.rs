@@ -131,7 +131,8 @@ impl Process {
         })
     }
 
-    /// Waits for it to end by itself and gives what it wrote to standard output, read as JSON.
+    /// Waits for it to end by itself, as [`output`](Self::output), and gives what it wrote, read as
+    /// JSON.
     pub(crate) fn result<T: DeserializeOwned>(mut self) -> Result<T> {
         let output = self.output()?;
         serde_json::from_str(output.trim()).map_err(|error| Error::Unreadable {
@@ -140,11 +141,13 @@ impl Process {
         })
     }
 
-    /// Waits for it to end by itself and gives what it wrote to standard output.
+    /// Ends its standard input, waits for it to end by itself, and gives what it wrote to standard
+    /// output.
     ///
     /// # Errors
     /// When it failed; the error holds the end of what it wrote.
     pub(crate) fn output(&mut self) -> Result<String> {
+        drop(self.child.stdin.take());
         let mut output = String::new();
         if let Some(stdout) = &mut self.child.stdout {
             stdout

@@ -5,8 +5,9 @@ mod common;
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use common::{Server, eventually, get_json, load};
+use common::{Server, eventually, get_json, lab, load};
 
 const ANY: &str = "127.0.0.1:0";
 const FRAME_LEN: usize = 1_460;
@@ -165,6 +166,29 @@ fn evenkeel_delivers_every_frame_in_every_way() {
 }
 
 #[cfg(feature = "evenkeel-runtime")]
+#[test]
+fn cameras_go_on_until_they_are_told() {
+    const SECONDS: u64 = 100;
+    let server = Server::start("tokio", &["--camera", ANY, "--api", ANY]);
+    let camera = server.address("camera").to_string();
+    let args = ["load", "cameras", &camera, "--connections", "5"];
+    let rate = ["--mbit", "1.168", "--seconds", &SECONDS.to_string()];
+    let mut cameras = lab()
+        .args([&args[..], &rate, &["--until-told", "--json"]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the lab starts");
+    eventually("frames come", || {
+        get_json(server.address("api"), "/camera")["frames"] != 0
+    });
+    drop(cameras.stdin.take());
+    let output = cameras.wait_with_output().expect("it ends");
+    let sent: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let frames = sent["frames"].as_u64().expect("a number");
+    assert!((1..SECONDS * 100).contains(&frames), "{sent}");
+}
+
 #[test]
 fn cameras_take_ways_of_delivery_in_turn() {
     let turns = "immediate/coalesce:65536:100/adaptive:16";

@@ -162,7 +162,9 @@ impl Lab {
             command = inside;
         }
         command.arg("load").args(args).arg("--json");
-        self.tool("load", &mut command)
+        // Whoever goes on until it is told is told by the end of this.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Process::start("load", &mut command, &self.load_cpus)
     }
 
     /// Starts a split where servers run; its result is JSON.

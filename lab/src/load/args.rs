@@ -153,6 +153,9 @@ pub(crate) struct CamerasArgs {
     /// Print a line `ready` when every connection is there, before the first frame.
     #[arg(long)]
     pub(crate) say_ready: bool,
+    /// Come to an end as soon as standard input does, if that is earlier.
+    #[arg(long)]
+    pub(crate) until_told: bool,
 }
 
 /// Flags of `load http`.

@@ -4,6 +4,8 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -63,10 +65,16 @@ struct Scene {
     events: Events,
     summary: CameraSummary,
     late: Latencies,
+    /// To send no more frames.
+    told: Arc<AtomicBool>,
 }
 
 pub(crate) fn run(args: &CamerasArgs) -> Result<CameraSummary> {
     let mut scene = Scene::open(args)?;
+    if args.until_told {
+        let told = Arc::clone(&scene.told);
+        std::thread::spawn(move || wait_for_end_of_input(&told));
+    }
     if args.say_ready {
         println!("ready");
     }
@@ -76,6 +84,13 @@ pub(crate) fn run(args: &CamerasArgs) -> Result<CameraSummary> {
         .play(pace, args.burst, args.drain)
         .map_err(Error::system("the cameras' readiness queue failed"))?;
     Ok(scene.sum_up())
+}
+
+fn wait_for_end_of_input(told: &AtomicBool) {
+    // What is said does not matter; an error says as well as the end that nobody will say more.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    // Relaxed: it orders nothing else.
+    told.store(true, Ordering::Relaxed);
 }
 
 impl Scene {
@@ -117,6 +132,7 @@ impl Scene {
             events: Events::with_capacity(256),
             summary: CameraSummary::default(),
             late: Latencies::new(),
+            told: Arc::default(),
         })
     }
 
@@ -131,7 +147,7 @@ impl Scene {
             .registry()
             .register(&mut SourceFd(&source), TIMER, Interest::READABLE)?;
         let mut turns = 0;
-        while turns < pace.total() && self.cameras.iter().any(|camera| !camera.lost) {
+        while turns < pace.total() && !self.is_over() {
             let due = pace.due_by(start.elapsed());
             for turn in turns..due {
                 let due_at = pace.due_at(turn);
@@ -149,6 +165,12 @@ impl Scene {
         }
         self.summary.seconds = start.elapsed().as_secs_f64();
         self.drain(&mut timer, drain)
+    }
+
+    /// Whether there is no reason to send any more.
+    fn is_over(&self) -> bool {
+        // Relaxed: as where it is set.
+        self.told.load(Ordering::Relaxed) || self.cameras.iter().all(|camera| camera.lost)
     }
 
     /// Lets the server take what is kept, then ends every camera and waits until viewers are told.

@@ -45,6 +45,10 @@ pub(crate) const PRESSURE_MAX: u64 = 1024;
 /// A pause is long from this part of the delay on: then it makes up for what it costs to wait for
 /// its end.
 const LONG_PAUSE: u64 = 16;
+/// From so many ticks on, a delay ends a tick early: a worker that sleeps may wake up to a tick too
+/// late, as the kernel takes the lengths of waits in whole milliseconds and rounds them up. To a
+/// shorter delay a tick makes more of a difference than being late by one.
+const TICKS_TO_SPARE: u64 = 64;
 /// After so many deliveries with short pauses one is measured anew.
 const MEASURED_EACH: u8 = 16;
 /// The highest watermark that the kernel's interface can express.
@@ -244,8 +248,13 @@ impl Pace {
     }
 
     fn hold(&mut self, now: u64, delay: u64, orders: &mut Orders) {
+        let spare = if delay < TICKS_TO_SPARE * TICK_NS {
+            0
+        } else {
+            TICK_NS
+        };
         self.since = now;
-        self.deadline = now + delay;
+        self.deadline = now + delay - spare;
         if self.armed.is_none() {
             self.arm(now, orders);
         }

@@ -118,15 +118,18 @@ impl<'a> Scene<'a> {
         self.lab.measured(Duration::from_millis(500))
     }
 
-    /// Cameras that send for so long, and wait to be told when.
+    /// Cameras that send from now on until their result is asked for. By the clock they would end
+    /// while something is still measured whenever that takes longer than expected, and then all
+    /// recordings are written out at once.
     fn cameras(
         &self,
         server: &Server,
         storm: &Storm,
         veth: Option<&Veth>,
         mbit: u32,
-        length: Duration,
     ) -> Result<Process> {
+        // Longer than anything takes: what is never told ends all the same.
+        let most = self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
         let words = [
             camera.to_string(),
@@ -139,11 +142,11 @@ impl<'a> Scene<'a> {
             "--burst".to_owned(),
             storm.burst.to_string(),
             "--seconds".to_owned(),
-            length.as_secs_f64().to_string(),
+            most.as_secs_f64().to_string(),
             "--nice".to_owned(),
             self.lab.load_nice().to_owned(),
         ];
-        let mut args = vec!["cameras", "--say-ready"];
+        let mut args = vec!["cameras", "--say-ready", "--until-told"];
         args.extend(words.iter().map(String::as_str));
         let network = veth.map(|veth| veth.network.as_str());
         self.lab.load_from(network, &args)?.until_ready()
@@ -159,8 +162,7 @@ impl<'a> Scene<'a> {
         let server = self.lab.serve(Peer::Evenkeel, &spec(directory.path()))?;
         let api = server.address("api")?;
         let ramp = RAMP + CALMED;
-        let whole = ramp + length + Duration::from_millis(200);
-        let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT, whole)?;
+        let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT)?;
         sleep(ramp);
         let read = || -> Result<(Vec<Ways>, u64)> {
             let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
@@ -194,11 +196,8 @@ pub(super) fn storm(
     let api_idle_us = (0..5).map(|_| call(scene.lab, api)).collect();
     let length = scene.length();
     let counted = length.min(Duration::from_secs(1));
-    // Starting what measures takes a moment as well.
-    let slack = Duration::from_millis(500);
     let ramp = RAMP * storm.cameras / CAMERAS;
-    let whole = ramp + 2 * length + counted + slack;
-    let cameras = scene.cameras(&server, storm, veth, MBIT, whole)?;
+    let cameras = scene.cameras(&server, storm, veth, MBIT)?;
     sleep(ramp);
     let quiet = stretch(&server, length)?;
     let syscalls_per_mb = match &scene.syscalls {
@@ -206,7 +205,7 @@ pub(super) fn storm(
         Ok(()) => syscalls_per_mb(scene, &server, counted).ok().flatten(),
         Err(_) => None,
     };
-    // Last, as a call that takes for ever leaves nothing of the storm.
+    // Last, as a call that takes for ever leaves nothing to measure.
     let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
     let load: CameraSummary = cameras.result()?;
     let stats = match row.peer.has_stats() {
@@ -235,8 +234,7 @@ pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64
     let spec = row.spec(directory.path(), work_us);
     let server = scene.lab.serve(row.peer, &spec)?;
     let length = scene.length();
-    let whole = RAMP + length + Duration::from_millis(200);
-    let cameras = scene.cameras(&server, &EVEN, None, MBIT, whole)?;
+    let cameras = scene.cameras(&server, &EVEN, None, MBIT)?;
     sleep(RAMP);
     let found = stretch(&server, length)?;
     drop(cameras);

@@ -6,8 +6,8 @@ use super::Samples;
 use super::breeze::Breeze;
 use super::measure::Found;
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
-    OTP_DEFERRED, Row, Storm, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE,
+    MBIT, OTP_DEFERRED, Row, Storm, TOKIO,
 };
 use crate::experiments::figures::{cell, grouped, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
@@ -212,6 +212,20 @@ impl Samples {
         ))
     }
 
+    /// What the way of a frame is without any delay, in a process that is as busy or busier.
+    fn undelayed(&self, index: usize, storm: &Storm) -> Option<String> {
+        [IMMEDIATE, TOKIO].iter().find_map(|row| {
+            let longest = self.median_of(index, row, |f| f.quiet.way_max_us / 1e3);
+            Some(format!(
+                "{}: a frame's way was up to {:.1} ms where nothing is held back (`{}`): how late \
+                 servers were let or got to it is in every way, beside the delay.",
+                storm.name,
+                longest.ok()?,
+                row.name
+            ))
+        })
+    }
+
     pub(super) fn plots(&self) -> Vec<Plot> {
         let bars = |title: &str, unit: &str, log, figure: fn(&Found) -> f64| Plot::Bars {
             title: title.to_owned(),
@@ -255,7 +269,10 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
             .to_owned(),
     ];
     let storms = all.storms.iter().enumerate();
-    notes.extend(storms.filter_map(|(index, storm)| all.bound(index, storm)));
+    notes.extend(storms.flat_map(|(index, storm)| {
+        let bound = all.bound(index, storm);
+        bound.into_iter().chain(all.undelayed(index, storm))
+    }));
     let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
     if late > 0 {

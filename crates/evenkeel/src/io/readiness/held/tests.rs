@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::io::interest::Direction;
-use crate::io::pace::{PRESSURE_MAX, TICK_NS};
+use crate::io::pace::{PRESSURE_MAX, Pace, TICK_NS};
 use crate::time::wheel::Wheel;
 
 /// How far time goes between two turns of the worker.
@@ -391,6 +391,25 @@ fn a_long_pause_is_no_part_of_the_delay() {
     assert_eq!(bench.world.calls.get(), 2 * bench.deliveries);
     assert_eq!(bench.world.looks.get(), bench.deliveries);
     assert_eq!(bench.empty_reads, 0);
+}
+
+/// A worker that sleeps may come to its sweep when the tick is over. Delays that can spare one end
+/// in time all the same; of shorter ones as much is used as ticks allow.
+#[test]
+fn a_worker_that_oversleeps_is_in_time_for_a_long_delay() {
+    for (millis, most_late) in [(100, 0), (64, 0), (63, TICK_NS), (2, TICK_NS)] {
+        for now in (0..TICK_NS).step_by(TICK_NS as usize / 7) {
+            let delay = Duration::from_millis(millis);
+            let mut pace = Pace::default();
+            let bytes = 1 << 20;
+            let _ = pace.set_mode(Delivery::Coalesce { bytes, delay }, true);
+            let armed = pace.event(now, 0).arm.expect("it is held back");
+            let longest = (armed + 1) * TICK_NS - now;
+            let most = delay.as_nanos() as u64 + most_late;
+            assert!(longest <= most, "{longest} of {delay:?}, from {now} on");
+            assert!(longest > most - 2 * TICK_NS, "{longest} of {delay:?}");
+        }
+    }
 }
 
 #[test]
