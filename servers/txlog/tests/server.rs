@@ -15,9 +15,9 @@ use support::memory::{Faults, MemoryDisk};
 use support::{LIMIT, Random, rounds, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
-use txlog::log::{Log, LogConfig, ReadLimits, Record};
+use txlog::log::{Log, LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{LogPending, Store, StoreError};
+use txlog::store::{Found, LogPending, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::wire::FrameReader;
 use txlog_client::{Client, ClientError, ReadFrom};
@@ -526,7 +526,7 @@ impl Store for Counting {
         Store::submit(&self.log, payload).await
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
         let records = Store::read(&self.log, from, limits).await;
         self.reads.fetch_add(1, Ordering::Relaxed);
         records
@@ -615,7 +615,7 @@ impl Store for Endless {
         Store::submit(&self.0, payload).await
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
         Store::read(&self.0, from, limits).await
     }
 
