@@ -3,6 +3,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod program;
+pub(crate) mod served;
 
 use std::future::Future;
 use std::time::Duration;
