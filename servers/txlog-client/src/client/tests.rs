@@ -137,13 +137,21 @@ fn the_first_reason_is_what_all_hear_who_wait_or_come_later() {
     connected(100, |client, mut served| async move {
         let before = client.submit("before").await.unwrap();
         served.append().await;
+        // More than the system's buffers hold: writing it fails later than reading.
+        let mut unread = Vec::new();
+        for _ in 0..32 {
+            unread.push(client.submit(vec![0; 1 << 20]).await.unwrap());
+        }
         let code = Code::TooSlow;
         let text = "because".to_owned();
         served.answer(&Response::Fault { code, text }).await;
-        drop(served);
         let error = before.await.unwrap_err();
         assert_eq!(error.code(), Some(Code::TooSlow), "{error}");
-        // As soon as writing fails, too.
+        drop(served);
+        for submitted in unread {
+            assert_eq!(submitted.await.unwrap_err().code(), Some(Code::TooSlow));
+        }
+        // Writing has failed in the end.
         for _ in 0..3 {
             let error = client.append("after").await.unwrap_err();
             assert_eq!(error.code(), Some(Code::TooSlow), "{error}");
