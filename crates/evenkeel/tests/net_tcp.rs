@@ -605,7 +605,7 @@ async fn a_polled_accept_gives_the_connection() {
     );
 }
 
-/// Connections that nobody has accepted yet are complete for those who connect, while there is room.
+/// Connections that nobody has accepted yet are complete for those who connect.
 #[evenkeel::test]
 #[cfg(target_os = "linux")]
 async fn a_burst_of_connections_waits_to_be_accepted() {
