@@ -11,7 +11,7 @@ use evenkeel::blocking::{Lane, LaneBuildError, LaneError};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::LaneStats;
 use evenkeel::time::sleep;
-use evenkeel::{Class, spawn_in};
+use evenkeel::{Class, ClassConfig, spawn_in};
 use hang::watched;
 
 fn stats(name: &str) -> LaneStats {
@@ -27,6 +27,11 @@ async fn until(name: &str, holds: impl Fn(&LaneStats) -> bool) {
 
 /// Occupies a thread of a lane until it is dropped.
 async fn occupy(lane: &Lane) -> mpsc::Sender<()> {
+    // Of the class that goes last, as the time that it takes is charged to it.
+    occupy_as(Class::BULK, lane).await
+}
+
+async fn occupy_as(class: Class, lane: &Lane) -> mpsc::Sender<()> {
     let (hold, held) = mpsc::channel::<()>();
     let busy = stats(lane.name()).busy;
     let work = {
@@ -35,8 +40,7 @@ async fn occupy(lane: &Lane) -> mpsc::Sender<()> {
             let _ = lane.run(move || held.recv()).await.unwrap();
         }
     };
-    // Of the class that goes last, as the time that it takes is charged to it.
-    drop(spawn_in(Class::BULK, work));
+    drop(spawn_in(class, work));
     until(lane.name(), |lane| lane.busy > busy).await;
     hold
 }
@@ -156,6 +160,47 @@ fn the_urgent_goes_first_and_order_holds_within_a_class() {
             }
             assert_eq!(*done.lock().unwrap(), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
         });
+    });
+}
+
+/// Queues 20 pieces of work of 5 ms in two classes each behind what occupies a lane, then changes
+/// what a class is entitled to, and returns whose work was done in which order.
+fn done_after_a_change(class: Class, change: ClassConfig) -> Vec<Class> {
+    Runtime::new().unwrap().block_on(async {
+        let lane = Lane::builder("changed").threads(1).build().unwrap();
+        let hold = occupy_as(Class::URGENT, &lane).await;
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for number in 0..20 {
+            for class in [Class::NORMAL, Class::BULK] {
+                let (lane, done) = (lane.clone(), Arc::clone(&done));
+                let work = move || {
+                    std::thread::sleep(Duration::from_millis(5));
+                    done.lock().unwrap().push(class);
+                };
+                tasks.push(spawn_in(class, async move { lane.run(work).await }));
+            }
+            until("changed", |lane| lane.queued == 2 * number + 2).await;
+        }
+        Handle::current().set_class(class, change).unwrap();
+        drop(hold);
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        Arc::into_inner(done).unwrap().into_inner().unwrap()
+    })
+}
+
+#[test]
+fn what_classes_are_entitled_to_changes_for_what_waits() {
+    watched("changed", || {
+        // By the shares that there are, normal work is done first.
+        let first = ClassConfig::new().latency_target(Duration::from_micros(10));
+        let done = done_after_a_change(Class::BULK, first);
+        assert_eq!(done[0], Class::BULK, "{done:?}");
+        let hardly_any = ClassConfig::new().share(1);
+        let done = done_after_a_change(Class::NORMAL, hardly_any);
+        assert_eq!(done[39], Class::NORMAL, "{done:?}");
     });
 }
 

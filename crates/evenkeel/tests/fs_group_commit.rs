@@ -302,11 +302,11 @@ async fn a_delay_gathers_records_and_a_full_batch_does_not_wait_for_it() {
         .batch_records(3)
         .delay(Duration::from_secs(1))
         .open(FileLog::new(memory.clone()), Position::default());
-    let two = [
-        log.submit("a").await.unwrap(),
-        log.submit("b").await.unwrap(),
-    ];
-    for one in two {
+    let first = log.submit("a").await.unwrap();
+    // Long enough for the first to be written by itself, if it did not wait.
+    evenkeel::time::sleep(Duration::from_millis(50)).await;
+    let second = log.submit("b").await.unwrap();
+    for one in [first, second] {
         within(one).await.unwrap();
     }
     assert_eq!(log.stats().batches, 1, "the two met within the delay");

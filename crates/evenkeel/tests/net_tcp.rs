@@ -604,3 +604,24 @@ async fn a_polled_accept_gives_the_connection() {
         client.local_addr().unwrap()
     );
 }
+
+/// Connections that nobody has accepted yet are complete for those who connect.
+#[evenkeel::test]
+#[cfg(target_os = "linux")]
+async fn a_burst_of_connections_waits_to_be_accepted() {
+    const BURST: usize = 400;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if most.trim().parse::<usize>().unwrap() < BURST {
+        eprintln!("skipped: this system lets {} connections wait", most.trim());
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut connected = Vec::new();
+    for _ in 0..BURST {
+        connected.push(within(TcpStream::connect(address)).await.unwrap());
+    }
+    for _ in 0..BURST {
+        within(listener.accept()).await.unwrap();
+    }
+}

@@ -464,3 +464,6 @@ fn id_of(response: &Response) -> Option<u64> {
         Response::Welcome { .. } | Response::Fault { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,7 +148,7 @@ pub enum Response {
 /// A record as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number: one more than that of the record before.
+    /// Its number: one more than that of the record before, unless records are gone in between.
     pub sequence: u64,
     /// When the server took it, in milliseconds since 1970.
     pub time_ms: u64,

@@ -116,3 +116,41 @@ enum Have {
     /// So many bytes are missing, at least.
     Less(usize),
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// Polled once, then dropped.
+    async fn given_up<F: Future>(future: F) -> bool {
+        let mut future = pin!(future);
+        poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[test]
+    fn a_frame_is_whole_however_often_waiting_for_it_is_given_up() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let (mut far, near) = duplex(1 << 16);
+            let mut frames = FrameReader::new(near, 100);
+            for byte in [3, 0, 0, 0, b'a', b'b'] {
+                far.write_all(&[byte]).await.unwrap();
+                assert!(given_up(frames.next()).await);
+                assert!(frames.is_within_frame());
+            }
+            far.write_all(b"c\x01\0\0\0d\x02\0").await.unwrap();
+            assert_eq!(frames.next().await.unwrap().unwrap(), "abc");
+            assert_eq!(frames.take_buffered().unwrap().unwrap(), "d");
+            assert_eq!(frames.take_buffered().unwrap(), None);
+            drop(far);
+            let error = frames.next().await.unwrap_err();
+            assert!(matches!(error, WireError::Io(_)), "{error}");
+        });
+    }
+}

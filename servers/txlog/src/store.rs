@@ -8,7 +8,8 @@ use txlog_client::frame::Code;
 
 use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
 
-/// A log of records, numbered without gaps.
+/// A log of records, numbered in order. A store may lack some in between, if it lets somebody
+/// delete them.
 pub trait Store: Clone + Send + Sync + 'static {
     /// A record on its way.
     type Pending: Future<Output = Result<u64, StoreError>> + Send + Unpin + 'static;
@@ -25,7 +26,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         from: u64,
         limits: ReadLimits,
-    ) -> impl Future<Output = Result<Vec<Record>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Found, StoreError>> + Send;
 
     /// Waits until there may be a record of this number.
     fn wait_for(&self, sequence: u64) -> impl Future<Output = ()> + Send;
@@ -41,6 +42,16 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Takes no more records, and returns when all that were taken are durable.
     fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// What a read found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// The number from which to read on. Records that are gone are left behind, so that whoever
+    /// reads on does not ask for them again.
+    pub next: u64,
 }
 
 /// Why a store could not do what it was asked, as a client hears of it.
@@ -97,8 +108,10 @@ impl<D: Disk> Store for Log<D> {
         Ok(LogPending(Log::submit(self, payload).await?))
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
-        Ok(Log::read(self, from, limits).await?)
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
+        let records = Log::read(self, from, limits).await?;
+        let next = records.last().map_or(from, |record| record.sequence + 1);
+        Ok(Found { records, next })
     }
 
     async fn wait_for(&self, sequence: u64) {

@@ -2,8 +2,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use evenkeel::task::JoinSet;
 use support::program::{Server, run_command};
 use support::{LIMIT, all_of, run};
-use txlog::log::Retention;
+use txlog::log::{ReadLimits, Retention};
 use txlog::nats::{NatsConfig, NatsStore};
-use txlog::store::Store;
+use txlog::store::{Found, Store};
 use txlog_client::frame::Code;
 use txlog_client::{Client, ReadFrom};
 
@@ -56,6 +56,27 @@ impl Nats {
         NatsConfig {
             address: self.address.clone(),
             ..NatsConfig::default()
+        }
+    }
+}
+
+impl Nats {
+    /// Deletes single records of a stream, as its owner may with NATS' own tools.
+    fn delete(&self, stream: &str, records: impl IntoIterator<Item = u64>) {
+        let mut tool = TcpStream::connect(&self.address).unwrap();
+        tool.set_read_timeout(Some(LIMIT)).unwrap();
+        let mut answers = BufReader::new(tool.try_clone().unwrap()).lines();
+        let hello = "CONNECT {\"verbose\":false}\r\nSUB answers 1\r\n";
+        tool.write_all(hello.as_bytes()).unwrap();
+        for record in records {
+            let request = format!("{{\"seq\":{record}}}");
+            let subject = format!("$JS.API.STREAM.MSG.DELETE.{stream}");
+            let length = request.len();
+            let publish = format!("PUB {subject} answers {length}\r\n{request}\r\n");
+            tool.write_all(publish.as_bytes()).unwrap();
+            let mut answers = answers.by_ref().map(Result::unwrap);
+            let answer = answers.find(|line| line.starts_with('{')).unwrap();
+            assert!(answer.contains("\"success\":true"), "{answer}");
         }
     }
 }
@@ -227,4 +248,67 @@ fn the_server_serves_from_it() {
     let began = Instant::now();
     server.signal("TERM");
     assert!(server.ended().success() && began.elapsed() < LIMIT);
+}
+
+#[test]
+fn records_that_are_gone_are_passed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        for number in 1..=100 {
+            let pending = store.submit(format!("{number}").into()).await.unwrap();
+            assert_eq!(pending.await.unwrap(), number);
+        }
+        // A few in the middle, more than are asked for at a time, and the last ones.
+        nats.delete("txlog", (4..=6).chain(10..=80).chain(99..=100));
+        let found = store.read(1, Default::default()).await.unwrap();
+        let numbers: Vec<u64> = found.records.iter().map(|record| record.sequence).collect();
+        let left: Vec<u64> = (1..=3).chain(7..=9).chain(81..=98).collect();
+        assert_eq!((numbers, found.next), (left, 101));
+        let within = store.read(20, Default::default()).await.unwrap();
+        assert_eq!((within.records[0].sequence, within.next), (81, 101));
+        let two = ReadLimits {
+            records_max: 2,
+            ..ReadLimits::default()
+        };
+        assert_eq!(store.read(3, two).await.unwrap().next, 8);
+        for gone in 99..=100 {
+            let records = Vec::new();
+            let next = 101;
+            let found = store.read(gone, Default::default()).await.unwrap();
+            assert_eq!(found, Found { records, next });
+        }
+    });
+}
+
+#[test]
+fn who_follows_waits_behind_records_that_are_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    let server = Server::start_with(&["--nats", &nats.address, "--stream", "a-log"]);
+    run(async {
+        let client = Client::connect(server.address.to_string()).await.unwrap();
+        for _ in 0..5 {
+            client.append("gone").await.unwrap();
+        }
+        nats.delete("a-log", 4..=5);
+        // Without waiting it is said where to read on.
+        let (records, next) = client.read(4, Duration::ZERO).await.unwrap();
+        assert_eq!((records.len(), next), (0, 6));
+        let reader = client.clone();
+        let waiting = evenkeel::spawn(async move { reader.read(4, LIMIT / 2).await });
+        evenkeel::time::sleep(Duration::from_millis(100)).await;
+        client.append("came").await.unwrap();
+        let (records, next) = waiting.await.unwrap().unwrap();
+        assert_eq!((records.len(), next), (1, 7));
+        assert_eq!(
+            (records[0].sequence, &records[0].payload[..]),
+            (6, &b"came"[..])
+        );
+    });
 }

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,106 +10,15 @@ use bytes::{Bytes, BytesMut};
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use support::memory::{Faults, MemoryDisk};
+use support::served::{Raw, append, hello, serving, serving_log};
 use support::{LIMIT, Random, rounds, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
-use txlog::log::{Log, LogConfig, ReadLimits, Record};
+use txlog::log::{Log, LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{LogPending, Store, StoreError};
+use txlog::store::{Found, LogPending, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
-use txlog_client::wire::FrameReader;
 use txlog_client::{Client, ClientError, ReadFrom};
-
-/// Serves a log in memory while `test` runs, and closes the server after it.
-fn serving<F>(config: ServerConfig, test: impl FnOnce(SocketAddr, MemoryDisk) -> F)
-where
-    F: Future<Output = ()>,
-{
-    serving_log(config, small(), test);
-}
-
-fn serving_log<F>(
-    config: ServerConfig,
-    log: LogConfig,
-    test: impl FnOnce(SocketAddr, MemoryDisk) -> F,
-) where
-    F: Future<Output = ()>,
-{
-    run(async {
-        let disk = MemoryDisk::new(1);
-        let (log, _) = Log::open(disk.clone(), log).await.unwrap();
-        let server = Server::bind("127.0.0.1:0", log, config).await.unwrap();
-        let address = server.local_addr().unwrap();
-        let (end, ends) = oneshot::channel::<()>();
-        let server = evenkeel::spawn(server.run(async {
-            let _ = ends.await;
-        }));
-        test(address, disk).await;
-        drop(end);
-        // The log may have failed on purpose.
-        let _ = server.await.unwrap();
-    });
-}
-
-/// A connection that sends what it likes.
-struct Raw {
-    frames: FrameReader<evenkeel::net::tcp::OwnedReadHalf>,
-    write: evenkeel::net::tcp::OwnedWriteHalf,
-}
-
-impl Raw {
-    async fn connect(address: SocketAddr) -> Self {
-        let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
-        Self {
-            frames: FrameReader::new(read, 16 << 20),
-            write,
-        }
-    }
-
-    async fn welcomed(address: SocketAddr) -> Self {
-        let mut raw = Self::connect(address).await;
-        raw.ask(&hello()).await;
-        assert!(matches!(raw.answer().await, Some(Response::Welcome { .. })));
-        raw
-    }
-
-    async fn ask(&mut self, request: &Request) {
-        let mut buffer = BytesMut::new();
-        request.encode(&mut buffer);
-        self.send(&buffer).await;
-    }
-
-    async fn send(&mut self, bytes: &[u8]) {
-        self.write.write_all(bytes).await.unwrap();
-    }
-
-    /// The next answer; nothing at the end.
-    async fn answer(&mut self) -> Option<Response> {
-        let frame = timeout(LIMIT, self.frames.next()).await.expect("in time");
-        frame.unwrap().map(|frame| Response::decode(frame).unwrap())
-    }
-
-    /// The next answer is a fault, and then comes the end.
-    async fn faulted(&mut self) -> Code {
-        let answer = self.answer().await;
-        let Some(Response::Fault { code, text }) = answer else {
-            panic!("{answer:?} is no fault")
-        };
-        assert!(!text.is_empty());
-        assert_eq!(self.answer().await, None);
-        code
-    }
-}
-
-fn hello() -> Request {
-    let (min, max) = (VERSION, VERSION);
-    Request::Hello { min, max }
-}
-
-fn append(id: u64, payload: &'static str) -> Request {
-    let payload = Bytes::from_static(payload.as_bytes());
-    Request::Append { id, payload }
-}
 
 #[test]
 fn appended_records_are_numbered_and_read_back() {
@@ -526,7 +433,7 @@ impl Store for Counting {
         Store::submit(&self.log, payload).await
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
         let records = Store::read(&self.log, from, limits).await;
         self.reads.fetch_add(1, Ordering::Relaxed);
         records
@@ -615,7 +522,7 @@ impl Store for Endless {
         Store::submit(&self.0, payload).await
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
         Store::read(&self.0, from, limits).await
     }
 

@@ -25,6 +25,7 @@ use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sched::BusyWait;
 use crate::sched::shared::Shared;
+use crate::sched::shares::Term;
 use crate::sched::spin::Spinner;
 use crate::stats::accounts::BUCKETS;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +37,7 @@ use crate::task::cell::{Ran, Runnable};
 
 use super::LaneError;
 use super::lane::LINGER;
-use super::order::{Entitled, Limits, Order};
+use super::order::{Charge, Entitled, Limits, Order};
 
 /// How far a class may be ahead of its share and still go first.
 const LEAD: Duration = Duration::from_millis(20);
@@ -166,6 +167,18 @@ impl State {
             return Hand::New;
         }
         Hand::Nobody
+    }
+
+    /// Takes what is to be done next, by what the classes are entitled to at the moment.
+    fn take(&mut self, shared: &Shared) -> Option<(u64, Job, Charge)> {
+        if self.order.is_empty() {
+            return None;
+        }
+        for (class, _) in shared.config.classes.iter() {
+            let Term { share, target } = shared.ledger.term(class);
+            self.order.entitle(class, Entitled { share, target });
+        }
+        self.order.pop()
     }
 
     fn forget_sleeper(&mut self, id: ThreadId) -> bool {
@@ -428,7 +441,7 @@ impl Core {
         let clock = &handle.shared().clock;
         let mut first = None;
         let mut state = self.state.lock();
-        while let Some((since, Job { task, .. }, charge)) = state.order.pop() {
+        while let Some((since, Job { task, .. }, charge)) = state.take(handle.shared()) {
             first = first.or(Some(since));
             let began = clock.cycles();
             count(&mut state.accounts.waits, began.saturating_sub(since));

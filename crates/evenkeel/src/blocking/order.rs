@@ -35,7 +35,8 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     class: Class,
-    estimate: u64,
+    /// As it was counted: the class's share may change before the work is done.
+    advance: u128,
 }
 
 /// See the module's documentation.
@@ -93,6 +94,11 @@ impl<T> Order<T> {
         }
     }
 
+    /// Changes what a class is entitled to, from now on: what it has had stays as it was counted.
+    pub(crate) fn entitle(&mut self, class: Class, entitled: Entitled) {
+        self.rows[class.index()].entitled = entitled;
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -136,11 +142,11 @@ impl<T> Order<T> {
         let index = self.turn()?;
         let row = &mut self.rows[index];
         let Waiting { since, work, .. } = row.line.pop_front()?;
-        let estimate = row.mean;
-        row.had += row.over_share(estimate);
+        let advance = row.over_share(row.mean);
+        row.had += advance;
         self.len -= 1;
         let class = Class::at(index);
-        Some((since, work, Charge { class, estimate }))
+        Some((since, work, Charge { class, advance }))
     }
 
     fn turn(&mut self) -> Option<usize> {
@@ -169,7 +175,7 @@ impl<T> Order<T> {
         let lead = self.limits.lead.saturating_mul(4);
         let row = &mut self.rows[charge.class.index()];
         row.mean = row.mean - row.mean / 8 + took / 8;
-        let had = (row.had + row.over_share(took)).saturating_sub(row.over_share(charge.estimate));
+        let had = (row.had + row.over_share(took)).saturating_sub(charge.advance);
         // Work that hung for an hour does not keep its class out for as long.
         row.had = had.min(most.max(row.had) + row.over_share(lead));
     }

@@ -6,8 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel::time::sleep;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use txlog_client::Record;
@@ -16,13 +18,19 @@ use txlog_client::frame::Code;
 use super::connection::{self, Answer, Connection, NatsError};
 use super::protocol::Message;
 use crate::log::{ReadLimits, Retention, now_ms};
-use crate::store::{Store, StoreError};
+use crate::store::{Found, Store, StoreError};
 
 /// How many messages are asked for before the first has come.
 const READ_AHEAD: usize = 32;
 
 /// JetStream's code for a stream that is not there.
 const NO_STREAM: u64 = 10_059;
+
+/// JetStream's code for a message that is not there, nor any after it.
+const NO_MESSAGE: u64 = 10_037;
+
+/// How long a replica is given to hear of a record that is there.
+const LAG: Duration = Duration::from_millis(10);
 
 /// Where the stream is, and how it is to be if it has to be made.
 #[derive(Clone, Debug)]
@@ -163,6 +171,30 @@ impl Inner {
         let request = json!({ "seq": number }).to_string();
         connection.request(&subject, &[], request.as_bytes()).await
     }
+
+    /// The number of the first record from this one on that there is; nothing if there is none.
+    ///
+    /// Single records are given out by whichever replica is asked, which may not have heard of
+    /// them yet. Here the one answers that knows.
+    async fn not_before(
+        &self,
+        connection: &Connection,
+        number: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        let request = json!({ "seq": number, "next_by_subj": ">" });
+        let found = ask(connection, "MSG.GET", &self.config.stream, &request).await?;
+        match found.get("error") {
+            None => match found["message"]["seq"].as_u64() {
+                Some(sequence) => Ok(Some(sequence)),
+                None => Err(unusable(format!("a record without a number: {found}"))),
+            },
+            Some(error) if error["err_code"].as_u64() == Some(NO_MESSAGE) => Ok(None),
+            Some(error) => Err(unusable(format!(
+                "which records are gone: {}",
+                description(error)
+            ))),
+        }
+    }
 }
 
 impl Store for NatsStore {
@@ -191,16 +223,16 @@ impl Store for NatsStore {
         Ok(NatsPending(Box::pin(acknowledged(inner, answer, room))))
     }
 
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, StoreError> {
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
         let (first, next) = *self.inner.bounds.borrow();
-        let from = if from == 0 { first } else { from };
-        if from < first {
+        let begin = if from == 0 { first } else { from };
+        if begin < first {
             let text = format!("record {from} is no longer kept; the oldest is {first}");
             return Err(StoreError::new(Code::Trimmed, text));
         }
         let connection = self.inner.connection().await?;
         let (mut records, mut bytes) = (Vec::new(), 0);
-        let (mut asked, mut answers) = (from, VecDeque::new());
+        let (mut reached, mut asked, mut answers) = (begin, begin, VecDeque::new());
         while records.len() < limits.records_max {
             while asked < next && answers.len() < READ_AHEAD.min(limits.records_max) {
                 let answer = self.inner.ask_record(&connection, asked).await?;
@@ -213,8 +245,18 @@ impl Store for NatsStore {
             let message = answer.wait().await?;
             match message.status() {
                 0 => {}
-                // Somebody has deleted it by itself.
-                404 => continue,
+                404 => {
+                    let later = self.inner.not_before(&connection, sequence).await?;
+                    reached = later.map_or(next, |later| later.min(next));
+                    if reached == sequence {
+                        // Who was asked for it lags behind. It is not asked again at once.
+                        sleep(LAG).await;
+                        break;
+                    }
+                    answers.retain(|(asked, _)| *asked >= reached);
+                    asked = asked.max(reached);
+                    continue;
+                }
                 status => return Err(unusable(format!("a read was answered by {status}"))),
             }
             bytes += message.payload.len();
@@ -222,8 +264,11 @@ impl Store for NatsStore {
                 break;
             }
             records.push(record(sequence, message));
+            reached = sequence + 1;
         }
-        Ok(records)
+        // Who reads from the oldest on goes on doing so until there is something.
+        let next = if reached == begin { from } else { reached };
+        Ok(Found { records, next })
     }
 
     async fn wait_for(&self, sequence: u64) {

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::Class;
@@ -24,7 +24,7 @@ use txlog_client::wire::{FrameReader, WireError};
 use super::Context;
 use super::answers::{Answers, Ordered};
 use crate::log::ReadLimits;
-use crate::store::{Store, StoreError};
+use crate::store::{Found, Store, StoreError};
 
 /// How much of what a client still sends is thrown away after its fault, so that it gets to read
 /// why: closing with unread bytes would reset the connection.
@@ -295,33 +295,35 @@ fn empty(id: u64, next: u64) -> Response {
 }
 
 /// Answers a read: with records as soon as there are some, or without in the end. It waits for them
-/// only while requests are taken.
+/// only while requests are taken, and not for those that are gone.
 async fn read<S: Store>(
     context: &Context<S>,
     id: u64,
-    from: u64,
+    mut from: u64,
     limits: ReadLimits,
     wait: Duration,
     mut taking: watch::Receiver<()>,
 ) -> Response {
     let store = &context.store;
-    let wanted = from.max(store.bounds().0);
-    let wait = wait.min(context.config.read_wait_max);
-    if store.bounds().1 <= wanted && !wait.is_zero() {
-        // Whether it came in time shows below.
-        tokio::select! {
-            _ = timeout(wait, store.wait_for(wanted)) => {}
-            // Nothing is ever sent, so it ends with the sender.
-            _ = taking.changed() => {}
+    let deadline = Instant::now() + wait.min(context.config.read_wait_max);
+    loop {
+        let wanted = from.max(store.bounds().0);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if store.bounds().1 <= wanted && !left.is_zero() {
+            // Whether it came in time shows below.
+            tokio::select! {
+                _ = timeout(left, store.wait_for(wanted)) => {}
+                // Nothing is ever sent, so it ends with the sender.
+                _ = taking.changed() => {}
+            }
         }
-    }
-    match store.read(from, limits).await {
-        Ok(records) => Response::Records {
-            id,
-            next: records.last().map_or(from, |record| record.sequence + 1),
-            records,
-        },
-        Err(error) => refused(id, error),
+        match store.read(from, limits).await {
+            Ok(Found { records, next }) if records.is_empty() && next > from && !left.is_zero() => {
+                from = next;
+            }
+            Ok(Found { records, next }) => return Response::Records { id, next, records },
+            Err(error) => return refused(id, error),
+        }
     }
 }
 

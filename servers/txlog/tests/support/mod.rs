@@ -3,6 +3,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod program;
+pub(crate) mod served;
 
 use std::future::Future;
 use std::time::Duration;
@@ -91,8 +92,12 @@ pub(crate) async fn all_of<S: txlog::store::Store>(store: &S) -> Vec<Record> {
     let mut records = Vec::new();
     while from < next {
         let more = store.read(from, ReadLimits::default()).await.unwrap();
-        from = more.last().expect("there are records").sequence + 1;
-        records.extend(more);
+        assert!(
+            more.next > from,
+            "there are records, or it is said that they are gone"
+        );
+        from = more.next;
+        records.extend(more.records);
     }
     records
 }

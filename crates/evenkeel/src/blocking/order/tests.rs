@@ -123,6 +123,48 @@ proptest! {
         }
     }
 
+    /// From a change of the shares on, time is shared by the new ones. What is under way meanwhile
+    /// is charged once.
+    #[test]
+    fn changed_shares_count_from_then_on(
+        before in proptest::collection::vec(1..100_u32, 3),
+        after in proptest::collection::vec(1..100_u32, 3),
+        cost in 100..400_u64,
+    ) {
+        let mut order = order(100, None, &before);
+        for class in 0..3 {
+            for _ in 0..3 {
+                order.push(0, Class::at(class), 0).unwrap();
+            }
+        }
+        let mut serve = |changes: bool, rounds: u32| {
+            let mut had = [0_u64; 3];
+            for round in 0..rounds {
+                let (_, _, charge) = order.pop().unwrap();
+                if changes && round == 0 {
+                    for (index, &share) in after.iter().enumerate() {
+                        let target = 10 * index as u64;
+                        order.entitle(Class::at(index), Entitled { share, target });
+                    }
+                }
+                had[charge.class.index()] += cost;
+                order.push(0, charge.class, 0).unwrap();
+                order.done(charge, cost);
+            }
+            had
+        };
+        serve(false, 300);
+        // What some were ahead by the old shares is made up for by then.
+        serve(true, 4_000);
+        let had = serve(false, 4_000);
+        let (total, weights) = (had.iter().sum::<u64>(), after.iter().sum::<u32>());
+        for class in 0..3 {
+            let due = total as f64 * f64::from(after[class]) / f64::from(weights);
+            let slack = 3.0 * (LEAD + 400) as f64 + total as f64 * 0.01;
+            prop_assert!((had[class] as f64 - due).abs() <= slack, "{had:?} of {after:?}");
+        }
+    }
+
     /// However much urgent work there is, other work is begun before more of it has been done than
     /// the lead, and one piece that began before.
     #[test]

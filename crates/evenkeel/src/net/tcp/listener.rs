@@ -5,12 +5,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
+
 use super::TcpStream;
 use crate::io::source::{Direction, Source};
 use crate::net::ToSocketAddrs;
 use crate::net::accept::{Pause, skip_dead};
 use crate::net::addr::each_address;
 use crate::net::methods;
+
+/// How many connections may wait to be accepted. The 128 of std and mio are fewer than clients
+/// that come back together after a restart; what finds no place tries again a second later.
+const BACKLOG: i32 = 1_024;
 
 /// A TCP socket that listens for connections.
 ///
@@ -37,13 +43,21 @@ pub struct TcpListener {
     pause: Pause,
 }
 
+fn bound(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
+    let listener = mio::net::TcpListener::bind(addr)?;
+    // It listens already; once more only changes the backlog.
+    SockRef::from(&listener).listen(BACKLOG)?;
+    Ok(listener)
+}
+
 impl TcpListener {
     /// Binds to `addr` and listens there. Port 0 asks the system for a free port, which
     /// [`local_addr`](Self::local_addr) tells.
     ///
     /// Where a name has several addresses, the first that can be bound is. The address may be
-    /// bound again at once after the listener is closed (`SO_REUSEADDR`). Other options, and the
-    /// length of the backlog, can be chosen with a [`TcpSocket`](crate::net::TcpSocket).
+    /// bound again at once after the listener is closed (`SO_REUSEADDR`). Up to 1024 connections
+    /// wait to be accepted, or as many as the system allows. Other options, and another length of
+    /// the backlog, can be chosen with a [`TcpSocket`](crate::net::TcpSocket).
     ///
     /// # Errors
     ///
@@ -51,7 +65,7 @@ impl TcpListener {
     /// around.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| {
-            future::ready(mio::net::TcpListener::bind(addr).and_then(Self::from_mio))
+            future::ready(bound(addr).and_then(Self::from_mio))
         })
         .await
     }

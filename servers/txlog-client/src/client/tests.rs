@@ -1,0 +1,251 @@
+//! The client beside servers that do as they are told.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::net::TcpListener;
+use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use evenkeel::time::timeout;
+use tokio::io::AsyncWriteExt;
+
+use super::*;
+
+/// Longer than anything takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A while in which what must not happen would.
+const WHILE: Duration = Duration::from_millis(50);
+
+/// The server's side of a connection.
+struct Served {
+    frames: FrameReader<OwnedReadHalf>,
+    write: OwnedWriteHalf,
+}
+
+impl Served {
+    async fn request(&mut self) -> Option<Request> {
+        let frame = timeout(LIMIT, self.frames.next()).await.expect("in time");
+        frame.unwrap().map(|frame| Request::decode(frame).unwrap())
+    }
+
+    async fn answer(&mut self, response: &Response) {
+        let mut buffer = BytesMut::new();
+        response.encode(&mut buffer);
+        self.write.write_all(&buffer).await.unwrap();
+    }
+
+    async fn append(&mut self) -> u64 {
+        match self.request().await {
+            Some(Request::Append { id, .. }) => id,
+            other => panic!("{other:?} is no append"),
+        }
+    }
+}
+
+fn welcome_with(appends_max: u32) -> Response {
+    Response::Welcome {
+        version: VERSION,
+        record_bytes_max: 1 << 20,
+        appends_max,
+        first: 1,
+        next: 1,
+    }
+}
+
+/// A client and its server, in a runtime of their own.
+fn connected<F: Future<Output = ()>>(appends_max: u32, test: impl FnOnce(Client, Served) -> F) {
+    let runtime = evenkeel::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let all = async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let client = evenkeel::spawn(Client::connect(address));
+            let (read, write) = listener.accept().await.unwrap().0.into_split();
+            let frames = FrameReader::new(read, 16 << 20);
+            let mut served = Served { frames, write };
+            assert!(matches!(
+                served.request().await,
+                Some(Request::Hello { .. })
+            ));
+            served.answer(&welcome_with(appends_max)).await;
+            test(client.await.unwrap().unwrap(), served).await;
+        };
+        timeout(LIMIT, all).await.expect("an end in time");
+    });
+}
+
+/// What connecting to one who answers so comes to.
+fn connecting_to(answer: &'static [u8]) -> ClientError {
+    let runtime = evenkeel::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let client = evenkeel::spawn(Client::connect(address));
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(answer).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let connected = timeout(LIMIT, client).await.expect("in time").unwrap();
+        connected.expect_err("that is no server")
+    })
+}
+
+fn waiting(client: &Client) -> usize {
+    client.inner.answers.lock().by_id.len()
+}
+
+#[test]
+fn no_more_appends_are_under_way_than_the_server_takes() {
+    connected(2, |client, mut served| async move {
+        let mut submitted = Vec::new();
+        for _ in 0..2 {
+            submitted.push(client.submit("taken").await.unwrap());
+        }
+        let third = timeout(WHILE, client.submit("too many")).await;
+        assert!(third.is_err(), "it waits");
+        // Each that ends, by its answer or given up, makes room for one more.
+        let id = served.append().await;
+        served.answer(&Response::Appended { id, sequence: 1 }).await;
+        assert_eq!(submitted.remove(0).await.unwrap(), 1);
+        for _ in 0..10 {
+            let more = timeout(LIMIT, client.submit("more")).await.expect("room");
+            assert!(timeout(WHILE / 10, client.submit("beyond")).await.is_err());
+            drop(more.unwrap());
+        }
+    });
+}
+
+#[test]
+fn what_is_given_up_is_forgotten_and_its_answer_goes_to_nobody() {
+    connected(100, |client, mut served| async move {
+        let given_up = client.submit("given up").await.unwrap();
+        let kept = client.submit("kept").await.unwrap();
+        assert_eq!(waiting(&client), 2);
+        drop(given_up);
+        assert_eq!(waiting(&client), 1);
+        for sequence in 1..=2 {
+            let id = served.append().await;
+            served.answer(&Response::Appended { id, sequence }).await;
+        }
+        assert_eq!(kept.await.unwrap(), 2);
+        assert_eq!(waiting(&client), 0);
+    });
+}
+
+#[test]
+fn the_first_reason_is_what_all_hear_who_wait_or_come_later() {
+    connected(100, |client, mut served| async move {
+        let before = client.submit("before").await.unwrap();
+        served.append().await;
+        // More than the system's buffers hold: writing it fails later than reading.
+        let mut unread = Vec::new();
+        for _ in 0..32 {
+            unread.push(client.submit(vec![0; 1 << 20]).await.unwrap());
+        }
+        let code = Code::TooSlow;
+        let text = "because".to_owned();
+        served.answer(&Response::Fault { code, text }).await;
+        let error = before.await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::TooSlow), "{error}");
+        drop(served);
+        for submitted in unread {
+            assert_eq!(submitted.await.unwrap_err().code(), Some(Code::TooSlow));
+        }
+        // Writing has failed in the end.
+        for _ in 0..3 {
+            let error = client.append("after").await.unwrap_err();
+            assert_eq!(error.code(), Some(Code::TooSlow), "{error}");
+            evenkeel::time::sleep(WHILE * 3).await;
+        }
+        assert_eq!(waiting(&client), 0);
+    });
+}
+
+#[test]
+fn an_answer_of_another_kind_is_an_error() {
+    connected(100, |client, mut served| async move {
+        let asked = client.clone();
+        let ping = evenkeel::spawn(async move { asked.ping().await });
+        let Some(Request::Ping { id }) = served.request().await else {
+            panic!("no ping")
+        };
+        served.answer(&Response::Appended { id, sequence: 1 }).await;
+        let error = ping.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("another kind"), "{error}");
+    });
+}
+
+#[test]
+fn a_second_welcome_and_nonsense_end_the_connection() {
+    let mut welcome = BytesMut::new();
+    welcome_with(1).encode(&mut welcome);
+    let cut = welcome.len() - 5;
+    for (bytes, reason) in [
+        (welcome.clone().freeze(), "another kind"),
+        (Bytes::from_static(&[1, 0, 0, 0, 0x33]), "unknown kind"),
+        (Bytes::from_static(&[0xff; 4]), "at most"),
+        (welcome.freeze().slice(..cut), "within a frame"),
+        (Bytes::new(), "closed it"),
+    ] {
+        connected(100, |client, mut served| async move {
+            let before = client.submit("before").await.unwrap();
+            served.append().await;
+            served.write.write_all(&bytes).await.unwrap();
+            served.write.shutdown().await.unwrap();
+            let error = before.await.unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}, not {reason}");
+        });
+    }
+}
+
+#[test]
+fn the_largest_answer_is_taken() {
+    connected(100, |client, mut served| async move {
+        let reading = evenkeel::spawn(async move { client.read(0, Duration::ZERO).await });
+        let Some(Request::Read { id, .. }) = served.request().await else {
+            panic!("no read")
+        };
+        let record = |sequence| Record {
+            sequence,
+            time_ms: 1,
+            payload: Bytes::from(vec![7; if sequence == 1 { 1 << 20 } else { 0 }]),
+        };
+        let most = u64::from(READ_RECORDS_MAX);
+        let records: Vec<Record> = (1..=most).map(record).collect();
+        let next = most + 1;
+        served
+            .answer(&Response::Records { id, next, records })
+            .await;
+        let (records, next) = reading.await.unwrap().unwrap();
+        assert_eq!((records.len() as u64, next), (most, most + 1));
+    });
+}
+
+#[test]
+fn the_last_clone_closes_the_connection() {
+    connected(100, |client, mut served| async move {
+        let other = client.clone();
+        drop(client);
+        let submitted = other.submit("sent all the same").await.unwrap();
+        drop((submitted, other));
+        served.append().await;
+        assert_eq!(served.request().await, None);
+    });
+}
+
+#[test]
+fn who_is_no_server_is_told_from_one() {
+    for (answer, reason) in [
+        (&b""[..], "closed the connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "at most"),
+        (&[9, 0, 0, 0, 0x84, 1, 0, 0, 0, 0, 0, 0, 0], "begins with"),
+    ] {
+        let error = connecting_to(answer);
+        assert!(
+            matches!(&error, ClientError::NotTxlog { reason: said, .. } if said.contains(reason)),
+            "{error}"
+        );
+    }
+    let error = connecting_to(&[4, 0, 0, 0, 0x86, 2, 0, b'!']);
+    assert_eq!(error.code(), Some(Code::Version), "{error}");
+}
