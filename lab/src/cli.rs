@@ -14,7 +14,7 @@ use crate::{experiments, load, serve, split};
 
 /// The experiments that hold evenkeel's promise against its peers.
 ///
-/// Without a command: all experiments, shortened to about three minutes, ending in tables,
+/// Without a command: all experiments, shortened to about two minutes, ending in tables,
 /// lab-report.html and lab-report.json. A number is only worth the machine's silence: run nothing
 /// else meanwhile.
 #[derive(Debug, Parser)]
