@@ -282,3 +282,30 @@ fn discard(stream: &TcpStream, unread: &mut Vec<u8>, most: usize) -> io::Result<
     let most = most.min(room.len());
     SockRef::from(stream).recv_with_flags(&mut room[..most], flags)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_discarded_is_gone_and_no_more_than_that() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let near = std::net::TcpStream::connect(address).expect("it listens");
+        let (mut far, _) = listener.accept().expect("one came");
+        let mut stream = TcpStream::from_std(near);
+        let mut unread = Vec::with_capacity(1_000);
+        far.write_all(&[b'x'; 5_000]).expect("it is open");
+        far.write_all(b"end").expect("it is open");
+        let mut left = 5_000;
+        while left > 0 {
+            let len = discard(&stream, &mut unread, left).expect("something is there");
+            assert!((1..=left.min(1_000)).contains(&len), "{len} of {left}");
+            left -= len;
+        }
+        drop(far);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("it ends");
+        assert_eq!(rest, b"end");
+    }
+}
