@@ -165,7 +165,6 @@ fn evenkeel_delivers_every_frame_in_every_way() {
     }
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn cameras_go_on_until_they_are_told() {
     const SECONDS: u64 = 100;
@@ -189,6 +188,7 @@ fn cameras_go_on_until_they_are_told() {
     assert!((1..SECONDS * 100).contains(&frames), "{sent}");
 }
 
+#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn cameras_take_ways_of_delivery_in_turn() {
     let turns = "immediate/coalesce:65536:100/adaptive:16";
