@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn what_is_no_revision_is_refused() {
-        let nowhere = Path::new("/nonexistent");
-        assert!(unpack("--output=x", nowhere).is_err());
+        let refused = unpack("--output=x", Path::new("/nonexistent"));
+        let words = refused.expect_err("it is an option").to_string();
+        assert_eq!(words, "`--output=x` is no revision");
     }
 }
