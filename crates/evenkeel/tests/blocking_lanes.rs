@@ -13,6 +13,7 @@ use evenkeel::stats::LaneStats;
 use evenkeel::time::sleep;
 use evenkeel::{Class, ClassConfig, spawn_in};
 use hang::watched;
+use tokio::sync::oneshot;
 
 fn stats(name: &str) -> LaneStats {
     Handle::current().stats().lane(name).unwrap().clone()
@@ -33,15 +34,20 @@ async fn occupy(lane: &Lane) -> mpsc::Sender<()> {
 
 async fn occupy_as(class: Class, lane: &Lane) -> mpsc::Sender<()> {
     let (hold, held) = mpsc::channel::<()>();
-    let busy = stats(lane.name()).busy;
+    // The work tells itself: what the lane calls busy may be other work that is just ending.
+    let (begins, begun) = oneshot::channel();
     let work = {
         let lane = lane.clone();
         async move {
-            let _ = lane.run(move || held.recv()).await.unwrap();
+            let occupying = lane.run(move || {
+                let _ = begins.send(());
+                held.recv()
+            });
+            let _ = occupying.await.unwrap();
         }
     };
     drop(spawn_in(class, work));
-    until(lane.name(), |lane| lane.busy > busy).await;
+    begun.await.unwrap();
     hold
 }
 

@@ -1,6 +1,7 @@
 //! What is tidied up where no worker waits for it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -28,20 +29,23 @@ async fn fill(
     waiting: usize,
 ) -> Vec<mpsc::Sender<()>> {
     let mut holds = Vec::new();
+    let begun = Arc::new(AtomicUsize::new(0));
     while holds.len() < threads + waiting {
         let (hold, held) = mpsc::channel::<()>();
+        let begins = Arc::clone(&begun);
         let (task, join) =
             crate::blocking::new_work(super::super::lookup::called_from(), None, move || {
+                begins.fetch_add(1, Ordering::SeqCst);
                 let _ = held.recv();
             });
         core.submit(&file.inner.handle, task, true);
         drop(join);
         holds.push(hold);
+        // Each counts itself: what the lane calls busy may be work whose output is there already.
         let busy = holds.len().min(threads);
-        while core.stats().busy < busy {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until(|| begun.load(Ordering::SeqCst) >= busy).await;
     }
+    assert_eq!(core.stats().queued, waiting, "some was refused");
     holds
 }
 
