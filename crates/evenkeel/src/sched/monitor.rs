@@ -1,10 +1,11 @@
 //! The monitor: a thread that sees to it that a poll which does not return holds up nothing else.
 //!
-//! It looks at the workers from time to time. One that has been at a poll for longer than the
-//! threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes on as
-//! a thread of the heavy lane (`lane`); the thread that takes over does the rest (`worker::heavy`).
-//! Where hand-off is switched off, or the lane is full, a worker that sleeps is woken instead: it
-//! takes the lines, visits the readiness queue and fires the timers of the one that is kept.
+//! It looks at the workers from time to time (`pace`). One that has been at a poll for longer than
+//! the threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes
+//! on as a thread of the heavy lane (`lane`); the thread that takes over does the rest
+//! (`worker::heavy`). Where hand-off is switched off, or the lane is full, a worker that sleeps is
+//! woken instead: it takes the lines, visits the readiness queue and fires the timers of the one
+//! that is kept.
 //!
 //! Workers that come by look at each other as well, and rouse the monitor for one that is stuck:
 //! so it need not look often itself.
@@ -17,6 +18,8 @@
 //! rest it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say
 //! how none is overlooked.
 
+mod pace;
+
 use std::io;
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
 use super::shared::{Seat, Shared};
+use pace::Pace;
 
 /// How long a poll has to go on before its worker counts as kept, where there is no hand-off.
 const KEPT: Duration = Duration::from_millis(1);
@@ -33,8 +37,6 @@ const KEPT: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(5);
 /// How often polls in the lane are charged while they go on.
 const SAMPLE: Duration = Duration::from_millis(4);
-/// How long a hog makes the monitor look twice as often.
-const LATELY: Duration = Duration::from_secs(10);
 /// How many looks it takes until what they used is noted: to ask costs a twentieth of a look.
 const NOTED_EACH: u32 = 8;
 /// How long after a seat could not be handed over that is tried again.
@@ -60,6 +62,12 @@ pub(crate) enum Start {
 
 /// How the monitor starts threads.
 pub(crate) type Starter<'a> = dyn Fn(Start) -> io::Result<()> + 'a;
+
+/// What the monitor knows of the workers.
+struct Watches {
+    each: Vec<Watch>,
+    pace: Pace,
+}
 
 /// What the monitor knows of a worker.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,17 +120,25 @@ impl Monitor {
         Duration::from_nanos(self.used.load(Ordering::Relaxed))
     }
 
-    fn note_used(&self) {
-        let used = thread::own_cpu_time().as_nanos();
+    /// Returns what was used since the last time.
+    fn note_used(&self) -> Duration {
+        let before = self.used();
+        let used = thread::own_cpu_time();
         // Relaxed: as in `used`.
-        self.used
-            .store(u64::try_from(used).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.used.store(
+            u64::try_from(used.as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+        used.saturating_sub(before)
     }
 
     /// Watches the workers until the runtime stops.
     pub(crate) fn run(&self, shared: &Shared, start: &Starter<'_>) {
         thread::prefer_short_slices();
-        let mut watches = vec![Watch::default(); shared.seats.len()];
+        let mut watches = Watches {
+            each: vec![Watch::default(); shared.seats.len()],
+            pace: Pace::new(shared.config.hand_off_after.unwrap_or(KEPT)),
+        };
         let mut parks_before = 0;
         let (mut sampled_at, mut looks) = (0, 0_u32);
         while !shared.is_stopping() {
@@ -135,12 +151,14 @@ impl Monitor {
             let at_rest = parks == parks_before && lane_rests;
             parks_before = parks;
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
-                self.note_used();
+                watches.pace.cost(looks, self.note_used());
+                looks = 0;
                 self.sleep();
             } else {
                 looks += 1;
-                if looks % NOTED_EACH == 0 {
-                    self.note_used();
+                if looks >= NOTED_EACH {
+                    watches.pace.cost(looks, self.note_used());
+                    looks = 0;
                 }
                 self.pause(pause);
             }
@@ -154,23 +172,24 @@ fn parks(shared: &Shared) -> u64 {
 }
 
 /// Looks at each worker once. Returns when to look again.
-fn look(shared: &Shared, watches: &mut [Watch], start: &Starter<'_>) -> Duration {
+fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration {
     let Some(after) = shared.config.hand_off_after else {
         return help_kept(shared);
     };
-    // Waking costs 10 to 20 us of processor time, and workers that are not stuck look at each
-    // other; what is left is that all are stuck at once, which is likelier where one was lately.
-    let lately = shared.places.last_hog().is_some_and(|at| {
-        let ago = shared.clock.cycles().saturating_sub(at);
-        shared.clock.to_duration(ago) < LATELY
-    });
-    let mut pause = if lately { 2 * after } else { 5 * after };
-    for (worker, watch) in watches.iter_mut().enumerate() {
-        if let Some(again) = look_at(shared, worker, watch, after, start) {
-            pause = pause.min(again);
+    let clock = &shared.clock;
+    let mut soonest = Duration::MAX;
+    for (worker, watch) in watches.each.iter_mut().enumerate() {
+        let before = watch.dealt_with;
+        let again = look_at(shared, worker, watch, after, start);
+        soonest = again.map_or(soonest, |again| again.min(soonest));
+        // Polls that were long by the clock alone, as where a host takes processors away, do not
+        // count.
+        if watch.dealt_with > before {
+            watches.pace.found(clock.to_duration(watch.dealt_with));
         }
     }
-    pause
+    let now = clock.to_duration(clock.cycles());
+    soonest.min(watches.pace.pause(now))
 }
 
 /// Looks at one worker. Returns when to look again, if that is sooner than usual.

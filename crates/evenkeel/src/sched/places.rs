@@ -33,8 +33,6 @@ const HEAVY: u32 = ALL / 2;
 pub(crate) struct Places {
     table: Box<[Place]>,
     len: AtomicUsize,
-    /// When a task last hogged, in cycles; 0 if none did.
-    last_hog: AtomicU64,
     /// Polls that were too long, by class.
     hogs: [AtomicU64; CLASSES_MAX],
     /// What is reported, by the place's index in the table.
@@ -84,7 +82,6 @@ impl Places {
         Self {
             table: (0..PLACES_MAX).map(place).collect(),
             len: AtomicUsize::new(0),
-            last_hog: AtomicU64::new(0),
             hogs: std::array::from_fn(|_| AtomicU64::new(0)),
             rows: Mutex::new(vec![None; PLACES_MAX]),
         }
@@ -147,8 +144,6 @@ impl Places {
         now: u64,
         quiet: u64,
     ) -> Option<HogRow> {
-        // Relaxed: read for a guess.
-        self.last_hog.store(now.max(1), Ordering::Relaxed);
         // Relaxed: a statistic.
         self.hogs[class.index()].fetch_add(1, Ordering::Relaxed);
         let index = self.enter(place)?;
@@ -183,15 +178,6 @@ impl Places {
     pub(crate) fn hogs(&self, class: Class) -> u64 {
         // Relaxed: a statistic.
         self.hogs[class.index()].load(Ordering::Relaxed)
-    }
-
-    /// When a task last hogged, in cycles.
-    pub(crate) fn last_hog(&self) -> Option<u64> {
-        // Relaxed: as in `hogged`.
-        match self.last_hog.load(Ordering::Relaxed) {
-            0 => None,
-            at => Some(at),
-        }
     }
 
     /// A long poll of a task from here is over, after `length` cycles.
