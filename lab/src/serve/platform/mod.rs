@@ -40,6 +40,10 @@ pub(crate) struct Settings<'a> {
     /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
     pub(crate) hand_off: Option<HandOff>,
     /// Shares of classes, and which classes there are; `None` is the runtime's own default.
+    #[cfg_attr(
+        not(feature = "evenkeel-runtime"),
+        expect(dead_code, reason = "no other runtime has classes")
+    )]
     pub(crate) shares: Option<&'a Shares>,
 }
 
