@@ -137,7 +137,10 @@ impl Monitor {
         thread::prefer_short_slices();
         let mut watches = Watches {
             each: vec![Watch::default(); shared.seats.len()],
-            pace: Pace::new(shared.config.hand_off_after.unwrap_or(KEPT)),
+            pace: Pace::new(
+                shared.config.hand_off_after.unwrap_or(KEPT),
+                shared.seats.len(),
+            ),
         };
         let mut parks_before = 0;
         let (mut sampled_at, mut looks) = (0, 0_u32);

@@ -17,6 +17,8 @@ const LONGEST: u32 = 8;
 /// took away in the middle of a poll looks like one that computes, until it is given back.
 const SEVERAL: usize = 4;
 const LATELY: Duration = Duration::from_secs(2);
+/// For this long after a hog more are likely, where a worker has nobody else to look at it.
+const LATELY_ALONE: Duration = Duration::from_secs(10);
 /// What a look costs before any was measured.
 const COST: Duration = Duration::from_micros(15);
 
@@ -24,6 +26,8 @@ const COST: Duration = Duration::from_micros(15);
 #[derive(Debug)]
 pub(super) struct Pace {
     after: Duration,
+    /// There is one worker.
+    alone: bool,
     /// What a look costs: a moving average.
     cost: Duration,
     /// When the last hogs were found, the latest first.
@@ -32,9 +36,10 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For polls that are handed off after this time.
-    pub(super) fn new(after: Duration) -> Self {
+    pub(super) fn new(after: Duration, workers: usize) -> Self {
         Self {
             after,
+            alone: workers == 1,
             cost: COST,
             found: [None; SEVERAL],
         }
@@ -56,8 +61,12 @@ impl Pace {
     /// How long until the next look.
     pub(super) fn pause(&self, now: Duration) -> Duration {
         let (shortest, longest) = (SHORTEST * self.after, LONGEST * self.after);
-        let first = self.found[SEVERAL - 1];
-        if first.is_some_and(|at| now.saturating_sub(at) < LATELY) {
+        let (hog, lately) = if self.alone {
+            (self.found[0], LATELY_ALONE)
+        } else {
+            (self.found[SEVERAL - 1], LATELY)
+        };
+        if hog.is_some_and(|at| now.saturating_sub(at) < lately) {
             return shortest;
         }
         (PART * self.cost).clamp(shortest, longest)
@@ -79,7 +88,7 @@ mod tests {
     }
 
     fn at_cost(each: Duration) -> Pace {
-        let mut pace = Pace::new(AFTER);
+        let mut pace = Pace::new(AFTER, 2);
         (0..50).for_each(|_| pace.cost(8, 8 * each));
         pace
     }
@@ -118,8 +127,18 @@ mod tests {
     }
 
     #[test]
+    fn a_lone_worker_is_looked_at_more_often_after_any_hog() {
+        let mut pace = Pace::new(AFTER, 1);
+        let usual = pace.pause(ms(0));
+        pace.found(ms(1_000));
+        assert_eq!(pace.pause(ms(1_001)), 2 * AFTER);
+        assert_eq!(pace.pause(ms(10_999)), 2 * AFTER);
+        assert_eq!(pace.pause(ms(11_000)), usual);
+    }
+
+    #[test]
     fn no_looks_cost_nothing() {
-        let mut pace = Pace::new(AFTER);
+        let mut pace = Pace::new(AFTER, 2);
         pace.cost(0, ms(5));
         assert_eq!(pace.pause(ms(0)), PART * COST);
     }
