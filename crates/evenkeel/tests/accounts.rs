@@ -8,9 +8,12 @@
 mod hang;
 mod support;
 
+use std::future::{Future, poll_fn};
 use std::io::Write;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use evenkeel::net::UnixStream;
@@ -314,18 +317,14 @@ fn checks_keep_coming_beside_hogs() {
                 .hand_off_after(None)
                 .build()
                 .unwrap();
+            let descriptors = one_for_each_queue(&runtime, workers);
             let stop = Arc::new(AtomicBool::new(false));
-            let registered = Arc::new(AtomicUsize::new(0));
+            let begun = Arc::new(AtomicUsize::new(0));
             let hogs: Vec<_> = (0..2 * workers)
                 .map(|_| {
-                    let (stop, registered) = (Arc::clone(&stop), Arc::clone(&registered));
+                    let (stop, begun) = (Arc::clone(&stop), Arc::clone(&begun));
                     runtime.spawn(async move {
-                        // A queue without descriptors needs no checks.
-                        let (quiet, _end) = UnixStream::pair().unwrap();
-                        let wait = evenkeel::time::timeout(Duration::ZERO, quiet.readable());
-                        assert!(quiet.try_read(&mut [0]).is_err());
-                        assert!(wait.await.is_err());
-                        registered.fetch_add(1, SeqCst);
+                        begun.fetch_add(1, SeqCst);
                         while !stop.load(SeqCst) {
                             busy_for(Duration::from_millis(1));
                             evenkeel::task::yield_now().await;
@@ -333,7 +332,7 @@ fn checks_keep_coming_beside_hogs() {
                     })
                 })
                 .collect();
-            until("all at it", || registered.load(SeqCst) == 2 * workers);
+            until("all at it", || begun.load(SeqCst) == 2 * workers);
             let before = runtime.stats();
             let polls_since = |before: &Stats| -> u64 {
                 runtime
@@ -351,13 +350,43 @@ fn checks_keep_coming_beside_hogs() {
             let most_on_their_way = workers as u64;
             assert!(
                 checks.due.total() + most_on_their_way >= polls,
-                "{polls} polls, {checks:?}"
+                "{workers} workers, {polls} polls, {checks:?}"
             );
             stop.store(true, SeqCst);
             hogs.into_iter()
                 .for_each(|hog| runtime.block_on(hog).unwrap());
+            drop(descriptors);
         }
     });
+}
+
+/// Registers a descriptor at each worker: a queue without descriptors needs no checks.
+fn one_for_each_queue(runtime: &Runtime, workers: usize) -> Vec<(UnixStream, UnixStream)> {
+    loop {
+        // Tasks that wait for each other within a poll are at different workers.
+        let all_here = Arc::new(Barrier::new(workers));
+        let tasks: Vec<_> = (0..workers)
+            .map(|_| runtime.spawn(register_and_meet(Arc::clone(&all_here))))
+            .collect();
+        let tasks = tasks.into_iter();
+        let pairs = tasks.map(|task| runtime.block_on(task).unwrap()).collect();
+        // One whose slice had gone by, as its thread was not let, has only given way.
+        if runtime.stats().readiness.descriptors == workers {
+            return pairs;
+        }
+    }
+}
+
+async fn register_and_meet(all_here: Arc<Barrier>) -> (UnixStream, UnixStream) {
+    let (quiet, end) = UnixStream::pair().unwrap();
+    assert!(quiet.try_read(&mut [0]).is_err());
+    poll_fn(|cx| {
+        assert!(pin!(quiet.readable()).poll(cx).is_pending());
+        all_here.wait();
+        Poll::Ready(())
+    })
+    .await;
+    (quiet, end)
 }
 
 /// Tasks that are ready wait their turn, and the histogram says how many did.
