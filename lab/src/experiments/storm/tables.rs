@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Samples;
 use super::breeze::Breeze;
-use super::measure::Found;
+use super::measure::{CROWDED, Found};
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE,
-    MBIT, OTP_DEFERRED, Row, Storm, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
+    OTP_DEFERRED, Row, Storm, TOKIO,
 };
 use crate::experiments::figures::{cell, grouped, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
@@ -58,6 +58,7 @@ impl Samples {
             })
             .collect();
         if let Some(breeze) = &self.breeze {
+            tables.push(self.longest_ways());
             tables.extend(breeze.tables());
             tables.push(self.verdicts());
         }
@@ -212,20 +213,6 @@ impl Samples {
         ))
     }
 
-    /// What the way of a frame is without any delay, in a process that is as busy or busier.
-    fn undelayed(&self, index: usize, storm: &Storm) -> Option<String> {
-        [IMMEDIATE, TOKIO].iter().find_map(|row| {
-            let longest = self.median_of(index, row, |f| f.quiet.way_max_us / 1e3);
-            Some(format!(
-                "{}: a frame's way was up to {:.1} ms where nothing is held back (`{}`): how late \
-                 servers were let or got to it is in every way, beside the delay.",
-                storm.name,
-                longest.ok()?,
-                row.name
-            ))
-        })
-    }
-
     pub(super) fn plots(&self) -> Vec<Plot> {
         let bars = |title: &str, unit: &str, log, figure: fn(&Found) -> f64| Plot::Bars {
             title: title.to_owned(),
@@ -271,7 +258,7 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
     let storms = all.storms.iter().enumerate();
     notes.extend(storms.flat_map(|(index, storm)| {
         let bound = all.bound(index, storm);
-        bound.into_iter().chain(all.undelayed(index, storm))
+        bound.into_iter().chain(all.undelayed(index))
     }));
     let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
@@ -280,6 +267,15 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
             "In {late} of {} measurements the cameras themselves were late by more than 5 ms at \
              the 99th percentile: their processor had other work.",
             found().count()
+        ));
+    }
+    let crowded = found().filter(|f| f.is_crowded()).count();
+    if crowded > 0 {
+        notes.push(format!(
+            "In {crowded} of {} measurements others had more than {:.0} % of the servers' \
+             processors, also when measured again: part of all waits there was for them.",
+            found().count(),
+            100.0 * CROWDED,
         ));
     }
     let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
