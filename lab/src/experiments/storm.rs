@@ -188,23 +188,23 @@ fn how(lab: &Lab, work: &str) -> String {
              once and are written to memory that is in use. ",
             measure::lap().as_secs_f64()
         ),
-        false => "In brief, recordings are written to fresh memory, which costs all of them as \
-                  much again and differs from run to run. "
+        false => "In brief, recordings are written to fresh memory, which costs more and differs \
+                  from run to run. "
             .to_owned(),
     };
     format!(
         "{} cameras send {} Mbit/s in all, in frames of 1 460 bytes that are numbered and checked, \
          in an open loop; the server records all of them to disk (a ring of 1 MB each), passes \
          every tenth on to a viewer, and answers an API call that computes for 20 ms. {work} \
-         {lap}Processor time, deliveries and the frames' way are of a stretch without API calls; then \
-         system calls are counted; API calls, four a second, and the probe of 200 Hz follow. A \
-         frame's way is from when it was sent to when the server had it; that of a delivery is its \
-         first frame's. What was measured while the cameras themselves were late, or while others \
-         had a tenth of the servers' processors, is measured anew. \
-         A frame is lost if its camera had no room for it or the server never had it. \
-         In the rows `API first` API calls are in a class of their own, with 99 parts in 100, so \
-         that the probe, which is in the cameras' class, waits for as long as a call takes and then \
-         for what has gathered meanwhile; in all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
+         {lap}Processor time, deliveries and the frames' way are of a stretch without API calls; \
+         then system calls are counted; API calls, four a second, and the probe of 200 Hz follow. \
+         A frame's way is from when it was sent to when the server had it; that of a delivery is \
+         its first frame's. What was measured while the cameras themselves were late, or while others \
+         had a tenth of the servers' processors, is measured anew. A frame is lost if its camera \
+         had no room for it or the server never had it. In the rows `API first` API calls are in \
+         a class of their own, with 99 parts in 100, so that the probe, which is in the cameras' \
+         class, waits for as long as a call takes and then for what has gathered meanwhile; in \
+         all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
         rows::CAMERAS,
         rows::MBIT,
         lab.conditions()

@@ -36,8 +36,8 @@ pub(super) const CROWDED: f64 = 0.1;
 const PROBE_HZ: &str = "200";
 
 /// Until every recording of as many cameras as are usual has gone round once. Before, servers write
-/// to memory that nobody has touched yet, which costs as much as all else, and differs from run to
-/// run by as much as there is to compare.
+/// to memory that nobody has touched yet: a megabyte then costs up to half as much again, and what
+/// it costs differs from run to run by as much as there is to compare.
 pub(super) fn lap() -> Duration {
     let bytes = f64::from(CAMERAS) * RING_LEN as f64;
     Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))

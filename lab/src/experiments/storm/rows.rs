@@ -64,8 +64,8 @@ pub(super) const BURSTS: Storm = Storm {
     burst: 12,
     ..EVEN
 };
-/// The same with so much work for each burst that a server is as busy as in the even storm; with that
-/// one's work, it is at a third.
+/// The same with so much work for each burst that a server is as busy as in the even storm; with
+/// that one's work, it is at a third.
 pub(super) const BUSY_BURSTS: Storm = Storm {
     name: "350 cameras, in bursts of 12, more work",
     own_work: true,

@@ -1,8 +1,9 @@
 //! What the longest way of a frame was made of: what the runtime added, and what else there was.
 //!
-//! A way is from when a frame was written to when the server had it. In it is what the kernel takes,
-//! how long the load was put aside in the middle of writing, how long the server was put aside or at
-//! other frames, and the delay. Only the last is the runtime's promise, and the runtime counts it.
+//! A way is from when a frame was written to when the server had it. In it is what the kernel
+//! takes, how long the load was put aside in the middle of writing, how long the server was put
+//! aside or at other frames, and the delay. Only the last is the runtime's promise, and the
+//! runtime counts it.
 
 use super::Samples;
 use super::measure::Found;

@@ -69,8 +69,8 @@ pub(super) fn calibrate(scene: &Scene<'_>, storm: &Storm) -> Work {
     }
 }
 
-/// Bursts that come in, each of which is a delivery where none is held back and the server is nearly
-/// busy: before it comes to a burst, all of it is there.
+/// Bursts that come in, each of which is a delivery where none is held back and the server is
+/// nearly busy: before it comes to a burst, all of it is there.
 fn bursts_per_s(storm: &Storm) -> f64 {
     f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(storm.burst)
 }
