@@ -201,10 +201,11 @@ fn how(lab: &Lab, work: &str) -> String {
          A frame's way is from when it was sent to when the server had it; that of a delivery is \
          its first frame's. What was measured while the cameras themselves were late, or while \
          others had a tenth of the servers' processors, is measured anew. A frame is lost if its \
-         camera had no room for it or the server never had it. In the rows `API first` API calls are in \
-         a class of their own, with 99 parts in 100, so that the probe, which is in the cameras' \
-         class, waits for as long as a call takes and then for what has gathered meanwhile; in \
-         all others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
+         camera had no room for it or the server never had it. In the rows `API first` API calls \
+         are in a class of their own, with 99 parts in 100, so that the probe, which is in the \
+         cameras' class, waits for as long as a call takes and then for what has gathered \
+         meanwhile; in all others everything is in one class. OTP runs without busy wait \
+         (`+sbwt none`). {}",
         rows::CAMERAS,
         rows::MBIT,
         lab.conditions()
