@@ -201,15 +201,20 @@ impl Samples {
     fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
         let bytes = self.cpu(index, &BYTES_ALONE);
         let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
-        let delay = Duration::from_millis(ADAPTIVE_MS.into());
+        let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
+        let tokio = self.median_of(index, &TOKIO, |f| f.quiet.deliveries_per_s);
+        let tokio = tokio.ok().filter(|per_s| *per_s > 0.0)?;
         Some(format!(
             "{}: the bytes alone cost {:.2} ms for each megabyte (`{}`), {over:.2} of tokio's: \
              deliveries can be saved, bytes cannot. A delay of {ADAPTIVE_MS} ms leaves at least {} \
-             deliveries a second.",
+             deliveries a second of tokio's {}: {:.2} of tokio's processor time, if each costs as \
+             much.",
             storm.name,
             bytes.ok()?,
             BYTES_ALONE.name,
-            grouped(storm.fewest_deliveries(delay), 0),
+            grouped(fewest, 0),
+            grouped(tokio, 0),
+            least(over, fewest / tokio),
         ))
     }
 
@@ -249,6 +254,11 @@ impl Samples {
     }
 }
 
+/// What is left of a cost of which `bytes` cannot be saved, and of the rest all but `deliveries`.
+fn least(bytes: f64, deliveries: f64) -> f64 {
+    bytes + (1.0 - bytes).max(0.0) * deliveries
+}
+
 pub(super) fn notes(all: &Samples) -> Vec<String> {
     let mut notes = vec![
         "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
@@ -283,4 +293,18 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
         notes.push(format!("{broken} cameras or recordings broke."));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_cost_what_they_cost_however_few_deliveries_there_are() {
+        assert_eq!(least(0.25, 0.0), 0.25);
+        assert_eq!(least(0.25, 1.0), 1.0);
+        assert_eq!(least(0.5, 0.5), 0.75);
+        // Noise may make the bytes alone dearer than all.
+        assert_eq!(least(1.5, 0.5), 1.5);
+    }
 }
