@@ -202,19 +202,23 @@ impl Samples {
         let bytes = self.cpu(index, &BYTES_ALONE);
         let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
         let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
-        let tokio = self.median_of(index, &TOKIO, |f| f.quiet.deliveries_per_s);
-        let tokio = tokio.ok().filter(|per_s| *per_s > 0.0)?;
+        let deliveries = |row| {
+            self.median_of(index, row, |f| f.quiet.deliveries_per_s)
+                .ok()
+        };
+        let (few, many) = (deliveries(&BYTES_ALONE)?, deliveries(&TOKIO)?);
         Some(format!(
-            "{}: the bytes alone cost {:.2} ms for each megabyte (`{}`), {over:.2} of tokio's: \
-             deliveries can be saved, bytes cannot. A delay of {ADAPTIVE_MS} ms leaves at least {} \
-             deliveries a second of tokio's {}: {:.2} of tokio's processor time, if each costs as \
-             much.",
+            "{}: of bytes nearly alone a megabyte costs {:.2} ms (`{}`, with {} deliveries a \
+             second), {over:.2} of tokio's (with {}): deliveries can be saved, bytes cannot. A \
+             delay of {ADAPTIVE_MS} ms leaves at least {} deliveries; between the two that is \
+             {:.2} of tokio's.",
             storm.name,
             bytes.ok()?,
             BYTES_ALONE.name,
+            grouped(few, 0),
+            grouped(many, 0),
             grouped(fewest, 0),
-            grouped(tokio, 0),
-            least(over, fewest / tokio),
+            least(over, few, fewest, many),
         ))
     }
 
@@ -254,9 +258,10 @@ impl Samples {
     }
 }
 
-/// What is left of a cost of which `bytes` cannot be saved, and of the rest all but `deliveries`.
-fn least(bytes: f64, deliveries: f64) -> f64 {
-    bytes + (1.0 - bytes).max(0.0) * deliveries
+/// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
+fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
+    let way = (deliveries - few) / (many - few).max(f64::EPSILON);
+    share + (1.0 - share).max(0.0) * way.clamp(0.0, 1.0)
 }
 
 pub(super) fn notes(all: &Samples) -> Vec<String> {
@@ -300,11 +305,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_cost_what_they_cost_however_few_deliveries_there_are() {
-        assert_eq!(least(0.25, 0.0), 0.25);
-        assert_eq!(least(0.25, 1.0), 1.0);
-        assert_eq!(least(0.5, 0.5), 0.75);
-        // Noise may make the bytes alone dearer than all.
-        assert_eq!(least(1.5, 0.5), 1.5);
+    fn few_deliveries_cost_what_their_bytes_do() {
+        assert_eq!(least(0.25, 100.0, 50.0, 900.0), 0.25);
+        assert_eq!(least(0.25, 100.0, 100.0, 900.0), 0.25);
+        assert_eq!(least(0.25, 100.0, 500.0, 900.0), 0.625);
+        assert_eq!(least(0.25, 100.0, 1_000.0, 900.0), 1.0);
+        // Noise may make the few dearer than the many.
+        assert_eq!(least(1.5, 100.0, 500.0, 900.0), 1.5);
     }
 }
