@@ -70,6 +70,11 @@ impl Lab {
         lab
     }
 
+    /// Where servers run; none if that is anywhere.
+    pub(crate) fn server_cpus(&self) -> &[usize] {
+        &self.server_cpus
+    }
+
     /// How much load gives way to probes beside it: only where it has processors of its own, as
     /// anywhere else it would give way to the servers too.
     pub(crate) fn load_nice(&self) -> &'static str {

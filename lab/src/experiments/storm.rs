@@ -2,23 +2,25 @@
 //!
 //! - [`rows`]: who serves, and how cameras send
 //! - [`measure`]: one server under one storm
+//! - [`others`]: what others had of the servers' processors meanwhile
 //! - [`work`]: how much computing each delivery costs
 //! - [`breeze`]: what being told to adapt costs where there is no storm
 //! - [`veth`]: a network of its own, with Ethernet's segments
-//! - [`tables`]: what it comes to, with verdicts
+//! - [`tables`], [`ways`]: what it comes to, with verdicts
 
 mod breeze;
 mod measure;
+mod others;
 mod rows;
 mod tables;
 mod veth;
+mod ways;
 mod work;
 
 use serde_json::json;
-use std::time::Duration;
 
 use self::breeze::Breeze;
-use self::measure::{Found, Scene};
+use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
 use self::veth::Veth;
 use self::work::Work;
@@ -42,6 +44,8 @@ struct Samples {
     samples: Vec<Sample>,
     breeze: Option<Breeze>,
     work: Work,
+    /// Of storms that have their own.
+    own_work: Option<Work>,
 }
 
 impl Samples {
@@ -69,17 +73,20 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let scene = Scene::new(&lab);
     let mut notes = lab.lineup.missing.clone();
     notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
-    let work = work::calibrate(&scene);
-    let words = work.words();
+    let even = work::calibrate(&scene, &rows::EVEN);
+    let words = even.words();
     lab.progress(&format!("storm: {words}"));
     let rows = rows::rows(&lab.lineup.present, lab.is_brief());
     let (storms, veth) = storms(&lab, &mut notes);
+    let own_work = own_work(&scene, &storms, &mut notes);
     let mut samples = Vec::new();
     for round in 0..lab.rounds() {
         for (storm_index, storm) in storms.iter().enumerate() {
+            let work = own_work.as_ref().filter(|_| storm.own_work);
+            let us = work.unwrap_or(&even).us;
             for (index, row) in rows.iter().enumerate() {
                 let veth = veth.as_ref().filter(|_| storm.over_veth);
-                let found = undisturbed(&lab, || measure::storm(&scene, row, storm, veth, work.us));
+                let found = undisturbed(&lab, || measure::storm(&scene, row, storm, veth, us));
                 let found = found.map_err(|error| error.to_string());
                 let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
                 let (storm_name, row) = (storm.name, row.name);
@@ -100,7 +107,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         rows,
         samples,
         breeze,
-        work,
+        work: even,
+        own_work,
     };
     notes.extend(tables::notes(&all));
     Ok(Experiment {
@@ -117,12 +125,11 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     })
 }
 
-/// Measures again where the cameras themselves were late: then the machine had other work, and what
-/// was measured was not the storm. What servers do makes no camera late. Of moments nothing is
-/// expected.
+/// Measures again where the cameras themselves were late, or others had much of the servers'
+/// processors: then the machine had other work, and what was measured was not the storm. What
+/// servers do makes no camera late. Of moments nothing is expected.
 fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> {
     const LATE_US: f64 = 20_000.0;
-    const MOMENT: Duration = Duration::from_millis(400);
     let mut found = measure()?;
     let times = match lab.is_brief() {
         _ if lab.measured(2 * MOMENT) < MOMENT => 1,
@@ -130,7 +137,7 @@ fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> 
         false => 3,
     };
     for _ in 1..times {
-        if found.load.late_p99_us <= LATE_US {
+        if found.load.late_p99_us <= LATE_US && !found.is_crowded() {
             break;
         }
         found = measure()?;
@@ -148,7 +155,7 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
         ));
         return (vec![rows::EVEN], None);
     }
-    let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS];
+    let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS, rows::BUSY_BURSTS];
     match Veth::open() {
         Ok(veth) => {
             storms.push(rows::ETHERNET);
@@ -164,19 +171,41 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
     }
 }
 
+/// The work of storms that have their own.
+fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Option<Work> {
+    let storm = storms.iter().find(|storm| storm.own_work)?;
+    let work = work::calibrate(scene, storm);
+    let words = format!("{}: {}", storm.name, work.words());
+    scene.lab.progress(&format!("storm: {words}"));
+    notes.push(words);
+    Some(work)
+}
+
 fn how(lab: &Lab, work: &str) -> String {
+    let lap = match measure::has_lap(lab) {
+        true => format!(
+            "What is measured begins {:.1} s after the cameras do, when recordings have gone round \
+             once and are written to memory that is in use. ",
+            measure::lap().as_secs_f64()
+        ),
+        false => "In brief, recordings are written to fresh memory, which costs more and differs \
+                  from run to run. "
+            .to_owned(),
+    };
     format!(
         "{} cameras send {} Mbit/s in all, in frames of 1 460 bytes that are numbered and checked, \
          in an open loop; the server records all of them to disk (a ring of 1 MB each), passes \
          every tenth on to a viewer, and answers an API call that computes for 20 ms. {work} \
-         Processor time, deliveries and the frames' way are of a stretch without API calls; then \
-         system calls are counted; API calls, four a second, and the probe of 200 Hz follow. A \
-         frame's way is from when it was sent to when the server had it; that of a delivery is its \
-         first frame's. What was measured while the cameras themselves were late is measured anew. \
-         A frame is lost if its camera had no room for it or the server never had it. \
-         In the rows `API first` API calls are in a class of their own, with 99 parts in 100, so \
-         that the probe, which is in the cameras' class, waits for as long as a call takes; in all \
-         others everything is in one class. OTP runs without busy wait (`+sbwt none`). {}",
+         {lap}Processor time, deliveries and the frames' way are of a stretch without API calls; \
+         then system calls are counted; API calls, four a second, and the probe of 200 Hz follow. \
+         A frame's way is from when it was sent to when the server had it; that of a delivery is \
+         its first frame's. What was measured while the cameras themselves were late, or while \
+         others had a tenth of the servers' processors, is measured anew. A frame is lost if its \
+         camera had no room for it or the server never had it. In the rows `API first` API calls \
+         are in a class of their own, with 99 parts in 100, so that the probe, which is in the \
+         cameras' class, waits for as long as a call takes and then for what has gathered \
+         meanwhile; in all others everything is in one class. OTP runs without busy wait \
+         (`+sbwt none`). {}",
         rows::CAMERAS,
         rows::MBIT,
         lab.conditions()
@@ -196,6 +225,7 @@ impl Samples {
         };
         json!({
             "work": self.work,
+            "own_work": self.own_work,
             "storms": self.samples.iter().map(sample).collect::<Vec<_>>(),
             "breeze": self.breeze,
         })

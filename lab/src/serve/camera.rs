@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use self::delays::Delays;
 pub(crate) use self::delays::bucket_end_us;
+pub(crate) use self::recorder::RING_LEN;
 use self::recorder::Recorder;
 use super::args::Deliveries;
 use super::platform::{Platform, accept_loop};

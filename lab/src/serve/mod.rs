@@ -36,7 +36,7 @@ pub(crate) use args::{
     Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
     SHARE_MAX, ServeArgs, Shares,
 };
-pub(crate) use camera::{CameraStats, bucket_end_us};
+pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
 pub(crate) use meter::Work;
 #[cfg(feature = "evenkeel-runtime")]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::measure::{Scene, Ways, merged, quantile};
+use super::measure::{MOMENT, Scene, Ways, merged, quantile};
 use super::rows::{self, BREEZE_MBIT};
 use crate::error::Result;
 use crate::experiments::figures::{grouped, median};
@@ -25,8 +25,6 @@ use crate::serve::{Deliveries, Delivery};
 
 /// Shorter than this, too few frames come to say anything of one in a hundred.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Of moments nothing is expected.
-const MOMENT: Duration = Duration::from_millis(400);
 const OVER_IMMEDIATE: f64 = 1.05;
 const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::others::Others;
 use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
 use super::veth::Veth;
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
-use crate::serve::{CameraStats, RuntimeStats, bucket_end_us};
+use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
@@ -28,7 +29,24 @@ const CALMED: Duration = Duration::from_millis(1_100);
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Of moments nothing is expected.
+pub(super) const MOMENT: Duration = Duration::from_millis(400);
+/// Of a processor of the servers', more than this is too much for others to have.
+pub(super) const CROWDED: f64 = 0.1;
 const PROBE_HZ: &str = "200";
+
+/// Until every recording of as many cameras as are usual has gone round once. Before, servers write
+/// to memory that nobody has touched yet: a megabyte then costs up to half as much again, and what
+/// it costs differs from run to run by as much as there is to compare.
+pub(super) fn lap() -> Duration {
+    let bytes = f64::from(CAMERAS) * RING_LEN as f64;
+    Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))
+}
+
+/// Whether there is time for it: not in a run in brief, nor in one of moments.
+pub(super) fn has_lap(lab: &Lab) -> bool {
+    !lab.is_brief() && lab.measured(MOMENT) >= MOMENT
+}
 
 /// What all measurements have in common.
 pub(super) struct Scene<'a> {
@@ -50,6 +68,8 @@ pub(super) struct Found {
     pub(super) syscalls_per_mb: Option<f64>,
     pub(super) echo: EchoSummary,
     pub(super) load: CameraSummary,
+    /// Processors of the servers' that others had meanwhile.
+    pub(super) others_cores: Option<f64>,
     /// Frames that were due and never came whole.
     pub(super) lost: u64,
     /// All the server had, in the end.
@@ -92,6 +112,11 @@ impl Found {
         Some(self.stats.as_ref()?.delivery.as_ref()?.longest_us)
     }
 
+    /// Whether others had so much of the servers' processors that figures are theirs, too.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.others_cores.is_some_and(|cores| cores > CROWDED)
+    }
+
     pub(super) fn describe(&self) -> String {
         let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
         format!(
@@ -118,6 +143,17 @@ impl<'a> Scene<'a> {
         self.lab.measured(Duration::from_millis(500))
     }
 
+    /// From the first frame until what is measured is steady.
+    fn ramp(&self, storm: &Storm) -> Duration {
+        let ramp = RAMP * storm.cameras / CAMERAS;
+        let lap = if has_lap(self.lab) {
+            lap()
+        } else {
+            Duration::ZERO
+        };
+        ramp + lap
+    }
+
     /// Cameras that send from now on until their result is asked for. By the clock they would end
     /// while something is still measured whenever that takes longer than expected, and then all
     /// recordings are written out at once.
@@ -129,7 +165,7 @@ impl<'a> Scene<'a> {
         mbit: u32,
     ) -> Result<Process> {
         // Longer than anything takes: what is never told ends all the same.
-        let most = self.length() * 4 + 3 * PATIENCE;
+        let most = lap() + self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
         let words = [
             camera.to_string(),
@@ -196,9 +232,9 @@ pub(super) fn storm(
     let api_idle_us = (0..5).map(|_| call(scene.lab, api)).collect();
     let length = scene.length();
     let counted = length.min(Duration::from_secs(1));
-    let ramp = RAMP * storm.cameras / CAMERAS;
     let cameras = scene.cameras(&server, storm, veth, MBIT)?;
-    sleep(ramp);
+    sleep(scene.ramp(storm));
+    let others = Others::begin(scene.lab.server_cpus(), &server);
     let quiet = stretch(&server, length)?;
     let syscalls_per_mb = match &scene.syscalls {
         // Of a server that sleeps all through a short count there is none.
@@ -207,6 +243,7 @@ pub(super) fn storm(
     };
     // Last, as a call that takes for ever leaves nothing to measure.
     let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
+    let others_cores = others.cores(&server);
     let load: CameraSummary = cameras.result()?;
     let stats = match row.peer.has_stats() {
         true => client::get(api, "/stats", PATIENCE).ok(),
@@ -222,6 +259,7 @@ pub(super) fn storm(
         echo,
         lost: load.frames.saturating_sub(end.frames),
         load,
+        others_cores,
         end,
         stats,
     })
@@ -229,13 +267,18 @@ pub(super) fn storm(
 
 /// Processor time over all of the server's processors, and deliveries per second, with so much
 /// computing for each.
-pub(super) fn load_of(scene: &Scene<'_>, row: &Row, work_us: u64) -> Result<(f64, f64)> {
+pub(super) fn load_of(
+    scene: &Scene<'_>,
+    row: &Row,
+    storm: &Storm,
+    work_us: u64,
+) -> Result<(f64, f64)> {
     let directory = TemporaryDirectory::new("storm")?;
     let spec = row.spec(directory.path(), work_us);
     let server = scene.lab.serve(row.peer, &spec)?;
     let length = scene.length();
-    let cameras = scene.cameras(&server, &EVEN, None, MBIT)?;
-    sleep(RAMP);
+    let cameras = scene.cameras(&server, storm, None, MBIT)?;
+    sleep(scene.ramp(storm));
     let found = stretch(&server, length)?;
     drop(cameras);
     let load = found.cores / scene.lab.workers as f64;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Samples;
 use super::breeze::Breeze;
-use super::measure::Found;
+use super::measure::{CROWDED, Found};
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE,
-    MBIT, OTP_DEFERRED, Row, Storm, TOKIO,
+    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
+    OTP_DEFERRED, Row, Storm, TOKIO,
 };
 use crate::experiments::figures::{cell, grouped, median};
 use crate::experiments::verdict::{self, Reach, Verdict, ratio};
@@ -58,6 +58,7 @@ impl Samples {
             })
             .collect();
         if let Some(breeze) = &self.breeze {
+            tables.push(self.longest_ways());
             tables.extend(breeze.tables());
             tables.push(self.verdicts());
         }
@@ -200,30 +201,25 @@ impl Samples {
     fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
         let bytes = self.cpu(index, &BYTES_ALONE);
         let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
-        let delay = Duration::from_millis(ADAPTIVE_MS.into());
+        let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
+        let deliveries = |row| {
+            self.median_of(index, row, |f| f.quiet.deliveries_per_s)
+                .ok()
+        };
+        let (few, many) = (deliveries(&BYTES_ALONE)?, deliveries(&TOKIO)?);
         Some(format!(
-            "{}: the bytes alone cost {:.2} ms for each megabyte (`{}`), {over:.2} of tokio's: \
-             deliveries can be saved, bytes cannot. A delay of {ADAPTIVE_MS} ms leaves at least {} \
-             deliveries a second.",
+            "{}: of bytes nearly alone a megabyte costs {:.2} ms (`{}`, with {} deliveries a \
+             second), {over:.2} of tokio's (with {}): deliveries can be saved, bytes cannot. A \
+             delay of {ADAPTIVE_MS} ms leaves at least {} deliveries; between the two that is \
+             {:.2} of tokio's.",
             storm.name,
             bytes.ok()?,
             BYTES_ALONE.name,
-            grouped(storm.fewest_deliveries(delay), 0),
+            grouped(few, 0),
+            grouped(many, 0),
+            grouped(fewest, 0),
+            least(over, few, fewest, many),
         ))
-    }
-
-    /// What the way of a frame is without any delay, in a process that is as busy or busier.
-    fn undelayed(&self, index: usize, storm: &Storm) -> Option<String> {
-        [IMMEDIATE, TOKIO].iter().find_map(|row| {
-            let longest = self.median_of(index, row, |f| f.quiet.way_max_us / 1e3);
-            Some(format!(
-                "{}: a frame's way was up to {:.1} ms where nothing is held back (`{}`): how late \
-                 servers were let or got to it is in every way, beside the delay.",
-                storm.name,
-                longest.ok()?,
-                row.name
-            ))
-        })
     }
 
     pub(super) fn plots(&self) -> Vec<Plot> {
@@ -262,6 +258,12 @@ impl Samples {
     }
 }
 
+/// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
+fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
+    let way = (deliveries - few) / (many - few).max(f64::EPSILON);
+    share + (1.0 - share).max(0.0) * way.clamp(0.0, 1.0)
+}
+
 pub(super) fn notes(all: &Samples) -> Vec<String> {
     let mut notes = vec![
         "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
@@ -271,7 +273,7 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
     let storms = all.storms.iter().enumerate();
     notes.extend(storms.flat_map(|(index, storm)| {
         let bound = all.bound(index, storm);
-        bound.into_iter().chain(all.undelayed(index, storm))
+        bound.into_iter().chain(all.undelayed(index))
     }));
     let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
@@ -282,9 +284,33 @@ pub(super) fn notes(all: &Samples) -> Vec<String> {
             found().count()
         ));
     }
+    let crowded = found().filter(|f| f.is_crowded()).count();
+    if crowded > 0 {
+        notes.push(format!(
+            "In {crowded} of {} measurements others had more than {:.0} % of the servers' \
+             processors, also when measured again: part of all waits there was for them.",
+            found().count(),
+            100.0 * CROWDED,
+        ));
+    }
     let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
     if broken > 0 {
         notes.push(format!("{broken} cameras or recordings broke."));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_deliveries_cost_what_their_bytes_do() {
+        assert_eq!(least(0.25, 100.0, 50.0, 900.0), 0.25);
+        assert_eq!(least(0.25, 100.0, 100.0, 900.0), 0.25);
+        assert_eq!(least(0.25, 100.0, 500.0, 900.0), 0.625);
+        assert_eq!(least(0.25, 100.0, 1_000.0, 900.0), 1.0);
+        // Noise may make the few dearer than the many.
+        assert_eq!(least(1.5, 100.0, 500.0, 900.0), 1.5);
+    }
 }

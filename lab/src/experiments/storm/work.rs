@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::measure::{Scene, load_of};
-use super::rows::{IMMEDIATE, MBIT, TOKIO};
+use super::rows::{IMMEDIATE, MBIT, Storm, TOKIO};
 use crate::frames::FRAME_LEN;
 
 /// The load at which everybody is compared.
@@ -39,7 +39,7 @@ impl Work {
 /// each arrival, and so the most expensive of those that can be compared. All have the same work,
 /// because what is compared is what the same bytes cost: raised for each runtime apart, work would
 /// take back just what fewer deliveries save. Erlang's `once` is past 90 % without any.
-pub(super) fn calibrate(scene: &Scene<'_>) -> Work {
+pub(super) fn calibrate(scene: &Scene<'_>, storm: &Storm) -> Work {
     let present = |row: &&super::Row| scene.lab.lineup.present.contains(&row.peer);
     let Some(row) = [TOKIO, IMMEDIATE].iter().find(present).copied() else {
         return Work {
@@ -51,13 +51,13 @@ pub(super) fn calibrate(scene: &Scene<'_>) -> Work {
     let mut last = None;
     let tries = if scene.lab.is_brief() { 2 } else { 3 };
     for _ in 0..tries {
-        let Ok((load, per_s)) = load_of(scene, &row, us) else {
+        let Ok((load, per_s)) = load_of(scene, &row, storm, us) else {
             break;
         };
         let workers = scene.lab.workers;
         let each_us = load * workers as f64 * 1e6 / per_s.max(1.0);
-        last = Some((us, each_us * frames_per_s() / (workers as f64 * 1e6)));
-        let next = corrected(us, each_us, workers);
+        last = Some((us, each_us * bursts_per_s(storm) / (workers as f64 * 1e6)));
+        let next = corrected(us, each_us, bursts_per_s(storm), workers);
         if next == us {
             break;
         }
@@ -69,30 +69,35 @@ pub(super) fn calibrate(scene: &Scene<'_>) -> Work {
     }
 }
 
-/// Frames that come in, each of which is a delivery where none is held back.
-fn frames_per_s() -> f64 {
-    f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64
+/// Bursts that come in, each of which is a delivery where none is held back and the server is
+/// nearly busy: before it comes to a burst, all of it is there.
+fn bursts_per_s(storm: &Storm) -> f64 {
+    f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(storm.burst)
 }
 
 /// The work with which the load would be right, if a delivery with `us` of it costs `each_us`. By
 /// the cost of one, as fewer may come in where the machine has other work.
-fn corrected(us: u64, each_us: f64, workers: usize) -> u64 {
-    let affordable_us = LOAD * workers as f64 * 1e6 / frames_per_s();
+fn corrected(us: u64, each_us: f64, per_s: f64, workers: usize) -> u64 {
+    let affordable_us = LOAD * workers as f64 * 1e6 / per_s;
     let next = us as f64 + affordable_us - each_us;
     next.round().clamp(0.0, US_MAX) as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::{BURSTS, EVEN};
     use super::*;
 
     #[test]
     fn work_is_corrected_by_what_is_missing() {
         // Nine tenths of a core are 21 us for each of 42 808 frames.
-        assert_eq!(corrected(10, 21.0, 1), 10);
-        assert_eq!(corrected(10, 19.0, 1), 12);
-        assert_eq!(corrected(10, 42.0, 1), 0);
-        assert_eq!(corrected(10, 21.0, 2), 31);
-        assert_eq!(corrected(10, f64::INFINITY, 1), 0);
+        let per_s = bursts_per_s(&EVEN);
+        assert_eq!(corrected(10, 21.0, per_s, 1), 10);
+        assert_eq!(corrected(10, 19.0, per_s, 1), 12);
+        assert_eq!(corrected(10, 42.0, per_s, 1), 0);
+        assert_eq!(corrected(10, 21.0, per_s, 2), 31);
+        assert_eq!(corrected(10, f64::INFINITY, per_s, 1), 0);
+        // And 252 us for each burst of twelve.
+        assert_eq!(corrected(10, 42.0, bursts_per_s(&BURSTS), 1), 220);
     }
 }

@@ -11,7 +11,7 @@ const BLOCK_LEN: usize = 256 * 1024;
 /// not write together ever after.
 const PLACES: u64 = 16;
 /// Bytes of a recording, after which it starts over: a run of any length costs a disk no more.
-const RING_LEN: u64 = 4 * BLOCK_LEN as u64;
+pub(crate) const RING_LEN: u64 = 4 * BLOCK_LEN as u64;
 
 pub(super) struct Recorder<P: Platform> {
     file: P::File,
