@@ -604,11 +604,12 @@ fn a_full_lane_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
         let first = stuck(&runtime, &gates[0]);
         until("the first is in the lane", || hand_offs(&runtime) == 1);
         goes_on(&runtime);
-        assert_eq!(runtime.stats().heavy.refused, 0);
 
-        // The lane is full: the second keeps the worker until it ends.
+        // The lane is full: the second keeps the worker until it ends. (A short poll may have been
+        // refused, if the machine took the processor away in its middle.)
+        let before = runtime.stats().heavy.refused;
         let second = stuck(&runtime, &gates[1]);
-        until("it is refused", || runtime.stats().heavy.refused > 0);
+        until("it is refused", || runtime.stats().heavy.refused > before);
         let waits = runtime.spawn(async { 3 });
         thread::sleep(Duration::from_millis(50));
         let heavy = runtime.stats().heavy;
@@ -650,8 +651,9 @@ fn tasks_that_wait_in_a_full_lane_are_run_when_there_is_room() {
             puppet.poll(Duration::from_millis(50));
             until("it is known", || hand_offs(&runtime) > before);
         }
+        let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
-        until("the lane is full", || hand_offs(&runtime) == 4);
+        until("the lane is full", || hand_offs(&runtime) > before);
         for puppet in &puppets {
             puppet.orders.send(LONG).unwrap();
         }
