@@ -182,7 +182,7 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
 /// What takes requests.
 struct Requests<S: Store> {
     context: Arc<Context<S>>,
-    /// Room for appends: what is in line for its answer does not have the one that is answered next.
+    /// Room for appends; the line of answers is without the one that is to come next.
     appends: Arc<Semaphore>,
     /// Room for reads.
     reads: Arc<Semaphore>,
