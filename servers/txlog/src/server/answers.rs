@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use evenkeel::time::timeout;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use txlog_client::frame::Response;
 
 use crate::store::StoreError;
@@ -19,10 +19,18 @@ const WRITE_BYTES: usize = 64 * 1024;
 
 /// What is answered in order.
 pub(super) enum Ordered<P> {
-    /// An append: its id, and its record on its way.
-    Append(u64, P),
+    /// An append.
+    Append(Append<P>),
     /// Something that is known already.
     Ready(Response),
+}
+
+/// An append that is under way.
+pub(super) struct Append<P> {
+    pub(super) id: u64,
+    pub(super) record: P,
+    /// One of as many as there may be of a connection, until it is answered.
+    pub(super) _place: OwnedSemaphorePermit,
 }
 
 /// Answers that are still to be sent. Ends when both senders are gone and all is sent.
@@ -31,7 +39,7 @@ pub(super) struct Answers<P> {
     pub(super) others: mpsc::Receiver<Response>,
     /// The append to be answered next. Only this one is polled, so that a batch wakes a connection
     /// once, however many of its appends are in it.
-    pub(super) front: Option<(u64, P)>,
+    pub(super) front: Option<Append<P>>,
 }
 
 impl<P> Answers<P>
@@ -45,18 +53,18 @@ where
         }
         if self.front.is_none() {
             match self.ordered.poll_recv(cx) {
-                Poll::Ready(Some(Ordered::Append(id, pending))) => self.front = Some((id, pending)),
+                Poll::Ready(Some(Ordered::Append(append))) => self.front = Some(append),
                 Poll::Ready(Some(Ordered::Ready(response))) => return Poll::Ready(Some(response)),
                 // The others may still come.
                 Poll::Ready(None) => return others,
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let Some((id, pending)) = &mut self.front else {
+        let Some(append) = &mut self.front else {
             return Poll::Pending;
         };
-        let result = ready!(Pin::new(pending).poll(cx));
-        let id = *id;
+        let result = ready!(Pin::new(&mut append.record).poll(cx));
+        let id = append.id;
         self.front = None;
         Poll::Ready(Some(match result {
             Ok(sequence) => Response::Appended { id, sequence },

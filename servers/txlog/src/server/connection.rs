@@ -22,7 +22,7 @@ use txlog_client::frame::{
 use txlog_client::wire::{FrameReader, WireError};
 
 use super::Context;
-use super::answers::{Answers, Ordered};
+use super::answers::{Answers, Append, Ordered};
 use crate::log::ReadLimits;
 use crate::store::{Found, Store, StoreError};
 
@@ -140,7 +140,8 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
         _place,
     } = ends;
     let config = &context.config;
-    let (ordered, ordered_answers) = mpsc::channel(config.appends_max.max(1));
+    let appends_max = config.appends_max.clamp(1, Semaphore::MAX_PERMITS);
+    let (ordered, ordered_answers) = mpsc::channel(appends_max);
     let (others, other_answers) = mpsc::channel(config.reads_max.max(1));
     let answers = Answers {
         ordered: ordered_answers,
@@ -154,6 +155,7 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
     });
     let requests = Requests {
         context: Arc::clone(&context),
+        appends: Arc::new(Semaphore::new(appends_max)),
         reads: Arc::new(Semaphore::new(config.reads_max)),
         ordered,
         others,
@@ -180,6 +182,8 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
 /// What takes requests.
 struct Requests<S: Store> {
     context: Arc<Context<S>>,
+    /// Room for appends; the line of answers is without the one that is to come next.
+    appends: Arc<Semaphore>,
     /// Room for reads.
     reads: Arc<Semaphore>,
     ordered: mpsc::Sender<Ordered<S::Pending>>,
@@ -215,12 +219,20 @@ impl<S: Store> Requests<S> {
     async fn begin(&self, request: Request) -> Result<bool, Fault> {
         match request {
             Request::Append { id, payload } => {
-                // A place for the answer first: so many appends may be under way and no more.
-                let Ok(place) = self.ordered.reserve().await else {
+                // Places first: so many appends may be under way and no more. If nobody takes the
+                // answers, all places are free.
+                let Ok(place) = Arc::clone(&self.appends).acquire_owned().await else {
                     return Ok(false);
                 };
-                place.send(match self.context.store.submit(payload).await {
-                    Ok(pending) => Ordered::Append(id, pending),
+                let Ok(answer) = self.ordered.reserve().await else {
+                    return Ok(false);
+                };
+                answer.send(match self.context.store.submit(payload).await {
+                    Ok(record) => Ordered::Append(Append {
+                        id,
+                        record,
+                        _place: place,
+                    }),
                     Err(error) => Ordered::Ready(refused(id, error)),
                 });
                 Ok(true)
