@@ -184,9 +184,10 @@ fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Opt
 fn how(lab: &Lab, work: &str) -> String {
     let lap = match measure::has_lap(lab) {
         true => format!(
-            "What is measured begins {:.1} s after the cameras do, when recordings have gone round \
-             once and are written to memory that is in use. ",
-            measure::lap().as_secs_f64()
+            "What is measured begins {:.1} s after the cameras do ({:.1} s where they are more), \
+             when recordings have gone round once and are written to memory that is in use. ",
+            measure::lap(&rows::EVEN).as_secs_f64(),
+            measure::lap(&rows::MANY).as_secs_f64()
         ),
         false => "In brief, recordings are written to fresh memory, which costs more and differs \
                   from run to run. "

@@ -35,11 +35,11 @@ pub(super) const MOMENT: Duration = Duration::from_millis(400);
 pub(super) const CROWDED: f64 = 0.1;
 const PROBE_HZ: &str = "200";
 
-/// Until every recording of as many cameras as are usual has gone round once. Before, servers write
-/// to memory that nobody has touched yet: a megabyte then costs up to half as much again, and what
-/// it costs differs from run to run by as much as there is to compare.
-pub(super) fn lap() -> Duration {
-    let bytes = f64::from(CAMERAS) * RING_LEN as f64;
+/// Until every recording has gone round once. Before, servers write to memory that nobody has
+/// touched yet: a megabyte then costs up to half as much again, and what it costs differs from run
+/// to run by as much as there is to compare.
+pub(super) fn lap(storm: &Storm) -> Duration {
+    let bytes = f64::from(storm.cameras) * RING_LEN as f64;
     Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))
 }
 
@@ -147,7 +147,7 @@ impl<'a> Scene<'a> {
     fn ramp(&self, storm: &Storm) -> Duration {
         let ramp = RAMP * storm.cameras / CAMERAS;
         let lap = if has_lap(self.lab) {
-            lap()
+            lap(storm)
         } else {
             Duration::ZERO
         };
@@ -165,7 +165,7 @@ impl<'a> Scene<'a> {
         mbit: u32,
     ) -> Result<Process> {
         // Longer than anything takes: what is never told ends all the same.
-        let most = lap() + self.length() * 4 + 3 * PATIENCE;
+        let most = lap(storm) + self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
         let words = [
             camera.to_string(),

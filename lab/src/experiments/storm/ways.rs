@@ -47,7 +47,8 @@ impl Samples {
             )),
             number(|found| Some(found.quiet.way_max_us / 1e3)),
             number(added_ms),
-            number(|found| Some(found.quiet.way_max_us / 1e3 - added_ms(found)?)),
+            // The delay is the longest since the server began, which may have been before the way.
+            number(|found| Some((found.quiet.way_max_us / 1e3 - added_ms(found)?).max(0.0))),
             match self.undelayed_ms(storm) {
                 Some((value, _)) => Cell::Number {
                     value,
