@@ -153,12 +153,12 @@ impl Monitor {
             let parks = parks(shared);
             let at_rest = parks == parks_before && lane_rests;
             parks_before = parks;
+            looks += 1;
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
                 watches.pace.cost(looks, self.note_used());
                 looks = 0;
                 self.sleep();
             } else {
-                looks += 1;
                 if looks >= NOTED_EACH {
                     watches.pace.cost(looks, self.note_used());
                     looks = 0;
