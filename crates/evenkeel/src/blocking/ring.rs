@@ -62,6 +62,12 @@ impl Reply {
     }
 }
 
+/// What follows when the kernel is through with a part of a read.
+enum After<F> {
+    Again(Read<F>),
+    Over(Read<F>, io::Result<Vec<u8>>),
+}
+
 impl<F> Read<F> {
     /// To be filled from `filled` on, at `offset` plus that. `file` keeps the descriptor open.
     pub(crate) fn new(
@@ -90,23 +96,22 @@ impl<F> Read<F> {
         (self.buffer, self.filled)
     }
 
-    /// Returns the read if it is to go on.
-    fn end(mut self, result: io::Result<usize>) -> Option<Self> {
+    /// What is to be done after a part of it was read.
+    fn after(mut self, result: io::Result<usize>) -> After<F> {
         match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Some(self),
-            Err(error) => self.give(Err(error)),
-            Ok(0) if self.exact => self.give(Err(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => After::Again(self),
+            Err(error) => After::Over(self, Err(error)),
+            Ok(0) if self.exact => After::Over(self, Err(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
                 self.filled += count;
                 if self.exact && self.filled < self.buffer.len() {
-                    return Some(self);
+                    return After::Again(self);
                 }
                 let mut buffer = std::mem::take(&mut self.buffer);
                 buffer.truncate(self.filled);
-                self.give(Ok(buffer));
+                After::Over(self, Ok(buffer))
             }
         }
-        None
     }
 
     fn give(self, result: io::Result<Vec<u8>>) {
@@ -275,13 +280,18 @@ impl<F> Mailbox<F> {
                 return self.break_off(&ring, &error);
             }
             self.state.lock().asleep = false;
-            let all = ended.len();
-            again.extend(
-                ended
-                    .into_iter()
-                    .filter_map(|(read, result)| read.end(result)),
-            );
-            self.note_done(all - again.len());
+            let mut over = Vec::new();
+            for (read, result) in ended {
+                match read.after(result) {
+                    After::Again(read) => again.push(read),
+                    After::Over(read, output) => over.push((read, output)),
+                }
+            }
+            // Before the outputs are there: whoever awaits one finds it counted.
+            self.note_done(over.len());
+            for (read, output) in over {
+                read.give(output);
+            }
         }
         self.end();
     }

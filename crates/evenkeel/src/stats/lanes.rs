@@ -34,7 +34,7 @@ pub struct LaneStats {
     pub busy: usize,
     /// How much work waits for one, at the moment.
     pub queued: usize,
-    /// How much was done, be it well or not.
+    /// How much was done, be it well or not. Work is counted before its output is there.
     pub done: u64,
     /// How much was refused, as the queue was full or there was no thread.
     pub refused: u64,
