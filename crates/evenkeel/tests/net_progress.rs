@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::runtime::Handle;
 use support::within;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
@@ -43,6 +44,31 @@ async fn a_future_that_computes_before_it_reads_reads() {
             .map_ok(|()| byte)
     }));
     assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
+}
+
+/// The same in the heavy lane, where a poll that computes for so long belongs.
+#[evenkeel::test(workers = 1)]
+async fn a_hog_that_computes_before_it_reads_reads() {
+    support::watch_descriptors();
+    let (mut client, mut server) = connected().await;
+    client.write_all(b"!").await.unwrap();
+    let (mut handed_off, mut polls) = (false, 0);
+    let reading = evenkeel::spawn(poll_fn(move |cx| {
+        polls += 1;
+        while !handed_off {
+            handed_off = Handle::current().stats().heavy.hand_offs > 0;
+            compute();
+        }
+        compute();
+        let mut byte = [0];
+        Pin::new(&mut server)
+            .poll_read(cx, &mut ReadBuf::new(&mut byte))
+            .map_ok(|()| (byte, polls))
+    }));
+    let (byte, polls) = within(reading).await.unwrap().unwrap();
+    assert_eq!(byte, *b"!");
+    // Handed off and cut short in the first, and perhaps not yet told of the byte in the second.
+    assert!(polls <= 3, "{polls} polls");
 }
 
 #[evenkeel::test(workers = 1)]

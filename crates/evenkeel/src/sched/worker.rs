@@ -421,9 +421,7 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
-            task.header()
-                .cut_short
-                .store(self.cut_short.get(), Ordering::Relaxed);
+            self.note_cut_short(task.header());
             let line = if self.yielded.get() {
                 Line::Yielded
             } else {
@@ -441,9 +439,17 @@ impl Worker {
         self.last_class.set(task.class());
         self.yielded.set(false);
         self.cut_short.set(false);
-        // Relaxed, here and in `poll`: the runner alone touches the flag.
+        // Relaxed, here and in `note_cut_short`: the runner alone touches the flag.
         self.exempt.set(task.cut_short.load(Ordering::Relaxed));
         self.slice_end.set(now + self.bounds.slice);
+    }
+
+    /// Keeps for the next poll of a task that woke itself whether it was made to, wherever that poll
+    /// will be: without this one that computes first would be cut short there for ever.
+    #[inline]
+    fn note_cut_short(&self, task: &Header) {
+        task.cut_short
+            .store(self.cut_short.get(), Ordering::Relaxed);
     }
 
     #[inline]

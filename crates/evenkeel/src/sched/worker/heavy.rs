@@ -88,6 +88,7 @@ impl Worker {
             self.shared.places.ended(place, length);
         }
         if let Ran::Again(task) = ran {
+            self.note_cut_short(task.header());
             hog::mark(task.header());
             self.shared.push_heavy(task);
         }
@@ -136,10 +137,12 @@ impl Worker {
         self.end_task();
         let _ = self.desk.tenure().end_poll();
         shared.lane.end(ledger, desk, thread::usage().cpu);
-        match ran {
-            Ran::Again(task) if hog::is_heavy(task.header()) => shared.push_heavy(task),
-            Ran::Again(task) => shared.push_outside(task),
-            Ran::Waiting | Ran::Complete => {}
+        let Ran::Again(task) = ran else { return };
+        self.note_cut_short(task.header());
+        if hog::is_heavy(task.header()) {
+            shared.push_heavy(task);
+        } else {
+            shared.push_outside(task);
         }
     }
 
