@@ -136,6 +136,8 @@ fn threads_are_called_after_the_runtime() {
         let runtime = Builder::new()
             .workers(3)
             .thread_name("boat")
+            // No thread takes another's seat, and its name, while that one waits in a poll.
+            .hand_off_after(None)
             .build()
             .unwrap();
         // Three tasks that wait for each other are on three workers.
@@ -270,7 +272,11 @@ fn a_runtime_without_settings_has_a_worker_for_each_cpu() {
 fn every_worker_runs_tasks() {
     watched("every worker", || {
         for workers in [1, 2, 4, 9] {
-            let runtime = Builder::new().workers(workers).build().unwrap();
+            let runtime = Builder::new()
+                .workers(workers)
+                .hand_off_after(None)
+                .build()
+                .unwrap();
             let together = Arc::new(std::sync::Barrier::new(workers));
             let tasks: Vec<_> = (0..workers)
                 .map(|_| {

@@ -261,6 +261,8 @@ fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
         let runtime = Builder::new()
             .workers(WORKERS)
             .busy_wait(BusyWait::None)
+            // Else another thread would take the seat of one that waits, and reach the rest.
+            .hand_off_after(None)
             .build()
             .unwrap();
         for round in 0..100 {
