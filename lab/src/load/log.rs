@@ -55,7 +55,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
 
 #[cfg(feature = "evenkeel-runtime")]
 fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
-    let us = |sorted, percent| micros(txlog::bench::percentile(sorted, percent));
+    let us = |took: &txlog::bench::Durations, percent| micros(took.percentile(percent));
     let syncs = turn.syncs.len().max(1) as f64;
     TurnSummary {
         per_second: turn.per_second(),
@@ -63,7 +63,7 @@ fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
         p99_us: us(&turn.latencies, 99),
         sync_p50_us: us(&turn.syncs, 50),
         sync_p99_us: us(&turn.syncs, 99),
-        sync_mean_us: micros(turn.syncs.iter().sum()) / syncs,
+        sync_mean_us: micros(turn.syncs.mean()),
         records_per_sync: turn.appends as f64 / syncs,
     }
 }

@@ -1,10 +1,12 @@
 //! Durable appends per second within one process, beside one sync for each record.
 
+mod durations;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,6 +14,7 @@ use evenkeel::fs::{CommitFile, File};
 use evenkeel::runtime::Runtime;
 use evenkeel::task::JoinSet;
 
+pub use self::durations::Durations;
 use crate::log::{Disk, DiskFile, LocalDisk, Log, LogConfig, LogError};
 
 /// How long the runtime of a turn has to end.
@@ -33,26 +36,23 @@ pub struct Bench {
 }
 
 /// What one turn came to.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Turn {
     /// Records that were made durable.
     pub appends: usize,
     /// How long that took.
     pub seconds: f64,
-    /// How long each append took, in order of size.
-    pub latencies: Vec<Duration>,
-    /// How long each sync took, in order of size.
-    pub syncs: Vec<Duration>,
+    /// How long each append took.
+    pub latencies: Arc<Durations>,
+    /// How long each sync took.
+    pub syncs: Arc<Durations>,
 }
 
 impl Turn {
-    fn new(began: Instant, mut latencies: Vec<Duration>, mut syncs: Vec<Duration>) -> Self {
-        let seconds = began.elapsed().as_secs_f64();
-        latencies.sort_unstable();
-        syncs.sort_unstable();
+    fn new(began: Instant, latencies: Arc<Durations>, syncs: Arc<Durations>) -> Self {
         Self {
             appends: latencies.len(),
-            seconds,
+            seconds: began.elapsed().as_secs_f64(),
             latencies,
             syncs,
         }
@@ -62,12 +62,6 @@ impl Turn {
     pub fn per_second(&self) -> f64 {
         self.appends as f64 / self.seconds
     }
-}
-
-/// What so many percent of `sorted` do not exceed; nothing of nothing.
-pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-    sorted.get(at).copied().unwrap_or_default()
 }
 
 /// One thread that writes a record and syncs it, again and again: the most that can be had with a
@@ -80,16 +74,16 @@ pub fn one_by_one(bench: &Bench) -> io::Result<Turn> {
     let path = bench.directory.join("single");
     let file = fs::File::create(&path)?;
     let record = vec![b'x'; bench.record_bytes];
-    let (mut latencies, mut offset) = (Vec::new(), 0);
+    let (took, mut offset) = (Arc::new(Durations::default()), 0);
     let (began, length) = (Instant::now(), bench.length);
     while began.elapsed() < length {
         let at = Instant::now();
         file.write_all_at(&record, offset)?;
         file.sync_data()?;
         offset += record.len() as u64;
-        latencies.push(at.elapsed());
+        took.record(at.elapsed());
     }
-    let turn = Turn::new(began, latencies.clone(), latencies);
+    let turn = Turn::new(began, Arc::clone(&took), took);
     fs::remove_file(&path)?;
     Ok(turn)
 }
@@ -113,61 +107,49 @@ async fn append_all(
     directory: &Path,
     bench: &Bench,
 ) -> Result<Turn, Box<dyn std::error::Error + Send + Sync>> {
-    let syncs = Syncs::default();
+    let (latencies, syncs) = (Arc::<Durations>::default(), Arc::<Durations>::default());
     let disk = Timed {
         inner: LocalDisk::hold(directory).await?,
-        syncs: syncs.clone(),
+        syncs: Arc::clone(&syncs),
     };
     let config = LogConfig {
         ahead_bytes: bench.ahead_bytes,
         ..LogConfig::default()
     };
     let (log, _) = Log::open(disk, config).await?;
-    let record = Bytes::from(vec![b'x'; bench.record_bytes]);
-    syncs.take();
+    syncs.clear();
     let (began, length) = (Instant::now(), bench.length);
     let mut tasks = JoinSet::new();
     for _ in 0..bench.appenders {
-        let (log, record) = (log.clone(), record.clone());
+        let (log, latencies) = (log.clone(), Arc::clone(&latencies));
+        let record = Bytes::from(vec![b'x'; bench.record_bytes]);
         tasks.spawn(async move {
-            let mut latencies = Vec::new();
             while began.elapsed() < length {
                 let at = Instant::now();
                 log.append(record.clone()).await?;
-                latencies.push(at.elapsed());
+                latencies.record(at.elapsed());
             }
-            Ok::<_, LogError>(latencies)
+            Ok::<_, LogError>(())
         });
     }
-    let mut latencies = Vec::new();
     while let Some(task) = tasks.join_next().await {
-        latencies.extend(task??);
+        task??;
     }
-    let turn = Turn::new(began, latencies, syncs.take());
+    let turn = Turn::new(began, latencies, syncs);
     log.close().await?;
     Ok(turn)
-}
-
-/// How long syncs took.
-#[derive(Clone, Default)]
-struct Syncs(Arc<Mutex<Vec<Duration>>>);
-
-impl Syncs {
-    fn take(&self) -> Vec<Duration> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// A directory, or a file, whose syncs are timed.
 #[derive(Clone)]
 struct Timed<T> {
     inner: T,
-    syncs: Syncs,
+    syncs: Arc<Durations>,
 }
 
 impl<T> Timed<T> {
     fn with<U>(&self, inner: U) -> Timed<U> {
-        let syncs = self.syncs.clone();
+        let syncs = Arc::clone(&self.syncs);
         Timed { inner, syncs }
     }
 }
@@ -208,8 +190,7 @@ impl CommitFile for Timed<File> {
     async fn sync_data(&self) -> io::Result<()> {
         let began = Instant::now();
         self.inner.sync_data().await?;
-        let mut syncs = self.syncs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        syncs.push(began.elapsed());
+        self.syncs.record(began.elapsed());
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use txlog::bench::{Bench, Turn, one_by_one, percentile, together};
+use txlog::bench::{Bench, Turn, one_by_one, together};
 
 use super::{BenchArguments, Outcome};
 
@@ -12,10 +12,10 @@ fn print(turn: &Turn, name: &str) {
     println!(
         "{name:<16}{:>12.0}{:>11.3}{:>11.3}{:>11.3}{:>11.3}{:>10.1}",
         turn.per_second(),
-        ms(percentile(&turn.latencies, 50)),
-        ms(percentile(&turn.latencies, 99)),
-        ms(percentile(&turn.syncs, 50)),
-        ms(percentile(&turn.syncs, 99)),
+        ms(turn.latencies.percentile(50)),
+        ms(turn.latencies.percentile(99)),
+        ms(turn.syncs.percentile(50)),
+        ms(turn.syncs.percentile(99)),
         turn.appends as f64 / turn.syncs.len().max(1) as f64,
     );
 }
@@ -42,21 +42,24 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         ahead_bytes: arguments.ahead_bytes,
     };
     let mut ratios = Vec::new();
-    let mut in_syncs = Vec::new();
+    let (mut in_syncs, mut in_median_syncs) = (Vec::new(), Vec::new());
     for _ in 0..arguments.rounds.max(1) {
         let single = one_by_one(&bench)?;
         print(&single, "sync each");
         let grouped = together(&bench)?;
         print(&grouped, "txlog");
         ratios.push(grouped.per_second() / single.per_second());
-        let sync = percentile(&grouped.syncs, 50).as_secs_f64();
-        in_syncs.push(percentile(&grouped.latencies, 99).as_secs_f64() / sync);
+        let p99 = grouped.latencies.percentile(99).as_secs_f64();
+        in_syncs.push(p99 / grouped.syncs.percentile(99).as_secs_f64());
+        in_median_syncs.push(p99 / grouped.syncs.percentile(50).as_secs_f64());
     }
     println!(
-        "{} appenders: {} times the appends of one sync each; p99 takes {} syncs",
+        "{} appenders: {} times the appends of one sync each; p99 is {} times the \
+         syncs' p99, {} times their median",
         arguments.appenders,
         listed(&ratios),
         listed(&in_syncs),
+        listed(&in_median_syncs),
     );
     if made {
         fs::remove_dir(&arguments.dir)?;

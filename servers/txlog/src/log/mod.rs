@@ -160,7 +160,7 @@ impl<D: Disk> Log<D> {
     ///
     /// If the future is dropped the record is appended whole or not at all.
     pub async fn append(&self, payload: impl Into<Bytes>) -> Result<u64, LogError> {
-        self.submit(payload).await?.await
+        Ok(self.commit.append(payload).await?.index)
     }
 
     /// Waits for room, and hands a record in. What is returned completes when it is durable.

@@ -171,12 +171,14 @@ impl<W> Core<W> {
     }
 
     /// Takes a record: into the queue if there is room and nobody waits for it, else into the line
-    /// of those who do. Returns its key, and whoever commits if that has to be woken; or gives the
-    /// record back. (No record is dropped in here, as that may run anything.)
+    /// of those who do. `waker` is woken when there is a result. Returns its key, and whoever
+    /// commits if that has to be woken; or gives the record back. (No record is dropped in here, as
+    /// that may run anything.)
     pub(super) fn push(
         &mut self,
         record: Bytes,
         now_ns: u64,
+        waker: impl FnOnce() -> Option<W>,
     ) -> Result<(usize, Option<W>), (Refused, Bytes)> {
         if let Some(refused) = self.refusal(record.len()) {
             return Err((refused, record));
@@ -184,6 +186,7 @@ impl<W> Core<W> {
         let room = self.waiting.len == 0 && self.has_room_for(record.len());
         let stage = if room { Stage::Queued } else { Stage::Waiting };
         let key = self.insert(stage, record, now_ns);
+        self.entries[key].waker = waker();
         let list = if room {
             &mut self.queued
         } else {
@@ -288,8 +291,10 @@ impl<W> Core<W> {
         Next::Write(position)
     }
 
-    /// The batch has been written and synced. Those to wake are added to `wake`.
-    pub(super) fn complete(&mut self, wake: &mut Vec<W>) {
+    /// The batch has been written and synced. Those to wake are added to `wake`. Returns how many
+    /// records the next batch would have if all who hear of this one came again.
+    pub(super) fn complete(&mut self, wake: &mut Vec<W>) -> usize {
+        let hoped = self.queued.len + self.writing.len();
         let mut batch = mem::take(&mut self.writing);
         self.totals.batches += 1;
         self.totals.records += batch.len() as u64;
@@ -302,6 +307,14 @@ impl<W> Core<W> {
         // Its memory serves the next batch.
         self.writing = batch;
         self.writing_bytes = 0;
+        hoped.min(self.limits.batch_records)
+    }
+
+    /// How many records the next batch has, as far as it can tell; none if it is not to be waited
+    /// for any more.
+    pub(super) fn company(&self) -> Option<usize> {
+        let over = self.closed || self.failure.is_some() || self.is_batch_full();
+        (!over).then_some(self.queued.len)
     }
 
     /// There will be no more: the batch, what is queued and what waits have failed, and what comes

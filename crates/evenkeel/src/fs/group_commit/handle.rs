@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,11 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Position;
+use super::company::Company;
 use super::core::{Limits, Next};
 use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::Shared;
 use crate::class::Class;
+use crate::task::yield_now;
 use crate::time::{Instant, Sleep, sleep_until};
 
 /// Appends of many tasks, made durable together.
@@ -218,7 +221,21 @@ impl GroupCommit {
     /// If the future is dropped, the record is written whole or not at all. See the
     /// [type](GroupCommit#cancel-safety).
     pub async fn append(&self, record: impl Into<Bytes>) -> Result<Position, CommitError> {
-        self.push(record.into())?.await
+        let mut record = Some(record.into());
+        let mut pushed = None;
+        poll_fn(|cx| match (&mut pushed, record.take()) {
+            // Handed in with the waker, so that it need not be asked for at once.
+            (_, Some(record)) => match self.push(record, Some(cx.waker())) {
+                Ok(key) => {
+                    pushed = Some(Ticket::new(&*self.handle.shared, key));
+                    Poll::Pending
+                }
+                Err(error) => Poll::Ready(Err(error)),
+            },
+            (Some(ticket), None) => ticket.poll(cx.waker()),
+            (None, None) => unreachable!("the record was handed in at the first poll"),
+        })
+        .await
     }
 
     /// Waits for room in the queue and puts a record there. What is returned completes when the
@@ -237,9 +254,10 @@ impl GroupCommit {
     /// [`Commit`] is, it is written whole or not at all. See the
     /// [type](GroupCommit#cancel-safety).
     pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
-        let commit = self.push(record.into())?;
-        poll_fn(|cx| commit.shared.poll_admitted(commit.key, cx.waker())).await;
-        Ok(commit)
+        let key = self.push(record.into(), None)?;
+        let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
+        poll_fn(|cx| ticket.shared.poll_admitted(key, cx.waker())).await;
+        Ok(Commit(ticket))
     }
 
     /// Takes no more records, and returns when all that were taken are durable: where the next one
@@ -256,13 +274,7 @@ impl GroupCommit {
         let shared = &self.handle.shared;
         shared.close();
         let key = shared.await_end();
-        let shared = Arc::clone(shared);
-        Commit {
-            shared,
-            key,
-            live: true,
-        }
-        .await
+        Commit(Ticket::new(Arc::clone(shared), key)).await
     }
 
     /// Why the log takes no more records, if a write or a sync has failed.
@@ -285,14 +297,9 @@ impl GroupCommit {
         }
     }
 
-    fn push(&self, record: Bytes) -> Result<Commit, CommitError> {
+    fn push(&self, record: Bytes, waker: Option<&Waker>) -> Result<usize, CommitError> {
         let Handle { shared, epoch } = &*self.handle;
-        let key = shared.push(record, now_ns(shared, *epoch))?;
-        Ok(Commit {
-            shared: Arc::clone(shared),
-            key,
-            live: true,
-        })
+        shared.push(record, now_ns(shared, *epoch), waker)
     }
 }
 
@@ -310,26 +317,39 @@ impl fmt::Debug for GroupCommit {
 ///
 /// Dropped before its batch is taken up, the record is not written; later, it is written whole.
 #[must_use = "whether the record is durable is not known before this completes"]
-pub struct Commit {
-    shared: Arc<Shared>,
-    key: usize,
-    /// Whether the key is still one.
-    live: bool,
-}
+pub struct Commit(Ticket<Arc<Shared>>);
 
 impl Future for Commit {
     type Output = Result<Position, CommitError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let commit = self.get_mut();
-        assert!(commit.live, "a commit was polled after it had completed");
-        let result = commit.shared.poll_result(commit.key, cx.waker());
-        commit.live = result.is_pending();
+        self.get_mut().0.poll(cx.waker())
+    }
+}
+
+/// The key of a record, for whoever awaits what becomes of it.
+struct Ticket<S: Deref<Target = Shared>> {
+    shared: S,
+    key: usize,
+    /// Whether the key is still one.
+    live: bool,
+}
+
+impl<S: Deref<Target = Shared>> Ticket<S> {
+    fn new(shared: S, key: usize) -> Self {
+        let live = true;
+        Self { shared, key, live }
+    }
+
+    fn poll(&mut self, waker: &Waker) -> Poll<Result<Position, CommitError>> {
+        assert!(self.live, "a commit was polled after it had completed");
+        let result = self.shared.poll_result(self.key, waker);
+        self.live = result.is_pending();
         result
     }
 }
 
-impl Drop for Commit {
+impl<S: Deref<Target = Shared>> Drop for Ticket<S> {
     fn drop(&mut self) {
         if self.live {
             self.shared.cancel(self.key);
@@ -357,24 +377,49 @@ async fn commit(ended: Ended, mut log: impl CommitLog, epoch: Instant) {
     let shared = &ended.0;
     let mut records = Vec::new();
     let mut wake: Vec<Waker> = Vec::new();
+    let mut company = Company::default();
     while let Some(first) = next_batch(shared, epoch, &mut records).await {
-        if let Err((stage, error)) = commit_batch(&mut log, first, &records).await {
-            shared.fail(&Failure::new(stage, Some(error)));
-            break;
-        }
+        let took = match commit_batch(&mut log, first, &records).await {
+            Ok(took) => took,
+            Err((stage, error)) => {
+                shared.fail(&Failure::new(stage, Some(error)));
+                break;
+            }
+        };
         records.clear();
-        shared.complete(&mut wake);
+        let hoped = shared.complete(&mut wake);
+        gather(shared, &mut company, hoped, took).await;
     }
 }
 
+/// Writes a batch and syncs it. Returns how long the sync took.
 async fn commit_batch(
     log: &mut impl CommitLog,
     first: Position,
     records: &[Bytes],
-) -> Result<(), (Stage, io::Error)> {
+) -> Result<Duration, (Stage, io::Error)> {
     let written = log.write(first, records).await;
     written.map_err(|error| (Stage::Write, error))?;
-    log.sync().await.map_err(|error| (Stage::Sync, error))
+    let began = Instant::now();
+    log.sync().await.map_err(|error| (Stage::Sync, error))?;
+    Ok(began.elapsed())
+}
+
+/// Lets those who were just told have their turn, as long as enough of them come with more.
+async fn gather(shared: &Shared, company: &mut Company, hoped: usize, sync: Duration) {
+    let Some(mut gathering) = (shared.company()).and_then(|seen| company.gather(hoped, seen, sync))
+    else {
+        return;
+    };
+    let began = Instant::now();
+    loop {
+        yield_now().await;
+        let Some(seen) = shared.company() else { return };
+        if !gathering.goes_on(seen, began.elapsed()) {
+            break;
+        }
+    }
+    company.learn(&gathering);
 }
 
 /// Waits until a batch is to be written, and takes its records. Nothing if there is to be none.

@@ -1,8 +1,11 @@
 //! Appends that many tasks make durable together: one write and one sync for all that came
 //! while the last sync was under way.
-// The files: `core` decides what goes into a batch (pure), `shared` is its lock, `file` the seam to
-// what is written, `error` what can go wrong, `handle` what users hold and the task that commits.
+// The files: `core` decides what goes into a batch (pure), `company` whether it waits for more
+// (pure), `shared` is the core's lock, `file` the seam to what is written, `error` what can go
+// wrong, `handle` what users hold and the task that commits.
 
+#[cfg(not(evenkeel_loom))]
+mod company;
 mod core;
 mod error;
 #[cfg(not(evenkeel_loom))]

@@ -80,7 +80,7 @@ fn world(limits: Limits) -> Arc<World> {
 /// Appends one record, and waits for it.
 fn append(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0) else {
+    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0, None) else {
         return End::Refused;
     };
     loop {
@@ -103,7 +103,7 @@ fn append(world: &World) -> End {
 /// Appends one record, waits for room, and gives up after one look at the result.
 fn append_and_cancel(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0) else {
+    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0, None) else {
         return End::Refused;
     };
     match world.log.poll_result(key, &waker) {
@@ -180,7 +180,7 @@ fn an_append_that_waits_for_room_gets_it_when_another_is_cancelled() {
     model(|| {
         let world = world(NARROW);
         // Stands in the queue until it is cancelled or written.
-        let first = world.log.push(Bytes::from_static(b"x"), 0).unwrap();
+        let first = world.log.push(Bytes::from_static(b"x"), 0, None).unwrap();
         roles(
             [
                 part(&world, append_and_close),

@@ -29,10 +29,16 @@ impl Shared {
         self.limits
     }
 
-    /// Hands a record in; its key is for the functions below.
-    pub(super) fn push(&self, record: Bytes, now_ns: u64) -> Result<usize, CommitError> {
+    /// Hands a record in; its key is for the functions below. `waker` is woken when there is a
+    /// result.
+    pub(super) fn push(
+        &self,
+        record: Bytes,
+        now_ns: u64,
+        waker: Option<&Waker>,
+    ) -> Result<usize, CommitError> {
         let bytes = record.len();
-        let pushed = self.core.lock().push(record, now_ns);
+        let pushed = self.core.lock().push(record, now_ns, || waker.cloned());
         match pushed {
             Ok((key, committer)) => {
                 committer.into_iter().for_each(Waker::wake);
@@ -98,10 +104,17 @@ impl Shared {
         next
     }
 
-    /// The batch is durable. `wake` is empty, before and after, and kept for its memory.
-    pub(super) fn complete(&self, wake: &mut Vec<Waker>) {
-        self.core.lock().complete(wake);
+    /// The batch is durable. `wake` is empty, before and after, and kept for its memory. Returns
+    /// how many records the next batch would have if all who hear of this one came again.
+    pub(super) fn complete(&self, wake: &mut Vec<Waker>) -> usize {
+        let hoped = self.core.lock().complete(wake);
         wake_all(wake);
+        hoped
+    }
+
+    /// How many records the next batch has so far, unless it is not to be waited for.
+    pub(super) fn company(&self) -> Option<usize> {
+        self.core.lock().company()
     }
 
     pub(super) fn fail(&self, failure: &Failure) {

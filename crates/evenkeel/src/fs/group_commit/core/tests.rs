@@ -140,7 +140,9 @@ impl Pair {
 
     fn push(&mut self, len: usize) {
         let record = Bytes::from(vec![self.records.len() as u8; len]);
-        match self.core.push(record, self.now_ns) {
+        // Some say at once whom to wake.
+        let waker = (len % 2 == 1).then(|| self.waker());
+        match self.core.push(record, self.now_ns, || waker) {
             Ok((key, committer)) => {
                 assert!(!self.closed && !self.failed && len <= self.limits.batch_bytes);
                 self.records.push(Record {
@@ -150,7 +152,7 @@ impl Pair {
                     is: Is::Unwritten,
                     cancelled: false,
                     position: Position::default(),
-                    waker: None,
+                    waker: waker.map(|waker| (waker, false)),
                 });
                 self.committer_woken(committer);
             }
@@ -412,7 +414,7 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
     };
     let mut core: Core<u64> = Core::new(limits, Position::default());
     let keys: Vec<usize> = (0..3)
-        .map(|_| core.push(Bytes::from_static(b"x"), 0).unwrap().0)
+        .map(|_| core.push(Bytes::from_static(b"x"), 0, || None).unwrap().0)
         .collect();
     let (mut records, mut wake) = (Vec::new(), Vec::new());
     let next = core.next(0, || 0, &mut records, &mut wake);

@@ -1,0 +1,127 @@
+//! Whether the next batch waits for those who hear of the last one: no thread, clock or I/O.
+//!
+//! Most who append have more to append. If the next batch begins without them, they wait for all of
+//! it and then for their own: nearly two rounds of writing and syncing. If it waits until they are
+//! back, which takes as long as they take to hear of the last one, they wait for one. Those who
+//! come over a network take longer than that, so it is tried seldom where nobody came.
+
+use std::time::Duration;
+
+/// Which part of a sync's time may pass without anybody coming.
+const MOMENT: u32 = 8;
+/// For how many batches it is not tried again, at most.
+const PAUSE_MAX: u32 = 32;
+
+/// Whether it lately paid to wait.
+#[derive(Debug, Default)]
+pub(super) struct Company {
+    /// For how many batches not to wait.
+    pause: u32,
+    /// For how many not to after the next time in vain.
+    in_vain: u32,
+}
+
+/// One wait.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// As many as there would be if all came.
+    hoped: usize,
+    /// As many as there were.
+    at_first: usize,
+    seen: usize,
+    seen_at: Duration,
+    /// How long the last sync took.
+    sync: Duration,
+}
+
+impl Company {
+    /// A wait for as many as may be `hoped` for, of whom some are there already; if it is worth a
+    /// try.
+    pub(super) fn gather(
+        &mut self,
+        hoped: usize,
+        seen: usize,
+        sync: Duration,
+    ) -> Option<Gathering> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        (seen < hoped).then_some(Gathering {
+            hoped,
+            at_first: seen,
+            seen,
+            seen_at: Duration::ZERO,
+            sync,
+        })
+    }
+
+    /// What came of a wait: it paid if a quarter of those whom it was for came.
+    pub(super) fn learn(&mut self, gathering: &Gathering) {
+        let came = gathering.seen - gathering.at_first;
+        if came >= (gathering.hoped - gathering.at_first).div_ceil(4) {
+            *self = Self::default();
+        } else {
+            self.in_vain = (2 * self.in_vain).clamp(1, PAUSE_MAX);
+            self.pause = self.in_vain;
+        }
+    }
+}
+
+impl Gathering {
+    /// Whether to wait on, when there are so many after so long: until all are there, none came for
+    /// a moment, or it has taken as long as a sync.
+    pub(super) fn goes_on(&mut self, seen: usize, now: Duration) -> bool {
+        if seen > self.seen {
+            (self.seen, self.seen_at) = (seen, now);
+        }
+        seen < self.hoped && now < self.sync && now < self.seen_at + self.sync / MOMENT
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    const SYNC: Duration = Duration::from_micros(800);
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    #[test]
+    fn it_waits_until_all_are_there_or_none_came_for_a_moment_or_a_sync_would_be_over() {
+        let mut company = Company::default();
+        let mut all = company.gather(100, 10, SYNC).unwrap();
+        assert!(all.goes_on(10, us(50)) && all.goes_on(99, us(90)));
+        assert!(!all.goes_on(100, us(91)));
+
+        let mut moment = company.gather(100, 10, SYNC).unwrap();
+        assert!(moment.goes_on(10, us(99)));
+        assert!(moment.goes_on(11, us(101)), "one came");
+        assert!(moment.goes_on(11, us(200)));
+        assert!(!moment.goes_on(11, us(201)));
+
+        let mut long = company.gather(1_000, 0, SYNC).unwrap();
+        assert!((1..800).all(|at| long.goes_on(at as usize, us(at))));
+        assert!(!long.goes_on(800, SYNC));
+    }
+
+    #[test]
+    fn where_few_come_it_is_tried_ever_less_until_some_do() {
+        let mut company = Company::default();
+        assert!(company.gather(5, 5, SYNC).is_none(), "all are there");
+        for pause in [1, 2, 4, 8, 16, 32, 32] {
+            let mut wait = company.gather(100, 60, SYNC).unwrap();
+            wait.goes_on(69, us(1));
+            company.learn(&wait);
+            for _ in 0..pause {
+                assert!(company.gather(100, 60, SYNC).is_none());
+            }
+        }
+        let mut wait = company.gather(100, 60, SYNC).unwrap();
+        wait.goes_on(70, us(1));
+        company.learn(&wait);
+        assert!(company.gather(100, 60, SYNC).is_some());
+    }
+}
