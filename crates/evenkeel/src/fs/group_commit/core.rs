@@ -291,23 +291,28 @@ impl<W> Core<W> {
         Next::Write(position)
     }
 
-    /// The batch has been written and synced. Those to wake are added to `wake`. Returns how many
-    /// records the next batch would have if all who hear of this one came again.
-    pub(super) fn complete(&mut self, wake: &mut Vec<W>) -> usize {
-        let hoped = self.queued.len + self.writing.len();
-        let mut batch = mem::take(&mut self.writing);
-        self.totals.batches += 1;
-        self.totals.records += batch.len() as u64;
-        self.totals.bytes += self.writing_bytes as u64;
-        self.totals.largest_batch = self.totals.largest_batch.max(batch.len());
-        for key in batch.drain(..) {
+    /// The batch has been written and synced, which is said of up to `most` of its records. Those
+    /// to wake are added to `wake`. Returns whether there are more, for which to call it again.
+    pub(super) fn complete(&mut self, most: usize, wake: &mut Vec<W>) -> bool {
+        let count = most.min(self.writing.len());
+        for at in 0..count {
+            let key = self.writing[at];
             let position = self.entries[key].position;
             self.finish(key, Ok(position), wake);
         }
-        // Its memory serves the next batch.
-        self.writing = batch;
-        self.writing_bytes = 0;
-        hoped.min(self.limits.batch_records)
+        self.writing.drain(..count);
+        self.totals.records += count as u64;
+        if !self.writing.is_empty() {
+            return true;
+        }
+        self.totals.batches += 1;
+        self.totals.bytes += mem::take(&mut self.writing_bytes) as u64;
+        false
+    }
+
+    /// How many records the next batch would have if all came again that are in this one.
+    pub(super) fn hoped(&self) -> usize {
+        (self.queued.len + self.writing.len()).min(self.limits.batch_records)
     }
 
     /// How many records the next batch has, as far as it can tell; none if it is not to be waited
@@ -478,6 +483,7 @@ impl<W> Core<W> {
             }
         }
         self.writing_bytes = bytes;
+        self.totals.largest_batch = self.totals.largest_batch.max(self.writing.len());
         self.admit(wake);
     }
 

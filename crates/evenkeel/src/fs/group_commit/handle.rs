@@ -18,6 +18,7 @@ use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::Shared;
 use crate::class::Class;
+use crate::sync::hint;
 use crate::task::yield_now;
 use crate::time::{Instant, Sleep, sleep_until};
 
@@ -26,7 +27,9 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// A record is handed in by [`append`](GroupCommit::append), which completes when the record would
 /// survive a crash. Records that come while a sync is under way form the next *batch*: one write
 /// and one sync for all of them. So the more tasks append at a time, the fewer syncs each of them
-/// costs, and nobody has to wait for a timer.
+/// costs, and nobody has to wait for a timer. Those who hear of a batch and append again are waited
+/// for as long as they keep coming, at most for as long as a sync takes: then they wait for one
+/// sync, and not for two.
 ///
 /// # Guarantee
 ///
@@ -363,6 +366,9 @@ impl fmt::Debug for Commit {
     }
 }
 
+/// For how many turns of an empty loop, some tens of nanoseconds each, not to look again.
+const LOOKS_APART: usize = 32;
+
 /// Says that the task which commits is gone, however it went.
 struct Ended(Arc<Shared>);
 
@@ -414,6 +420,8 @@ async fn gather(shared: &Shared, company: &mut Company, hoped: usize, sync: Dura
     let began = Instant::now();
     loop {
         yield_now().await;
+        // Others need the lock more than this.
+        (0..LOOKS_APART).for_each(|_| hint::spin_loop());
         let Some(seen) = shared.company() else { return };
         if !gathering.goes_on(seen, began.elapsed()) {
             break;

@@ -12,6 +12,9 @@ use super::error::{CommitError, Failure, Kind};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
 
+/// Of how many records of a batch it is said in one go that they are durable.
+const TOLD_AT_ONCE: usize = 64;
+
 pub(super) struct Shared {
     core: Mutex<Core<Waker>>,
     limits: Limits,
@@ -107,7 +110,11 @@ impl Shared {
     /// The batch is durable. `wake` is empty, before and after, and kept for its memory. Returns
     /// how many records the next batch would have if all who hear of this one came again.
     pub(super) fn complete(&self, wake: &mut Vec<Waker>) -> usize {
-        let hoped = self.core.lock().complete(wake);
+        let hoped = self.core.lock().hoped();
+        // In parts, as the first may go on while the others are told.
+        while self.core.lock().complete(TOLD_AT_ONCE, wake) {
+            wake_all(wake);
+        }
         wake_all(wake);
         hoped
     }

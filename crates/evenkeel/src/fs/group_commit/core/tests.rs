@@ -274,7 +274,12 @@ impl Pair {
 
     fn complete(&mut self) {
         let mut wake = Vec::new();
-        self.core.complete(&mut wake);
+        let batch = self.core.depth().writing;
+        let hoped = batch + self.core.depth().queued;
+        assert_eq!(self.core.hoped(), hoped.min(self.limits.batch_records));
+        // In parts of two, which come to the same.
+        let parts = (1..).find(|_| !self.core.complete(2, &mut wake));
+        assert_eq!(parts, Some(batch.div_ceil(2).max(1)));
         self.writing = false;
         self.finish(Is::Writing, Is::Durable);
         self.woken(wake, true);
