@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::fs::{CommitFile, CommitLog, File, FileLog, GroupCommit, Position, write_all_at};
 use evenkeel::task::{JoinSet, yield_now};
+use evenkeel::time::sleep;
 use support::within;
 use tokio::sync::Semaphore;
 
@@ -452,4 +453,49 @@ async fn a_waker_that_panics_keeps_nobody_else_asleep() {
     assert_eq!(within(other).await.unwrap().unwrap().index, 2);
     assert_eq!(within(panicking).await.unwrap().index, 1);
     within(log.append("goes on")).await.unwrap();
+}
+
+/// Those who hear of a batch and append again are in the next one, all of them. (Without waiting
+/// for them, some would always be in the one after it, as they are told before they come.)
+#[evenkeel::test(workers = 1)]
+async fn a_batch_waits_for_those_who_hear_of_the_last() {
+    const APPENDERS: usize = 20;
+    let memory = Memory::held();
+    let log = open(&memory);
+    let mut tasks = JoinSet::new();
+    for _ in 0..APPENDERS {
+        let log = log.clone();
+        tasks.spawn(async move { while log.append("x").await.is_ok() {} });
+    }
+    let all_are_in_one = async {
+        while log.stats().writing < APPENDERS {
+            // A part of the time of a sync is how long nobody needs to come.
+            sleep(Duration::from_millis(10)).await;
+            memory.allow(1);
+            let batches = log.stats().batches;
+            while log.stats().batches == batches || log.stats().writing == 0 {
+                yield_now().await;
+            }
+        }
+    };
+    within(all_are_in_one).await;
+    memory.allow(1_000_000);
+    within(log.close()).await.unwrap();
+    while let Some(ended) = within(tasks.join_next()).await {
+        ended.unwrap();
+    }
+}
+
+/// One who appends alone gets on, a batch for each record.
+#[evenkeel::test(workers = 1)]
+async fn one_who_appends_alone_gets_on() {
+    let memory = Memory::free();
+    let log = open(&memory);
+    for index in 0..1_000 {
+        let position = within(log.append("x")).await.unwrap();
+        assert_eq!(position.index, index);
+        sleep(Duration::from_micros(10)).await;
+    }
+    assert_eq!(log.stats().batches, 1_000);
+    within(log.close()).await.unwrap();
 }

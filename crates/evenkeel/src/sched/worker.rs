@@ -444,8 +444,8 @@ impl Worker {
         self.slice_end.set(now + self.bounds.slice);
     }
 
-    /// Keeps for the next poll of a task that woke itself whether it was made to, wherever that poll
-    /// will be: without this one that computes first would be cut short there for ever.
+    /// Keeps for the next poll of a task that woke itself whether it was made to, wherever that
+    /// poll will be: one that computes first would else be cut short there for ever.
     #[inline]
     fn note_cut_short(&self, task: &Header) {
         task.cut_short
