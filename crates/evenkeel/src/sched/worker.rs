@@ -368,7 +368,7 @@ impl Worker {
 
     fn poll(&self, task: Runnable) {
         if hog::is_heavy(task.header()) {
-            return self.shared.push_heavy(task);
+            return self.pass_on(task);
         }
         if self.searching.get() {
             self.end_search();
