@@ -450,8 +450,12 @@ impl Core {
         let mut state = self.state.lock();
         while let Some((since, Job { task, .. }, charge)) = state.take(handle.shared()) {
             first = first.or(Some(since));
+            // What nobody wants any more is dropped, which says nothing of how long work takes.
+            let called_off = task.is_aborted();
             let began = clock.cycles();
-            count(&mut state.accounts.waits, began.saturating_sub(since));
+            if !called_off {
+                count(&mut state.accounts.waits, began.saturating_sub(since));
+            }
             let running = state.running.insert(Running {
                 spawned_at: task.header().spawned_at(),
                 name: task.header().name(),
@@ -464,7 +468,9 @@ impl Core {
             let mut took = 0;
             let account = |_: &Header| {
                 took = clock.cycles().saturating_sub(began);
-                self.state.lock().accounts.note_done(took);
+                if !called_off {
+                    self.state.lock().accounts.note_done(took);
+                }
             };
             // The work never waits, so it is complete after one run.
             if let Ran::Again(task) = task.run(|_| true, account) {
@@ -472,6 +478,10 @@ impl Core {
             }
             state = self.state.lock();
             state.running.remove(running);
+            if called_off {
+                state.order.undone(charge);
+                continue;
+            }
             state.order.done(charge, took);
             state.lately = state.lately - state.lately / 8 + took / 8;
         }

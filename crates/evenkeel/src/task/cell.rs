@@ -367,6 +367,11 @@ impl Runnable {
         }
     }
 
+    /// Whether the future is to be dropped instead of polled. It may be so a moment later.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.header().state.is_aborted()
+    }
+
     /// Drops the future without polling it and completes the task as cancelled.
     pub(crate) fn cancel(self, before_complete: impl FnOnce(&Header)) {
         // Whether it was aborted already makes no difference.
