@@ -398,6 +398,7 @@ impl Worker {
                 if self.desk.tenure().is_contested() {
                     hog::mark(task.header());
                 }
+                self.note_cut_short(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
@@ -427,7 +428,6 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
-            self.note_cut_short(task.header());
             let line = if self.yielded.get() {
                 Line::Yielded
             } else {
@@ -456,12 +456,16 @@ impl Worker {
         self.slice_end.set(now + self.bounds.slice);
     }
 
-    /// Keeps for the next poll of a task that woke itself how often it was made to, wherever that poll
-    /// will be: without this one that computes first would be cut short there for ever.
+    /// Keeps for the next poll of a task, wherever that will be, whether this one was cut short, or
+    /// the one before and nothing was got done since. Without this a task that computes first would
+    /// be cut short for ever. For its runner, before others may run it.
     #[inline]
     fn note_cut_short(&self, task: &Header) {
-        task.cut_short
-            .store(self.cut_short.get(), Ordering::Relaxed);
+        let now = self.cut_short.get().max(u8::from(self.exempt.get()));
+        // Mostly it is zero, and was.
+        if task.cut_short.load(Ordering::Relaxed) != now {
+            task.cut_short.store(now, Ordering::Relaxed);
+        }
     }
 
     #[inline]

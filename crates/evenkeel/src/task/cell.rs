@@ -70,8 +70,8 @@ pub(crate) struct Header {
     pub(crate) ways: AtomicU8,
     /// How many polls in a row were short, since the last long one. As `ways`.
     pub(crate) short_polls: AtomicU8,
-    /// How many futures were cut short in the last poll, as the slice was used up. Relaxed
-    /// throughout, as `registered`.
+    /// How many futures were cut short in the last poll, as the slice was used up, or in the one
+    /// before if nothing was got done since. Relaxed throughout, as `registered`.
     pub(crate) cut_short: AtomicU8,
 }
 

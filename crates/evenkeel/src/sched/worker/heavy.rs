@@ -89,7 +89,6 @@ impl Worker {
             self.shared.places.ended(place, length);
         }
         if let Ran::Again(task) = ran {
-            self.note_cut_short(task.header());
             hog::mark(task.header());
             self.shared.push_heavy(task);
         }
@@ -135,6 +134,7 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.judge(task.header(), before, began, false);
+                self.note_cut_short(task.header());
                 shared.registry.insert(task, self.index)
             },
             |header| {
@@ -146,7 +146,6 @@ impl Worker {
         let _ = self.desk.tenure().end_poll();
         shared.lane.end(ledger, desk, thread::usage().cpu);
         let Ran::Again(task) = ran else { return };
-        self.note_cut_short(task.header());
         if hog::is_heavy(task.header()) {
             shared.push_heavy(task);
         } else {
