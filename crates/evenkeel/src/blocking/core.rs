@@ -298,7 +298,10 @@ impl Core {
         let mut state = self.state.lock();
         if state.closed {
             drop(state);
-            task.cancel(|_| ());
+            // Run and not cancelled: to drop the work is not to do it.
+            if let Ran::Again(task) = task.run(|_| true, |_| ()) {
+                task.cancel(|_| ());
+            }
             return;
         }
         state
