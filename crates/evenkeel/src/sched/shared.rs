@@ -259,9 +259,12 @@ impl Shared {
     }
 }
 
+/// Tasks and the runtimes that do not take them in any more.
+type Refused = Vec<(Arc<Shared>, Runnable)>;
+
 thread_local! {
-    /// The tasks that wait for the one before to be cancelled; there while one is.
-    static REFUSED: RefCell<Option<Vec<(Arc<Shared>, Runnable)>>> = const { RefCell::new(None) };
+    /// Those that wait for the one before to be cancelled; there while one is.
+    static REFUSED: RefCell<Option<Refused>> = const { RefCell::new(None) };
 }
 
 /// Cancels a task that its runtime does not take in any more, on whatever thread has woken it: its
@@ -269,22 +272,28 @@ thread_local! {
 /// turn. These are cancelled one after the other and not one within the other, as a chain of tasks
 /// that wait for each other may be longer than any stack.
 fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
-    // A thread whose locals are gone has no turns.
-    let is_nested = REFUSED.try_with(|refused| refused.borrow().is_some());
-    if is_nested == Ok(true) {
-        let turn = (Arc::clone(shared), task);
-        return REFUSED.with_borrow_mut(|refused| refused.get_or_insert_default().push(turn));
-    }
     let mut turn = Some((Arc::clone(shared), task));
-    let _ = REFUSED.try_with(|refused| refused.replace(Some(Vec::new())));
+    // A thread whose locals are gone has no turns.
+    let is_nested = REFUSED.try_with(|refused| match &mut *refused.borrow_mut() {
+        Some(others) => {
+            others.extend(turn.take());
+            true
+        }
+        none => {
+            *none = Some(Vec::new());
+            false
+        }
+    });
     while let Some((shared, task)) = turn {
         let entered = context::enter(Handle::from_shared(Arc::clone(&shared)));
         shared.cancel(task);
-        drop(entered);
+        drop((entered, shared));
         let next = REFUSED.try_with(|refused| refused.borrow_mut().as_mut().and_then(Vec::pop));
         turn = next.unwrap_or(None);
     }
-    let _ = REFUSED.try_with(|refused| refused.replace(None));
+    if is_nested == Ok(false) {
+        let _ = REFUSED.try_with(|refused| refused.replace(None));
+    }
 }
 
 fn ledger(config: &Config, clock: &Clock) -> Ledger {

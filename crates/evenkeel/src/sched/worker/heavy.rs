@@ -228,7 +228,7 @@ mod tests {
         let place = Location::caller();
         for _ in 0..8 {
             let places = &runtime.handle().shared().places;
-            drop(places.hogged(place, Class::NORMAL, None, 0, 0));
+            let _ = places.hogged(place, Class::NORMAL, None, 0, 0);
             places.judge(place, true);
         }
         let due = |handle: &Handle| {
