@@ -289,6 +289,25 @@ fn what_is_given_up_is_called_off_unless_it_has_begun() {
     });
 }
 
+/// Neither in how much was done nor in how long it waited and took.
+#[test]
+fn what_was_called_off_is_not_counted_as_done() {
+    watched("called off", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("own").build().unwrap();
+            let hold = occupy(&lane).await;
+            for _ in 0..10 {
+                drop(lane.run(|| ()));
+            }
+            drop(hold);
+            lane.run(|| ()).await.unwrap();
+            let lane = stats("own");
+            assert_eq!(lane.done, 2);
+            assert_eq!((lane.waits.count(), lane.runs.count()), (2, 2));
+        });
+    });
+}
+
 /// Work that a dropped lane was given is done, and its name can be had again.
 #[test]
 fn a_dropped_lane_does_what_waits() {

@@ -5,9 +5,15 @@ mod hang;
 #[path = "support/scratch.rs"]
 mod scratch;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
 use evenkeel::fs::{self, File};
-use evenkeel::runtime::Runtime;
-use hang::watched;
+use evenkeel::runtime::{Builder, Handle, Runtime};
+use evenkeel::stats::LaneStats;
+use hang::{until, watched};
 use scratch::Scratch;
 
 #[test]
@@ -132,5 +138,49 @@ fn a_replacement_is_no_more_open_than_what_it_replaces() {
             assert_eq!(open, 0, "others could open it");
             assert_eq!(std::fs::metadata(&path).unwrap().len(), 64 << 20);
         });
+    });
+}
+
+/// Polls a future that is made anew each time until it fails at once.
+fn until_it_fails<T>(cx: &mut Context<'_>, make: impl AsyncFn() -> std::io::Result<T>) {
+    while !matches!(pin!(make()).poll(cx), Poll::Ready(Err(_))) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The lanes that would tidy up take in nothing any more.
+#[test]
+fn a_replacement_that_the_end_breaks_off_leaves_nothing() {
+    watched("broken off", || {
+        let scratch = Scratch::new("broken-off");
+        let path = scratch.path("file");
+        std::fs::write(&path, "old").unwrap();
+        let mut builder = Builder::new();
+        let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let replaced = path.clone();
+        let replacing = runtime.spawn(async move {
+            // Which device the directory is on is known from now on.
+            let file = File::open(&replaced).await.unwrap();
+            let mut replacing = pin!(fs::replace(replaced, "new"));
+            poll_fn(|cx| {
+                assert!(replacing.as_mut().poll(cx).is_pending());
+                let handle = Handle::current();
+                let written = |lane: &LaneStats| lane.name.ends_with(" data") && lane.done > 0;
+                until("written", || handle.stats().lanes.iter().any(written));
+                tell.send(()).unwrap();
+                until_it_fails(cx, || file.sync_all());
+                Poll::Ready(())
+            })
+            .await;
+            replacing.await
+        });
+        told.recv().unwrap();
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+        let names = std::fs::read_dir(scratch.root()).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["file"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        drop(replacing);
     });
 }

@@ -2,15 +2,15 @@
 
 mod support;
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream};
 use evenkeel::runtime::Handle;
 use support::within;
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 /// Longer than a task may run before it is asked to give way.
 const COMPUTES: Duration = Duration::from_millis(2);
@@ -90,4 +90,67 @@ async fn a_future_that_computes_between_two_waits_gets_to_the_second() {
         }
     }));
     assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
+}
+
+/// Two futures in one task, the first of which always has something to do and computes for longer
+/// than a slice each time.
+#[evenkeel::test(workers = 1)]
+async fn one_half_of_a_task_that_computes_leaves_the_other_its_turn() {
+    const ROUNDS: usize = 100;
+    support::watch_descriptors();
+    let (mut client, mut server) = connected().await;
+    client.write_all(b"!").await.unwrap();
+    let both = evenkeel::spawn(async move {
+        let mut busy = pin!(async {
+            for _ in 0..ROUNDS {
+                evenkeel::task::checkpoint().await;
+                compute();
+            }
+        });
+        let mut busy_ends = false;
+        poll_fn(|cx| {
+            busy_ends = busy_ends || busy.as_mut().poll(cx).is_ready();
+            let mut byte = [0];
+            let read = Pin::new(&mut server).poll_read(cx, &mut ReadBuf::new(&mut byte));
+            match read {
+                Poll::Ready(result) => Poll::Ready(result.map(|()| busy_ends)),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    });
+    let busy_ended = within(both).await.unwrap().unwrap();
+    assert!(!busy_ended, "the other half had no turn in {ROUNDS} rounds");
+}
+
+/// What was once cut short may go on until it got something done, and no longer.
+#[evenkeel::test(workers = 1)]
+async fn a_task_that_was_cut_short_gives_way_again() {
+    support::watch_descriptors();
+    let (mut client, mut server) = connected().await;
+    client.write_all(b"!!").await.unwrap();
+    let (go, gone) = tokio::sync::oneshot::channel();
+    let mut reading = Box::pin(async move {
+        compute();
+        assert_eq!(server.read_u8().await.unwrap(), b'!');
+        gone.await.unwrap();
+        compute();
+        server.read_u8().await.unwrap()
+    });
+    let (polled, polls) = std::sync::mpsc::channel();
+    let reading = evenkeel::spawn(poll_fn(move |cx| {
+        let result = reading.as_mut().poll(cx);
+        polled.send(()).unwrap();
+        result
+    }));
+    // Cut short in the first poll, it has read in the second, and waits.
+    let mut count = 0;
+    while count < 2 {
+        evenkeel::time::sleep(Duration::from_millis(1)).await;
+        count += polls.try_iter().count();
+    }
+    assert_eq!(count, 2);
+    go.send(()).unwrap();
+    assert_eq!(within(reading).await.unwrap(), b'!');
+    assert_eq!(count + polls.try_iter().count(), 4);
 }

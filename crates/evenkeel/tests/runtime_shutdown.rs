@@ -2,6 +2,8 @@
 
 #[path = "support/hang.rs"]
 mod hang;
+#[path = "support/hogs.rs"]
+mod hogs;
 mod support;
 
 use std::future::{Future, pending, poll_fn};
@@ -294,6 +296,111 @@ fn drops_that_use_the_runtime_that_ends() {
             runtime.shutdown(LONG).unwrap();
             assert_eq!(held.others(), 0);
         }
+    });
+}
+
+/// As long a chain of tasks as there is memory for, each of which waits for the one before: what is
+/// cancelled wakes the next, which is cancelled in turn, and no stack has room for all of them.
+#[test]
+fn tasks_that_wait_for_each_other_end_however_many_they_are() {
+    const TASKS: usize = 20_000;
+    watched("a chain", || {
+        let runtime = runtime(1);
+        let held = Held::default();
+        let mut last = runtime.spawn(pending::<()>());
+        for _ in 1..TASKS {
+            let (before, held) = (last, held.clone());
+            last = runtime.spawn(async move {
+                let _held = held;
+                drop(before.await);
+                pending().await
+            });
+        }
+        until("all wait", || runtime.stats().tasks_waiting == TASKS);
+        let small = thread::Builder::new().stack_size(256 << 10);
+        let ending = small.spawn(move || runtime.shutdown(LONG)).unwrap();
+        ending.join().unwrap().unwrap();
+        assert_eq!(held.others(), 0);
+        assert!(within_nothing(last).is_cancelled());
+    });
+}
+
+/// Says where it is dropped whether there is a runtime.
+struct Asks(mpsc::Sender<bool>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.send(Handle::try_current().is_ok()).unwrap();
+    }
+}
+
+/// A task that waits in the heavy lane is dropped by whoever ends the runtime.
+#[test]
+fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
+    watched("a hog that waits", || {
+        // Room for one hog, so that another waits.
+        let mut builder = Builder::new();
+        let runtime = builder.workers(1).heavy_threads(1).build().unwrap();
+        let (tell, told) = mpsc::channel();
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let asks = Asks(tell);
+        let waits = runtime.spawn(async move {
+            let _asks = asks;
+            hogs::compute_until_handed_off();
+            drop(gone.await);
+            pending::<()>().await;
+        });
+        until("it hogged", || runtime.stats().heavy.hand_offs == 1);
+        until("it waits", || runtime.stats().tasks_waiting == 1);
+        let mut gate = hogs::Gate::closed();
+        let entrance = gate.entrance();
+        let hogs = runtime.spawn(async move {
+            hogs::compute_until_handed_off();
+            entrance.wait(hogs::Kind::Sleeps);
+        });
+        until("the lane is full", || gate.arrived() == 1);
+        go.send(()).unwrap();
+        until("it is queued", || runtime.stats().heavy.queued == 1);
+        let ending = thread::spawn(move || runtime.shutdown(LONG));
+        assert!(told.recv().unwrap(), "dropped outside the runtime");
+        gate.open();
+        ending.join().unwrap().unwrap();
+        assert!(within_nothing(waits).is_cancelled());
+        drop(hogs);
+    });
+}
+
+/// A task that is woken from outside when its runtime takes in nothing any more is dropped by
+/// whoever wakes it.
+#[test]
+fn the_drop_of_what_is_woken_at_the_end_may_use_the_runtime() {
+    watched("woken at the end", || {
+        let (gate, runtime) = (Arc::new(Gate::default()), runtime(1));
+        // The second of its kind waits for the gate.
+        gate.waited.store(1, SeqCst);
+        let slow = Slow(Arc::clone(&gate));
+        let holds_up = runtime.spawn(async move {
+            let _slow = slow;
+            pending::<()>().await;
+        });
+        until("the first waits", || runtime.stats().tasks_waiting == 1);
+        let (tell, told) = mpsc::channel();
+        let (wake, woken) = tokio::sync::oneshot::channel::<()>();
+        let asks = Asks(tell);
+        let waits = runtime.spawn(async move {
+            let _asks = asks;
+            drop(woken.await);
+        });
+        until("both wait", || runtime.stats().tasks_waiting == 2);
+        let ending = thread::spawn(move || runtime.shutdown(LONG));
+        until("the first is dropped", || gate.waited.load(SeqCst) == 2);
+        wake.send(()).unwrap();
+        assert!(told.recv().unwrap(), "dropped outside the runtime");
+        *gate.open.lock().unwrap() = true;
+        gate.changed.notify_all();
+        ending.join().unwrap().unwrap();
+        assert!(within_nothing(waits).is_cancelled());
+        drop(holds_up);
     });
 }
 

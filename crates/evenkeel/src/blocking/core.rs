@@ -90,6 +90,8 @@ struct Job {
     task: Runnable,
     /// It is done even if the runtime shuts down before it was begun.
     kept: bool,
+    /// It tidies up: nobody waits for it, and it is done however long it takes.
+    tidies: bool,
 }
 
 #[derive(Debug)]
@@ -266,7 +268,12 @@ impl Core {
             task.cancel(|_| ());
             return false;
         }
-        if let Err(job) = state.order.push(now, class, Job { task, kept }) {
+        let job = Job {
+            task,
+            kept,
+            tidies: false,
+        };
+        if let Err(job) = state.order.push(now, class, job) {
             state.accounts.refused += 1;
             drop(state);
             job.task.fail(JoinError::lane(self.queue_full()));
@@ -298,12 +305,14 @@ impl Core {
         let mut state = self.state.lock();
         if state.closed {
             drop(state);
-            task.cancel(|_| ());
-            return;
+            return run_here(task);
         }
-        state
-            .order
-            .push_anyway(now, class, Job { task, kept: true });
+        let job = Job {
+            task,
+            kept: true,
+            tidies: true,
+        };
+        state.order.push_anyway(now, class, job);
         self.note_queued(&state);
         let hand = state.send_for_hand(self.settings.threads);
         drop(state);
@@ -396,11 +405,12 @@ impl Core {
     fn give_up_thread(self: &Arc<Self>, handle: &Handle, kind: std::io::ErrorKind) {
         let mut state = self.state.lock();
         state.threads -= 1;
-        let orphans = if state.threads == 0 {
+        let left = if state.threads == 0 {
             state.order.take_all()
         } else {
             Vec::new()
         };
+        let (tidies, orphans): (Vec<Job>, Vec<Job>) = left.into_iter().partition(|job| job.tidies);
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
         // Whoever counted on the thread set no timer. If the others hang, somebody has to look.
@@ -418,6 +428,8 @@ impl Core {
                 kind,
             }));
         }
+        // Nobody would come to tidy up, perhaps for ever.
+        tidies.into_iter().for_each(|job| run_here(job.task));
     }
 
     /// Does work until there has been none for the time to keep alive, or the lane closes.
@@ -450,8 +462,12 @@ impl Core {
         let mut state = self.state.lock();
         while let Some((since, Job { task, .. }, charge)) = state.take(handle.shared()) {
             first = first.or(Some(since));
+            // What nobody wants any more is dropped, which says nothing of how long work takes.
+            let called_off = task.is_aborted();
             let began = clock.cycles();
-            count(&mut state.accounts.waits, began.saturating_sub(since));
+            if !called_off {
+                count(&mut state.accounts.waits, began.saturating_sub(since));
+            }
             let running = state.running.insert(Running {
                 spawned_at: task.header().spawned_at(),
                 name: task.header().name(),
@@ -464,7 +480,9 @@ impl Core {
             let mut took = 0;
             let account = |_: &Header| {
                 took = clock.cycles().saturating_sub(began);
-                self.state.lock().accounts.note_done(took);
+                if !called_off {
+                    self.state.lock().accounts.note_done(took);
+                }
             };
             // The work never waits, so it is complete after one run.
             if let Ran::Again(task) = task.run(|_| true, account) {
@@ -472,6 +490,10 @@ impl Core {
             }
             state = self.state.lock();
             state.running.remove(running);
+            if called_off {
+                state.order.undone(charge);
+                continue;
+            }
             state.order.done(charge, took);
             state.lately = state.lately - state.lately / 8 + took / 8;
         }
@@ -646,6 +668,13 @@ impl Core {
             waits: state.accounts.waits,
             runs: state.accounts.runs,
         }
+    }
+}
+
+/// Does work on the calling thread. To drop it would not be to do it.
+fn run_here(task: Runnable) {
+    if let Ran::Again(task) = task.run(|_| true, |_| ()) {
+        task.cancel(|_| ());
     }
 }
 

@@ -106,16 +106,20 @@ impl Lanes {
             (registry.devices)
                 .retain(|_, device| Arc::strong_count(device) > 1 || !device.is_empty());
         }
-        let make = |label: &str| Arc::new(new_device(handle, label));
-        let device = if registry.devices.len() >= DEVICES_MAX {
+        let closed = registry.closed;
+        let make = |label: &str| {
+            let device = new_device(handle, label);
+            if closed {
+                device.lanes().iter().for_each(|core| core.close(handle));
+                device.misses.close();
+            }
+            Arc::new(device)
+        };
+        if registry.devices.len() >= DEVICES_MAX {
             let others = registry.others.get_or_insert_with(|| make("others"));
             return Arc::clone(others);
-        } else {
-            make(&label_of(number))
-        };
-        if registry.closed {
-            device.lanes().iter().for_each(|core| core.close(handle));
         }
+        let device = make(&label_of(number));
         registry.devices.insert(number, Arc::clone(&device));
         device
     }
@@ -239,4 +243,35 @@ fn label_of(number: u64) -> String {
 #[cfg(not(target_os = "linux"))]
 fn label_of(number: u64) -> String {
     number.to_string()
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::panic::Location;
+
+    use crate::blocking::new_work;
+    use crate::runtime::Runtime;
+
+    use super::*;
+
+    #[test]
+    fn lanes_of_a_device_that_comes_after_the_end_are_closed() {
+        let runtime = Runtime::new().unwrap();
+        let handle = runtime.handle().clone();
+        let lanes = &handle.shared().lanes;
+        // All that have lanes of their own, but for one.
+        let numbers = 1..DEVICES_MAX as u64;
+        let mut used: Vec<_> = numbers
+            .map(|number| lanes.device(&handle, number))
+            .collect();
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+        for what in ["its own", "those of all others"] {
+            let device = lanes.device(&handle, used.len() as u64 + 1);
+            used.push(Arc::clone(&device));
+            let (task, join) = new_work(Location::caller(), None, || ());
+            device.data.submit(&handle, task, false);
+            let result = handle.block_on(join);
+            assert!(result.is_err_and(|error| error.is_cancelled()), "{what}");
+        }
+    }
 }

@@ -180,6 +180,12 @@ impl<T> Order<T> {
         row.had = had.min(most.max(row.had) + row.over_share(lead));
     }
 
+    /// Work that was taken will not be done.
+    pub(crate) fn undone(&mut self, charge: Charge) {
+        let row = &mut self.rows[charge.class.index()];
+        row.had = row.had.saturating_sub(charge.advance);
+    }
+
     /// Takes what has waited too long, oldest first within its class.
     pub(crate) fn take_expired(&mut self, now: u64) -> Vec<(u64, T)> {
         let mut expired = Vec::new();

@@ -182,9 +182,10 @@ impl Pace {
         orders
     }
 
-    /// For how long what the reader was brought last had been held back.
-    pub(crate) fn held(&self) -> u64 {
-        self.held
+    /// For how long what the reader was brought had been held back. Asked once for each delivery:
+    /// the next may pass by without the pace.
+    pub(crate) fn take_held(&mut self) -> u64 {
+        std::mem::take(&mut self.held)
     }
 
     /// The reader got bytes, and has emptied the socket. Does nothing unless it is active.

@@ -37,6 +37,8 @@ pub(crate) fn shut_down(
     threads: Threads,
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
+    // Futures that are dropped here may use the runtime, as they may on a worker.
+    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     shared.stop();
     if context::is_own_thread(shared) {
         end_from_outside(shared, threads);
@@ -63,7 +65,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // The runtime's memory is kept for good unless the good end below is reached, by whatever way
     // this function is left; see the invariant of `Home` in `sched::shared`.
     let kept = ManuallyDrop::new(Arc::clone(shared));
-    // Futures that are dropped here may use the runtime, as they may on a worker.
+    // As in `shut_down`, if this is another thread.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     // First of all, as a poll may wait for blocking work that waits for a thread.
     shared.lanes.close(&Handle::from_shared(Arc::clone(shared)));

@@ -78,27 +78,35 @@ impl Queue {
         let task = self.ring.pop().map(received);
         // Relaxed: as in `push`.
         if self.spilled.load(Ordering::Relaxed) > 0 {
-            return task.or_else(|| self.pop_spill(&self.ring));
+            return task.or_else(|| self.pop_spill());
         }
         task
     }
 
-    /// Takes the first spilled task, and moves some of those behind it to `ring`, whose seat the
-    /// caller holds.
+    /// Takes the first spilled task, and moves some of those behind it up. For the holder of the
+    /// seat.
     #[cold]
-    fn pop_spill(&self, ring: &Ring<Header>) -> Option<Runnable> {
+    fn pop_spill(&self) -> Option<Runnable> {
         let mut spill = self.spill.lock();
         let first = spill.pop_front();
-        for _ in 0..REFILL {
+        self.move_up(&mut spill, &self.ring);
+        first
+    }
+
+    /// Moves some spilled tasks to `ring`, whose seat the caller holds. Returns how many.
+    fn move_up(&self, spill: &mut VecDeque<Runnable>, ring: &Ring<Header>) -> usize {
+        let mut count = 0;
+        while count < REFILL {
             let Some(task) = spill.pop_front() else { break };
             if let Err(back) = ring.push(task.into_raw()) {
                 spill.push_front(received(back));
                 break;
             }
+            count += 1;
         }
         // Relaxed: changed under the lock; a hint without it.
         self.spilled.store(spill.len(), Ordering::Relaxed);
-        first
+        count
     }
 
     /// For anybody: moves tasks to the queue of a seat that the caller holds.
@@ -108,13 +116,7 @@ impl Queue {
         if count > 0 || self.spilled.load(Ordering::Relaxed) == 0 {
             return count;
         }
-        match self.pop_spill(&thief.ring) {
-            Some(task) => {
-                thief.push(task);
-                1
-            }
-            None => 0,
-        }
+        self.move_up(&mut self.spill.lock(), &thief.ring)
     }
 
     /// For anybody, where order does not matter.
@@ -240,4 +242,67 @@ pub(crate) fn received(entry: NonNull<Header>) -> Runnable {
     // SAFETY: rings, inboxes and the next-task slot are filled from `Runnable::into_raw` alone,
     // and hand each entry out once.
     unsafe { Runnable::from_raw(entry) }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::panic::Location;
+
+    use crate::class::Class;
+    use crate::task::cell::{Origin, Schedule, new_task};
+
+    use super::*;
+
+    struct Never;
+
+    impl Schedule for Never {
+        fn schedule(&self, task: Runnable) {
+            task.cancel(|_| ());
+        }
+    }
+
+    fn task(number: usize) -> Runnable {
+        let origin = Origin {
+            class: Class::NORMAL,
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, join) = new_task(async {}, Never, origin);
+        drop(join);
+        // Nothing of the queues looks at it.
+        task.header()
+            .queued_at
+            .store(number as u64, Ordering::Relaxed);
+        task
+    }
+
+    /// What a line has, in its order. Leaves it empty.
+    fn numbers(lines: &Lines) -> Vec<u64> {
+        let pops = std::iter::from_fn(|| lines.pop(Class::NORMAL, Line::Woken));
+        pops.map(|task| {
+            let number = task.header().queued_at.load(Ordering::Relaxed);
+            task.cancel(|_| ());
+            number
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_is_stolen_keeps_its_order_and_is_counted() {
+        const TASKS: usize = CAPACITY + 2 * REFILL;
+        let victim = Lines::new(3);
+        (0..TASKS).for_each(|number| victim.push(Line::Woken, task(number)));
+        let mut stolen = Vec::new();
+        loop {
+            let thief = Lines::new(3);
+            let count = victim.steal_into(Class::NORMAL, &thief);
+            if count == 0 {
+                break;
+            }
+            assert_eq!(thief.len(), count);
+            stolen.extend(numbers(&thief));
+        }
+        assert!(stolen.is_sorted(), "{stolen:?}");
+        assert_eq!(stolen.len(), TASKS);
+    }
 }

@@ -24,7 +24,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex};
 use crate::sys::thread;
 
 use super::shared::{Seat, Shared};
@@ -133,7 +133,7 @@ impl Monitor {
     }
 
     /// Watches the workers until the runtime stops.
-    pub(crate) fn run(&self, shared: &Shared, start: &Starter<'_>) {
+    pub(crate) fn run(&self, shared: &Arc<Shared>, start: &Starter<'_>) {
         thread::prefer_short_slices();
         let mut watches = Watches {
             each: vec![Watch::default(); shared.seats.len()],
@@ -259,7 +259,7 @@ impl Watch {
 
 /// Starts threads that the lane wants, and charges what its polls use. Returns whether it is at
 /// rest.
-fn tend_lane(shared: &Shared, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
+fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
     let lane = &shared.lane;
     match lane.is_at_rest() {
         Some(false) => {}

@@ -1,5 +1,6 @@
 //! What the threads of one runtime share.
 
+use std::cell::RefCell;
 use std::ptr;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::fs::lookup::Directories;
 use crate::io::driver::Driver;
 use crate::runtime::config::Config;
 use crate::runtime::context;
+use crate::runtime::handle::Handle;
 use crate::stats::accounts::{Accounts, Count};
 use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -190,29 +192,19 @@ impl Shared {
         });
     }
 
-    /// Puts a task into the inbox of its class, and wakes a worker if none would see it.
-    pub(crate) fn push_outside(&self, task: Runnable) {
+    /// Puts a task into the inbox of its class, and wakes a worker if none would see it. If the
+    /// runtime has shut down, the task is cancelled.
+    pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
         // Relaxed: a statistic.
         task.header()
             .queued_at
             .store(self.clock.cycles(), Ordering::Relaxed);
-        if self.push_inbox(task) {
-            self.wake_one();
-        }
-    }
-
-    /// Puts a task into the inbox of its class. Returns false if the runtime has shut down; the
-    /// task is cancelled then.
-    pub(crate) fn push_inbox(&self, task: Runnable) -> bool {
         let inbox = self.inbox(task.header().class());
         // SAFETY: a task with a `Runnable` lives until it runs, lies in one queue at a time, and
         // may be run by any thread.
         match unsafe { inbox.push(task.into_raw()) } {
-            Ok(()) => true,
-            Err(back) => {
-                self.cancel(received(back));
-                false
-            }
+            Ok(()) => self.wake_one(),
+            Err(back) => cancel_in_turn(self, received(back)),
         }
     }
 
@@ -264,6 +256,43 @@ impl Shared {
         let waiting = self.lane.close();
         waiting.into_iter().for_each(|task| self.cancel(task));
         true
+    }
+}
+
+/// Tasks and the runtimes that do not take them in any more.
+type Refused = Vec<(Arc<Shared>, Runnable)>;
+
+thread_local! {
+    /// Those that wait for the one before to be cancelled; there while one is.
+    static REFUSED: RefCell<Option<Refused>> = const { RefCell::new(None) };
+}
+
+/// Cancels a task that its runtime does not take in any more, on whatever thread has woken it: its
+/// drop may use the runtime there as on a worker. It may also wake others, which are refused in
+/// turn. These are cancelled one after the other and not one within the other, as a chain of tasks
+/// that wait for each other may be longer than any stack.
+fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
+    let mut turn = Some((Arc::clone(shared), task));
+    // A thread whose locals are gone has no turns.
+    let is_nested = REFUSED.try_with(|refused| match &mut *refused.borrow_mut() {
+        Some(others) => {
+            others.extend(turn.take());
+            true
+        }
+        none => {
+            *none = Some(Vec::new());
+            false
+        }
+    });
+    while let Some((shared, task)) = turn {
+        let entered = context::enter(Handle::from_shared(Arc::clone(&shared)));
+        shared.cancel(task);
+        drop((entered, shared));
+        let next = REFUSED.try_with(|refused| refused.borrow_mut().as_mut().and_then(Vec::pop));
+        turn = next.unwrap_or(None);
+    }
+    if is_nested == Ok(false) {
+        let _ = REFUSED.try_with(|refused| refused.replace(None));
     }
 }
 

@@ -48,6 +48,9 @@ use super::spin::Spinner;
 /// to leave some for the others.
 const INBOX_BATCH: usize = 64;
 
+/// None of the futures that are cut short.
+const NOBODY: u8 = u8::MAX;
+
 /// Lengths of time that steer a worker, in cycles.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
@@ -110,8 +113,10 @@ pub(crate) struct Worker {
     current: Cell<Option<Class>>,
     /// The running task has given way.
     yielded: Cell<bool>,
-    /// It did so because its slice was used up.
-    cut_short: Cell<bool>,
+    /// How often it did so because its slice was used up: how many of its futures were cut short.
+    cut_short: Cell<u8>,
+    /// Which of those may go on all the same, counted from the first; [`NOBODY`] if none.
+    spared: Cell<u8>,
     /// The running task was cut short last time, and has not got anything done since. It may go on
     /// until it has, or it would be cut short at the same place for ever: a future may compute for
     /// longer than a slice before it comes to its first leaf, and again in each poll.
@@ -172,7 +177,8 @@ impl Worker {
             last_class: Cell::new(Class::NORMAL),
             current: Cell::new(None),
             yielded: Cell::new(false),
-            cut_short: Cell::new(false),
+            cut_short: Cell::new(0),
+            spared: Cell::new(NOBODY),
             exempt: Cell::new(false),
             dispatching: Cell::new(false),
             searching: Cell::new(false),
@@ -368,7 +374,7 @@ impl Worker {
 
     fn poll(&self, task: Runnable) {
         if hog::is_heavy(task.header()) {
-            return self.shared.push_heavy(task);
+            return self.pass_on(task);
         }
         if self.searching.get() {
             self.end_search();
@@ -392,6 +398,7 @@ impl Worker {
                 if self.desk.tenure().is_contested() {
                     hog::mark(task.header());
                 }
+                self.note_cut_short(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
@@ -421,7 +428,6 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
-            self.note_cut_short(task.header());
             let line = if self.yielded.get() {
                 Line::Yielded
             } else {
@@ -438,18 +444,28 @@ impl Worker {
         self.current.set(Some(task.class()));
         self.last_class.set(task.class());
         self.yielded.set(false);
-        self.cut_short.set(false);
-        // Relaxed, here and in `note_cut_short`: the runner alone touches the flag.
-        self.exempt.set(task.cut_short.load(Ordering::Relaxed));
+        self.cut_short.set(0);
+        // Relaxed, here and in `note_cut_short`: the runner alone touches the number.
+        let before = task.cut_short.load(Ordering::Relaxed);
+        self.exempt.set(before > 0);
+        self.spared.set(if before > 1 {
+            (self.next_random() % u32::from(before)) as u8
+        } else {
+            NOBODY
+        });
         self.slice_end.set(now + self.bounds.slice);
     }
 
-    /// Keeps for the next poll of a task that woke itself whether it was made to, wherever that
-    /// poll will be: one that computes first would else be cut short there for ever.
+    /// Keeps for the next poll of a task, wherever that will be, whether this one was cut short, or
+    /// the one before and nothing was got done since. Without this a task that computes first would
+    /// be cut short for ever. For its runner, before others may run it.
     #[inline]
     fn note_cut_short(&self, task: &Header) {
-        task.cut_short
-            .store(self.cut_short.get(), Ordering::Relaxed);
+        let now = self.cut_short.get().max(u8::from(self.exempt.get()));
+        // Mostly it is zero, and was.
+        if task.cut_short.load(Ordering::Relaxed) != now {
+            task.cut_short.store(now, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -609,12 +625,25 @@ impl Worker {
         self.desk.last_running()
     }
 
-    /// Whether the running task has used up its slice.
+    /// Whether a future of the running task has to give way, as the task's slice is used up.
     #[inline]
-    pub(crate) fn slice_is_used_up(&self) -> bool {
+    pub(crate) fn cuts_short(&self) -> bool {
         self.current.get().is_some()
             && !self.exempt.get()
             && self.clock().cycles() >= self.slice_end.get()
+            && !self.spares()
+    }
+
+    /// Whether it is the turn of the future that is about to be cut short. Where several were in
+    /// one poll, the first of them always goes on in the next, and if it computes, all others are
+    /// cut short again. So another goes on as well, whichever chance says.
+    #[cold]
+    fn spares(&self) -> bool {
+        let spares = self.spared.get() == self.cut_short.get();
+        if spares {
+            self.spared.set(NOBODY);
+        }
+        spares
     }
 
     pub(crate) fn is_running(&self, task: &Header) -> bool {
@@ -625,7 +654,10 @@ impl Worker {
     /// if it was made to.
     pub(crate) fn give_way(&self, cut_short: bool) {
         self.yielded.set(true);
-        self.cut_short.set(self.cut_short.get() || cut_short);
+        if cut_short {
+            self.cut_short
+                .set(self.cut_short.get().saturating_add(1).min(NOBODY - 1));
+        }
     }
 
     /// A leaf future of the running task has got something done.

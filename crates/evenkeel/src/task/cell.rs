@@ -31,7 +31,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::sched::inbox::Link;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64};
+use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
 use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
@@ -70,8 +70,9 @@ pub(crate) struct Header {
     pub(crate) ways: AtomicU8,
     /// How many polls in a row were short, since the last long one. As `ways`.
     pub(crate) short_polls: AtomicU8,
-    /// The last poll ended because the slice was used up. Relaxed throughout, as `registered`.
-    pub(crate) cut_short: AtomicBool,
+    /// How many futures were cut short in the last poll, as the slice was used up, or in the one
+    /// before if nothing was got done since. Relaxed throughout, as `registered`.
+    pub(crate) cut_short: AtomicU8,
 }
 
 // SAFETY: `link` returns the same field each time, and nothing else in this module touches it.
@@ -273,7 +274,7 @@ where
                 registered: AtomicU64::new(0),
                 ways: AtomicU8::new(0),
                 short_polls: AtomicU8::new(0),
-                cut_short: AtomicBool::new(false),
+                cut_short: AtomicU8::new(0),
             },
             scheduler,
             join_waker: UnsafeCell::new(None),
@@ -365,6 +366,11 @@ impl Runnable {
             Idle::Waiting => Ran::Waiting,
             Idle::Notified => Ran::Again(self),
         }
+    }
+
+    /// Whether the future is to be dropped instead of polled. It may be so a moment later.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.header().state.is_aborted()
     }
 
     /// Drops the future without polling it and completes the task as cancelled.

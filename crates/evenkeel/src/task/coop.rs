@@ -7,7 +7,9 @@
 //!
 //! A task that was cut short is not cut short again before one of these futures has got something
 //! done: a future that computes for longer than a slice before its first leaf would else be cut
-//! short there for ever.
+//! short there for ever. Where several of a task's futures were cut short in one poll, as in the
+//! branches of a join, one of them that chance chooses goes on in the next poll beside the first:
+//! if the first always has something to do, the others would else never have their turn.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -18,7 +20,7 @@ use crate::runtime::context;
 #[inline]
 pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
     context::with_worker(|worker| match worker {
-        Some(worker) if worker.slice_is_used_up() => {
+        Some(worker) if worker.cuts_short() => {
             worker.give_way(true);
             cx.waker().wake_by_ref();
             Poll::Pending

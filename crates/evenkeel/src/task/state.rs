@@ -199,6 +199,12 @@ impl State {
         }
     }
 
+    /// Whether the future is to be dropped.
+    pub(crate) fn is_aborted(&self) -> bool {
+        // Relaxed: a hint; `start` decides.
+        self.0.load(Ordering::Relaxed) & ABORTED != 0
+    }
+
     /// Whether the output is final.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {

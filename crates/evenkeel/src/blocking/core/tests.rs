@@ -22,7 +22,11 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
             crate::time::sleep(Duration::from_millis(1)).await;
         }
         let (task, join) = crate::blocking::new_work(Location::caller(), None, || ());
-        let job = Job { task, kept: false };
+        let job = Job {
+            task,
+            kept: false,
+            tidies: false,
+        };
         // As if a second one had been sent for.
         {
             let mut state = core.state.lock();
@@ -37,4 +41,26 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
         drop(hold);
         hanging.await.unwrap();
     });
+}
+
+/// Such as a file to be removed: nobody else will.
+#[test]
+fn what_tidies_up_is_done_even_if_there_is_no_thread() {
+    let runtime = Runtime::new().unwrap();
+    let lane = runtime.block_on(async { Lane::builder("lonely").build().unwrap() });
+    let (core, handle) = lane.parts();
+    // As if a thread had been sent for.
+    {
+        let mut state = core.state.lock();
+        state.threads += 1;
+        state.coming += 1;
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let tidy = move || tell.send(()).unwrap();
+    let (task, _join) = crate::blocking::new_work(Location::caller(), None, tidy);
+    core.tidy_up(handle, task);
+    core.state.lock().coming -= 1;
+    core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
+    told.recv().unwrap();
+    assert!(core.is_empty());
 }

@@ -193,7 +193,7 @@ impl Readiness {
         let Some(held) = held.as_mut() else {
             return 0;
         };
-        let nanos = held.pace.held();
+        let nanos = held.pace.take_held();
         if held.pace.is_active() {
             let pressure = held.pressure(ground);
             let orders = held.pace.drained(ground.now(), pressure);

@@ -4,6 +4,7 @@
 use crate::class::Class;
 use crate::sched::hog;
 use crate::sched::shared::Shared;
+use crate::stats::accounts::State;
 use crate::sync::Arc;
 use crate::sys::thread::{self, Usage};
 use crate::task::cell::{Header, Ran, Runnable};
@@ -88,11 +89,17 @@ impl Worker {
             self.shared.places.ended(place, length);
         }
         if let Ran::Again(task) = ran {
-            self.note_cut_short(task.header());
             hog::mark(task.header());
             self.shared.push_heavy(task);
         }
         self.clear_desk();
+    }
+
+    /// A task that came here is for the heavy lane. To hand it over takes time as a poll does, if
+    /// less: time that counts for the next check, and is none of the next poll's.
+    pub(super) fn pass_on(&self, task: Runnable) {
+        self.shared.push_heavy(task);
+        self.mark(State::Steal, State::Steal);
     }
 
     /// Others see to what lies here: this thread will not.
@@ -127,6 +134,7 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.judge(task.header(), before, began, false);
+                self.note_cut_short(task.header());
                 shared.registry.insert(task, self.index)
             },
             |header| {
@@ -138,7 +146,6 @@ impl Worker {
         let _ = self.desk.tenure().end_poll();
         shared.lane.end(ledger, desk, thread::usage().cpu);
         let Ran::Again(task) = ran else { return };
-        self.note_cut_short(task.header());
         if hog::is_heavy(task.header()) {
             shared.push_heavy(task);
         } else {
@@ -179,10 +186,26 @@ impl Worker {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
+    use std::future::{Future, poll_fn};
+    use std::panic::Location;
+    use std::pin::pin;
+    use std::task::Poll;
     use std::time::{Duration, Instant};
 
+    use crate::class::Class;
+    use crate::net::UdpSocket;
     use crate::runtime::{Builder, Handle};
     use crate::task::yield_now;
+
+    /// Has a future begin to wait, and gives it up.
+    async fn poll_and_drop(future: impl Future) {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            assert!(future.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
 
     /// Computes until something holds, for a minute at most. Returns whether it does.
     fn compute_until(holds: impl Fn() -> bool) -> bool {
@@ -191,6 +214,47 @@ mod tests {
             (0..1_000).for_each(|_| std::hint::spin_loop());
         }
         holds()
+    }
+
+    /// What it passes on takes time as well, however short each is.
+    #[test]
+    fn a_worker_that_passes_on_many_hogs_makes_its_checks() {
+        const HOGS: u64 = 20_000;
+        let mut builder = Builder::new();
+        builder.workers(1).io_check_bound(Duration::from_micros(10));
+        // The poll that spawns them all is not to be taken for a hog.
+        builder.hand_off_after(Some(Duration::from_secs(60)));
+        let runtime = builder.build().unwrap();
+        let place = Location::caller();
+        for _ in 0..8 {
+            let places = &runtime.handle().shared().places;
+            let _ = places.hogged(place, Class::NORMAL, None, 0, 0);
+            places.judge(place, true);
+        }
+        let due = |handle: &Handle| {
+            let due = handle.stats().checks.due;
+            due.found + due.empty
+        };
+        let passing = runtime.spawn(async move {
+            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let handle = Handle::current();
+            // Waited for once, it is registered, and there is something to check from now on.
+            while handle.stats().readiness.descriptors == 0 {
+                poll_and_drop(socket.recv_from(&mut [0])).await;
+                yield_now().await;
+            }
+            for _ in 0..HOGS {
+                drop(handle.spawn_at(None, None, place, async {}));
+            }
+            let before = due(&handle);
+            let behind = crate::spawn(async move { due(&Handle::current()) });
+            // Takes the other one out of the slot, and behind the hogs.
+            drop(handle.spawn_at(None, None, place, async {}));
+            behind.await.unwrap() - before
+        });
+        let checks = runtime.block_on(passing).unwrap();
+        assert!(checks > 10, "{checks} checks");
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
     #[test]

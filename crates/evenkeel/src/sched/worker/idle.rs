@@ -208,7 +208,7 @@ impl Worker {
     }
 
     /// Marsaglia's xorshift with 32 bits.
-    fn next_random(&self) -> u32 {
+    pub(super) fn next_random(&self) -> u32 {
         let mut x = self.random.get();
         x ^= x << 13;
         x ^= x >> 17;

@@ -483,6 +483,21 @@ fn the_end_of_the_stream_is_not_held_back() {
     assert!(readiness.look().ready().is_read_closed());
 }
 
+/// How long a delivery was held back is not how long the one before was.
+#[test]
+fn what_was_not_held_back_is_not_counted_as_held_back() {
+    let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
+    bench.world.send(100);
+    bench.pass(4 * DELAY);
+    assert_eq!(bench.received, 100);
+    bench.world.send(1);
+    let (readiness, world) = (&bench.readiness, &bench.world);
+    let end = Ready::READABLE | Ready::READ_CLOSED;
+    readiness.arrive(end, world, &mut WakeList::new());
+    assert_eq!(world.read(bench.room), 1);
+    assert_eq!(readiness.drained(world), 0);
+}
+
 /// What an event says of writing is not held back with the rest.
 #[test]
 fn writers_are_not_held_back() {
