@@ -471,8 +471,8 @@ async fn a_batch_waits_for_those_who_hear_of_the_last() {
         while log.stats().writing < APPENDERS {
             // A part of the time of a sync is how long nobody needs to come.
             sleep(Duration::from_millis(10)).await;
-            memory.allow(1);
             let batches = log.stats().batches;
+            memory.allow(1);
             while log.stats().batches == batches || log.stats().writing == 0 {
                 yield_now().await;
             }
