@@ -1,6 +1,7 @@
 //! What the project checks of itself: `cargo xtask ci` runs it all, `cargo xtask help` explains.
 
 mod cargo;
+mod chaos;
 mod compare;
 mod models;
 mod steps;
@@ -16,6 +17,8 @@ enum Request {
     Everything,
     One(String),
     Compare(String, u32),
+    Chaos(u32),
+    Burst(u64),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         Ok(Request::Everything) => steps::run_all(),
         Ok(Request::One(name)) => steps::run_one(&name),
         Ok(Request::Compare(revision, turns)) => compare::run(&revision, turns),
+        Ok(Request::Chaos(rounds)) => chaos::run(rounds),
+        Ok(Request::Burst(seed)) => chaos::burst(seed),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -60,6 +65,17 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
                 "`{turns}` is no number of turns from 40 to 1000000; `cargo xtask help` says more"
             )),
         },
+        ["chaos"] => Ok(Request::Chaos(chaos::ROUNDS)),
+        ["chaos", rounds] => match rounds.parse() {
+            Ok(rounds @ 1..=1_000) => Ok(Request::Chaos(rounds)),
+            _ => Err(format!(
+                "`{rounds}` is no number of rounds from 1 to 1000; `cargo xtask help` says more"
+            )),
+        },
+        // What `chaos` starts; not for people.
+        ["burst", seed] if seed.parse::<u64>().is_ok() => {
+            Ok(Request::Burst(seed.parse().unwrap_or_default()))
+        }
         [name] if steps::find(name).is_some() => Ok(Request::One((*name).to_owned())),
         _ => Err(format!(
             "`cargo xtask {}` is not known; `cargo xtask help` lists what is",
@@ -79,6 +95,9 @@ What the project checks of itself.
     cargo xtask compare <revision> [turns]
                              the scheduler of this tree beside that of a revision, in one process
                              and taking turns: what a change costs
+    cargo xtask chaos [rounds]
+                             all tests on a machine that takes processors away in random bursts;
+                             Linux, and root for the priority
     cargo xtask help         this text
 
 Steps:
@@ -117,6 +136,8 @@ mod tests {
         let compared = |turns| Ok(Request::Compare("HEAD".to_owned(), turns));
         assert_eq!(parsed("compare HEAD"), compared(compare::TURNS));
         assert_eq!(parsed("compare HEAD 40"), compared(40));
+        assert_eq!(parsed("chaos"), Ok(Request::Chaos(chaos::ROUNDS)));
+        assert_eq!(parsed("chaos 3"), Ok(Request::Chaos(3)));
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
     }
 
@@ -128,6 +149,8 @@ mod tests {
             "tidy now",
             "compare",
             "compare HEAD 1",
+            "chaos 0",
+            "burst x",
         ] {
             let advice = parsed(line).expect_err(line);
             assert!(advice.contains("cargo xtask help"), "{advice}");
