@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::blocking::core::Core;
@@ -15,9 +15,10 @@ use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
 use super::buffers::Buffers;
-use super::lookup::{in_lane, runtime, tidy_up};
+use super::lookup::{in_lane, is_special, is_written_to_cache, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
+use super::turns::Turns;
 
 /// An open file, whose work is done in the lanes of its device.
 ///
@@ -58,6 +59,8 @@ pub(super) struct Inner {
     device: Arc<Device>,
     number: u64,
     special: bool,
+    /// Whether long writes in sequence take turns with others'.
+    in_turns: bool,
     handle: Handle,
 }
 
@@ -90,6 +93,11 @@ impl Inner {
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// The line in which this file's long writes in sequence stand, if they take turns.
+    pub(super) fn turns(&self) -> Option<&Arc<Turns>> {
+        self.in_turns.then_some(&self.device.turns)
     }
 
     /// What is read and written in sequence passes through these.
@@ -167,13 +175,14 @@ impl File {
     }
 
     pub(super) fn adopt(handle: &Handle, file: std::fs::File) -> io::Result<File> {
-        let (device, number, special) = lanes_for(handle, &file)?;
+        let (device, metadata) = lanes_for(handle, &file)?;
         Ok(File {
             inner: Arc::new(Inner {
-                file: Some(file),
                 device,
-                number,
-                special,
+                number: metadata.dev(),
+                special: is_special(&metadata),
+                in_turns: is_written_to_cache(&file, &metadata),
+                file: Some(file),
                 handle: handle.clone(),
             }),
             pipe: Arc::default(),

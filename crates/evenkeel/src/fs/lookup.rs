@@ -1,11 +1,13 @@
 //! Which device a path is on, and work in that device's lanes.
 
 use std::collections::HashMap;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
@@ -57,6 +59,15 @@ pub(super) fn directory_of(path: &Path) -> &Path {
 pub(super) fn is_special(metadata: &Metadata) -> bool {
     let kind = metadata.file_type();
     kind.is_fifo() || kind.is_char_device() || kind.is_socket()
+}
+
+/// Whether what is written is copied to the system's cache: to a regular file whose writes do not
+/// wait for the device.
+pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
+    let past_cache = OFlags::SYNC | OFlags::DSYNC;
+    #[cfg(target_os = "linux")]
+    let past_cache = past_cache | OFlags::DIRECT;
+    metadata.is_file() && fcntl_getfl(file).is_ok_and(|flags| !flags.intersects(past_cache))
 }
 
 /// The runtime of the calling thread.
