@@ -11,6 +11,7 @@ use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
 use crate::blocking::misses::Outcome;
+use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
@@ -95,9 +96,9 @@ impl Inner {
         &self.handle
     }
 
-    /// The line in which this file's long writes in sequence stand, if they take turns.
-    pub(super) fn turns(&self) -> Option<&Arc<Turns>> {
-        self.in_turns.then_some(&self.device.turns)
+    /// The line in which a class's long writes in sequence to this file stand, if they take turns.
+    pub(super) fn turns(&self, class: Class) -> Option<&Arc<Turns>> {
+        self.in_turns.then_some(&self.device.turns[class.index()])
     }
 
     /// What is read and written in sequence passes through these.

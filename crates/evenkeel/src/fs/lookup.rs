@@ -12,6 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
+use crate::class::Class;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
@@ -95,6 +96,11 @@ where
 pub(super) fn called_from() -> &'static Location<'static> {
     context::with_worker(|worker| worker.and_then(|worker| worker.current_spawned_at()))
         .unwrap_or_else(|| Location::caller())
+}
+
+/// The class of the task that runs.
+pub(super) fn class_here() -> Class {
+    context::with_worker(|worker| worker.map(|worker| worker.current_class())).unwrap_or_default()
 }
 
 /// The lanes of the device that a path's directory is on.

@@ -24,7 +24,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 
 use super::buffers::Buffers;
 use super::file::{File, Inner, retry};
-use super::lookup::{called_from, in_lane};
+use super::lookup::{called_from, class_here, in_lane};
 use super::turns::Turn;
 
 /// The most that one read asks for, or one write takes over.
@@ -356,7 +356,7 @@ impl File {
             return Poll::Pending;
         }
         if length >= CHUNK
-            && let Some(turns) = self.inner.turns()
+            && let Some(turns) = self.inner.turns(class_here())
         {
             // Without the lock, as turns that are passed on wake others. What the pump does
             // meanwhile leaves the turn alone.

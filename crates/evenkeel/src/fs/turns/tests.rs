@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
 
 use super::*;
+use crate::class::Class;
 use crate::clock::Clock;
 use crate::fs::{File, OpenOptions};
 use crate::runtime::{Builder, Runtime};
@@ -287,8 +288,17 @@ impl Drop for Scratch {
     }
 }
 
+/// A runtime in which two files of a device have turns at a time.
+fn two_turns() -> Runtime {
+    Builder::new().workers(2).build().unwrap()
+}
+
+fn turns_of(file: &File) -> &Turns {
+    file.inner.turns(Class::NORMAL).unwrap()
+}
+
 fn taken(file: &File) -> (usize, usize) {
-    file.inner.turns().unwrap().taken()
+    turns_of(file).taken()
 }
 
 /// Waits until no file has a turn, or waits for one.
@@ -307,9 +317,9 @@ async fn until_free(file: &File, after: &str) {
 #[test]
 fn only_long_writes_to_the_cache_take_turns() {
     let scratch = Scratch::new("which");
-    Runtime::new().unwrap().block_on(async {
+    two_turns().block_on(async {
         let mut file = scratch.file(0).await;
-        hang(file.inner.turns().unwrap(), 2, u64::MAX / 2);
+        hang(turns_of(&file), 2, u64::MAX / 2);
         // It would wait.
         file.write_all(&vec![1; 100_000]).await.unwrap();
         file.flush().await.unwrap();
@@ -318,12 +328,12 @@ fn only_long_writes_to_the_cache_take_turns() {
             let mut options = OpenOptions::new();
             options.write(true).custom_flags(flag);
             let waits = options.open(scratch.0.join("0")).await.unwrap();
-            assert!(waits.inner.turns().is_none());
+            assert!(waits.inner.turns(Class::NORMAL).is_none());
         }
         let (_reader, writer) = std::io::pipe().unwrap();
         let writer = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
         let pipe = File::from_std(writer).unwrap();
-        assert!(pipe.inner.turns().is_none());
+        assert!(pipe.inner.turns(Class::NORMAL).is_none());
     });
 }
 
@@ -367,13 +377,13 @@ fn a_turn_goes_back_when_there_is_nothing_more_to_write() {
 #[test]
 fn turns_that_hang_hold_up_others_until_the_bound() {
     let scratch = Scratch::new("hung");
-    Runtime::new().unwrap().block_on(async {
+    two_turns().block_on(async {
         let mut files = Vec::new();
         for name in 0..40 {
             files.push(scratch.file(name).await);
         }
         let clock = files[0].inner.handle().shared().clock;
-        hang(files[0].inner.turns().unwrap(), 2, clock.tick());
+        hang(turns_of(&files[0]), 2, clock.tick());
         let began = Instant::now();
         let writers: Vec<_> = (files.into_iter())
             .map(|mut file| {
@@ -391,6 +401,22 @@ fn turns_that_hang_hold_up_others_until_the_bound() {
         for name in 0..40 {
             let path = scratch.0.join(name.to_string());
             assert_eq!(std::fs::read(path).unwrap(), [3; MIB]);
+        }
+    });
+}
+
+#[test]
+fn what_is_urgent_does_not_wait_for_what_is_not() {
+    let scratch = Scratch::new("classes");
+    two_turns().block_on(async {
+        let holder = scratch.file(0).await;
+        hang(turns_of(&holder), 2, u64::MAX / 2);
+        for (class, taken_over) in [(Class::NORMAL, 0), (Class::URGENT, MIB)] {
+            let mut file = scratch.file(1).await;
+            let writer = crate::spawn_in(class, async move {
+                write_or_give_up(&mut file, &[4; MIB], 1).await
+            });
+            assert_eq!(writer.await.unwrap(), taken_over, "{class:?}");
         }
     });
 }
@@ -450,7 +476,7 @@ async fn write_by_chance(mut file: File, pattern: Arc<[u8]>, seed: u64) -> usize
 #[test]
 fn writers_that_give_up_by_chance_mix_nothing_up_and_leave_nothing() {
     let scratch = Scratch::new("chance");
-    let runtime = Builder::new().workers(2).build().unwrap();
+    let runtime = two_turns();
     let pattern: Arc<[u8]> = (0..10 * MIB).map(|at| (at / 7 % 251) as u8).collect();
     runtime.block_on(async {
         let other = scratch.file(99).await;
