@@ -31,6 +31,12 @@ use super::turns::Turns;
 /// meanwhile, and an error of it is reported by the next write, flush, sync or shutdown. Both ways
 /// may be used on one file, but offsets know nothing of the cursor.
 ///
+/// Long writes in sequence (256 KiB and more) of tasks of one class to the cached files of one
+/// device take turns: as many files as the runtime has workers, but at least two, write up to
+/// 16 MiB each before it is the next one's turn. A write waits for a turn for 250 milliseconds at
+/// most, and then goes on without. Special files take no turns, nor what is opened with `O_DIRECT`,
+/// `O_SYNC` or `O_DSYNC`.
+///
 /// Any task of any runtime may use a file; the work is done in the runtime that opened it.
 ///
 /// # Examples

@@ -330,6 +330,30 @@ impl File {
         }
     }
 
+    /// Waits for a turn to write so much, if this file takes turns.
+    fn poll_turn<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        mut pipe: MutexGuard<'a, Pipe>,
+        length: usize,
+    ) -> Poll<MutexGuard<'a, Pipe>> {
+        let Some(turns) = self.inner.turns(class_here()) else {
+            return Poll::Ready(pipe);
+        };
+        // Out of the pipe, as turns that are passed on wake others, which is not done under its
+        // lock. A pump that runs dry meanwhile finds none to give back.
+        let mut turn = mem::take(&mut pipe.turn);
+        drop(pipe);
+        let clock = self.inner.handle().shared().clock;
+        let polled = turn.poll(cx, turns, clock, length);
+        pipe = self.pipe.lock();
+        pipe.turn = turn;
+        ready!(polled);
+        // A pump that runs dry while this is copied is not the end of the turn.
+        pipe.goes_on = true;
+        Poll::Ready(pipe)
+    }
+
     /// Takes over as much of what is to be written as there is room for.
     fn poll_take_over<'a>(
         &self,
@@ -355,19 +379,8 @@ impl File {
             pipe.goes_on = true;
             return Poll::Pending;
         }
-        if length >= CHUNK
-            && let Some(turns) = self.inner.turns(class_here())
-        {
-            // Without the lock, as turns that are passed on wake others. What the pump does
-            // meanwhile leaves the turn alone.
-            let mut turn = mem::take(&mut pipe.turn);
-            drop(pipe);
-            let clock = self.inner.handle().shared().clock;
-            let polled = turn.poll(cx, turns, clock, length.min(ASKED_MAX));
-            pipe = self.pipe.lock();
-            pipe.turn = turn;
-            ready!(polled);
-            pipe.goes_on = true;
+        if length >= CHUNK {
+            pipe = ready!(self.poll_turn(cx, pipe, length.min(ASKED_MAX)));
         }
         // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
         let mut bytes = mem::take(&mut pipe.pending);

@@ -3,8 +3,8 @@
 //! If all of them wrote at once, what each copies would have left the processor's caches before it
 //! is copied on. So a few write at a time, and the others stand in line, in the order of coming. A
 //! file *leaves* when it has used its turn up, or has nothing more to write for now; one that waits
-//! leaves when it is dropped, or will wait no longer. Each class has a line of its own, so that what
-//! is urgent does not wait for what is not.
+//! leaves when it is dropped, or will wait no longer. Each class has a line of its own, so that
+//! what is urgent does not wait for what is not.
 //!
 //! Nobody can end a write that hangs in the kernel, nor make a task come that was given a turn. So
 //! a turn is one's own for [`LEASE_MS`] at most, and for [`PAUSE_MS`] while nothing is written.
@@ -15,7 +15,6 @@
 // Here is the line, which knows no clock and is modelled; `turn` is a file's side of it.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::task::Waker;
 
 use crate::io::readiness::{WakeList, wake_all};
@@ -146,7 +145,7 @@ impl Turns {
         let mut line = self.0.lock();
         let place = line.place_of(number);
         let before = match place {
-            Some(place) => mem::replace(&mut line.waiting[place].waker, Some(waker)),
+            Some(place) => line.waiting[place].waker.replace(waker),
             None => Some(waker),
         };
         drop(line);

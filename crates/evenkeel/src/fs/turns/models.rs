@@ -7,10 +7,10 @@
 //!
 //! Each of these changes was made on purpose, and made a model fail:
 //!
-//! - `leave` passes nothing on: all but `what_is_overdue_is_passed_on_by_who_comes`
-//! - `leave` passes on only what it gave back itself, and not what it was given and did not use:
-//!   `who_gives_up_passes_on_what_it_was_given`
-//! - `waits` looks for its place before it takes the lock: `writers_take_turns` and another
+//! - `leave` passes nothing on, or nobody is woken: all of them
+//! - `waits` looks for its place before it takes the lock: all of them
+//! - `leave` gives back only turns in which something was written:
+//!   `who_gives_up_passes_on_what_it_was_given` and another
 //! - `join` passes on nothing that is overdue: `what_is_overdue_is_passed_on_by_who_comes`
 
 use std::task::{Wake, Waker};

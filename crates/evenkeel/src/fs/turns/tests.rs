@@ -128,7 +128,9 @@ proptest! {
         let turns = Turns::new(count);
         let (mut there, mut now_ms) = (Vec::new(), 0);
         for step in steps {
-            let chosen = |index: prop::sample::Index| (!there.is_empty()).then(|| index.index(there.len()));
+            let chosen = |index: prop::sample::Index| {
+                (!there.is_empty()).then(|| index.index(there.len()))
+            };
             match step {
                 Step::Join => {
                     let (woken, waker) = counting();
@@ -402,6 +404,41 @@ fn turns_that_hang_hold_up_others_until_the_bound() {
             let path = scratch.0.join(name.to_string());
             assert_eq!(std::fs::read(path).unwrap(), [3; MIB]);
         }
+    });
+}
+
+/// What hangs is the lane's to tell, once the bound is over.
+#[test]
+fn who_has_waited_for_a_turn_hears_of_a_full_lane() {
+    let scratch = Scratch::new("full");
+    let mut builder = Builder::new();
+    builder.workers(2).disk_threads(1).disk_queue_limit(1);
+    builder.build().unwrap().block_on(async {
+        let mut files = Vec::new();
+        for name in 0..10 {
+            files.push(scratch.file(name).await);
+        }
+        let inner = &files[0].inner;
+        let clock = inner.handle().shared().clock;
+        hang(turns_of(&files[0]), 2, clock.tick());
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        let hangs = files[0].run("hangs", inner.data_lane(), move |_| {
+            held.lock().unwrap().recv().unwrap_err();
+            Ok(())
+        });
+        while inner.data_lane().stats().queued > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let waits = files[0].run("waits", inner.data_lane(), |_| Ok(()));
+        for mut file in files {
+            let written = timeout(SOON, file.write_all(&[5; MIB])).await;
+            let error = written.expect("it is held up").unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
+        }
+        drop(hold);
+        hangs.await.unwrap().unwrap();
+        waits.await.unwrap().unwrap();
     });
 }
 

@@ -10,8 +10,8 @@ use crate::time::{Sleep, sleep};
 
 use super::{LEASE_MS, Turns};
 
-/// How much a file writes before it goes to the end of the line. A quarter of it gains as much;
-/// the more there is, the less often a task waits for another to be woken.
+/// How much a file writes before it goes to the end of the line. Turns of half or a quarter of it
+/// gain less, as caches are filled anew more often; longer ones make others wait.
 pub(in crate::fs) const TURN: usize = 16 << 20;
 
 /// What a file has: nothing; a place in line; a turn; or, if it has waited for as long as the bound
