@@ -436,11 +436,6 @@ impl AsyncRead for File {
                 return Poll::Ready(Ok(()));
             }
             ready!(pipe.poll_pump(cx))?;
-            if let Some(turn) = pipe.turn.give_back() {
-                drop(pipe);
-                drop(turn);
-                continue;
-            }
             if let Some(end) = pipe.end.take() {
                 return Poll::Ready(end);
             }
