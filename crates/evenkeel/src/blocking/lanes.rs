@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use crate::class::CLASSES_MAX;
 use crate::clock::Clock;
+use crate::fs::turns::Turns;
 use crate::runtime::config::Config;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
@@ -19,6 +21,9 @@ pub(crate) const NAMED_MAX: usize = 256;
 const NAME_THREADS: usize = 8;
 /// Threads for what may wait for a peer: FIFOs, terminals; for each device they were found on.
 const SPECIAL_THREADS: usize = 16;
+/// How many files of a device are written at length at a time, for each class, if there are fewer
+/// workers: one copies while the other is written.
+const TURNS_MIN: usize = 2;
 /// Threads that find out on which device a directory is.
 const PATH_THREADS: usize = 8;
 
@@ -35,6 +40,8 @@ pub(crate) struct Device {
     pub(crate) special: Arc<Core>,
     /// How reads are done of what is not in the cache.
     pub(crate) misses: Misses,
+    /// Whose turn it is among those of a class that write long.
+    pub(crate) turns: [Arc<Turns>; CLASSES_MAX],
 }
 
 impl Device {
@@ -231,6 +238,7 @@ fn new_device(handle: &Handle, label: &str) -> Device {
         syncs: core("sync", "disk-s", 1),
         special: core("special", "disk-x", SPECIAL_THREADS),
         misses: Misses::new(Arc::clone(&shared.lanes.backend)),
+        turns: std::array::from_fn(|_| Arc::new(Turns::new(config.workers.max(TURNS_MIN)))),
     }
 }
 

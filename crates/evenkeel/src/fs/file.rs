@@ -4,20 +4,22 @@ use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
 use crate::blocking::misses::Outcome;
+use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
 use super::buffers::Buffers;
-use super::lookup::{in_lane, runtime, tidy_up};
+use super::lookup::{in_lane, is_special, is_written_to_cache, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
+use super::turns::Turns;
 
 /// An open file, whose work is done in the lanes of its device.
 ///
@@ -28,6 +30,12 @@ use super::stream::Pipe;
 /// reported when its bytes were taken over, is done in the order of the calls whatever is dropped
 /// meanwhile, and an error of it is reported by the next write, flush, sync or shutdown. Both ways
 /// may be used on one file, but offsets know nothing of the cursor.
+///
+/// Long writes in sequence (256 KiB and more) of tasks of one class to the cached files of one
+/// device take turns: as many files as the runtime has workers, but at least two, write up to
+/// 16 MiB each before it is the next one's turn. A write waits for a turn for 250 milliseconds at
+/// most, and then goes on without. Special files take no turns, nor what is opened with `O_DIRECT`,
+/// `O_SYNC` or `O_DSYNC`.
 ///
 /// Any task of any runtime may use a file; the work is done in the runtime that opened it.
 ///
@@ -58,6 +66,8 @@ pub(super) struct Inner {
     device: Arc<Device>,
     number: u64,
     special: bool,
+    /// Whether long writes in sequence take turns with others'.
+    in_turns: bool,
     handle: Handle,
 }
 
@@ -90,6 +100,11 @@ impl Inner {
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// The line in which a class's long writes in sequence to this file stand, if they take turns.
+    pub(super) fn turns(&self, class: Class) -> Option<&Arc<Turns>> {
+        self.in_turns.then_some(&self.device.turns[class.index()])
     }
 
     /// What is read and written in sequence passes through these.
@@ -167,13 +182,14 @@ impl File {
     }
 
     pub(super) fn adopt(handle: &Handle, file: std::fs::File) -> io::Result<File> {
-        let (device, number, special) = lanes_for(handle, &file)?;
+        let (device, metadata) = lanes_for(handle, &file)?;
         Ok(File {
             inner: Arc::new(Inner {
-                file: Some(file),
                 device,
-                number,
-                special,
+                number: metadata.dev(),
+                special: is_special(&metadata),
+                in_turns: is_written_to_cache(&file, &metadata),
+                file: Some(file),
                 handle: handle.clone(),
             }),
             pipe: Arc::default(),

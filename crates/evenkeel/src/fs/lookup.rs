@@ -1,15 +1,18 @@
 //! Which device a path is on, and work in that device's lanes.
 
 use std::collections::HashMap;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{OFlags, fcntl_getfl};
+
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
+use crate::class::Class;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
@@ -59,6 +62,15 @@ pub(super) fn is_special(metadata: &Metadata) -> bool {
     kind.is_fifo() || kind.is_char_device() || kind.is_socket()
 }
 
+/// Whether what is written is copied to the system's cache: to a regular file whose writes do not
+/// wait for the device.
+pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
+    let past_cache = OFlags::SYNC | OFlags::DSYNC;
+    #[cfg(target_os = "linux")]
+    let past_cache = past_cache | OFlags::DIRECT;
+    metadata.is_file() && fcntl_getfl(file).is_ok_and(|flags| !flags.intersects(past_cache))
+}
+
 /// The runtime of the calling thread.
 pub(super) fn runtime() -> io::Result<Handle> {
     context::current().map_err(io::Error::other)
@@ -84,6 +96,11 @@ where
 pub(super) fn called_from() -> &'static Location<'static> {
     context::with_worker(|worker| worker.and_then(|worker| worker.current_spawned_at()))
         .unwrap_or_else(|| Location::caller())
+}
+
+/// The class of the task that runs.
+pub(super) fn class_here() -> Class {
+    context::with_worker(|worker| worker.map(|worker| worker.current_class())).unwrap_or_default()
 }
 
 /// The lanes of the device that a path's directory is on.

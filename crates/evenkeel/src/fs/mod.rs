@@ -38,6 +38,7 @@ mod paths;
 mod read_dir;
 #[cfg(not(evenkeel_loom))]
 mod stream;
+pub(crate) mod turns;
 #[cfg(not(evenkeel_loom))]
 mod whole;
 

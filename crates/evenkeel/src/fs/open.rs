@@ -1,5 +1,6 @@
 //! How files are opened.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -151,13 +152,12 @@ impl From<std::fs::OpenOptions> for OpenOptions {
     }
 }
 
-/// The lanes for an open file.
+/// The lanes for an open file, and what the system knows of it.
 pub(super) fn lanes_for(
     handle: &Handle,
     file: &std::fs::File,
-) -> io::Result<(Arc<Device>, u64, bool)> {
+) -> io::Result<(Arc<Device>, Metadata)> {
     let metadata = file.metadata()?;
-    let number = metadata.dev();
-    let device = handle.shared().lanes.device(handle, number);
-    Ok((device, number, is_special(&metadata)))
+    let device = handle.shared().lanes.device(handle, metadata.dev());
+    Ok((device, metadata))
 }

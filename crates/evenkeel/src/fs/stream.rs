@@ -24,7 +24,8 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 
 use super::buffers::Buffers;
 use super::file::{File, Inner, retry};
-use super::lookup::{called_from, in_lane};
+use super::lookup::{called_from, class_here, in_lane};
+use super::turns::Turn;
 
 /// The most that one read asks for, or one write takes over.
 const ASKED_MAX: usize = 2 << 20;
@@ -67,6 +68,10 @@ pub(super) struct Pipe {
     seek: Option<SeekFrom>,
     seeking: Option<InLane<io::Result<u64>>>,
     position: u64,
+    /// Among those who write long to the device.
+    turn: Turn,
+    /// The task waits for the pump in order to write more, at once or after a seek.
+    goes_on: bool,
     /// Who waits for the pump to get on.
     wakers: Vec<Waker>,
 }
@@ -269,8 +274,14 @@ impl Pump {
         self.ended.set(true);
         pipe.pumping = false;
         let mut wakers = mem::take(&mut pipe.wakers);
+        let goes_on = mem::take(&mut pipe.goes_on) && !pipe.stopped && pipe.failed.is_none();
+        let turn = match goes_on {
+            true => pipe.turn.pause(),
+            false => pipe.turn.give_back(),
+        };
         drop(pipe);
         wake_all(&mut wakers);
+        drop(turn);
     }
 }
 
@@ -310,10 +321,37 @@ impl File {
     fn poll_settle(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut pipe = self.pipe.lock();
         ready!(pipe.poll_pump(cx))?;
-        match pipe.failed.take() {
+        let (failed, turn) = (pipe.failed.take(), pipe.turn.give_back());
+        drop(pipe);
+        drop(turn);
+        match failed {
             Some(error) => Poll::Ready(Err(error)),
             None => Poll::Ready(Ok(())),
         }
+    }
+
+    /// Waits for a turn to write so much, if this file takes turns.
+    fn poll_turn<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        mut pipe: MutexGuard<'a, Pipe>,
+        length: usize,
+    ) -> Poll<MutexGuard<'a, Pipe>> {
+        let Some(turns) = self.inner.turns(class_here()) else {
+            return Poll::Ready(pipe);
+        };
+        // Out of the pipe, as turns that are passed on wake others, which is not done under its
+        // lock. A pump that runs dry meanwhile finds none to give back.
+        let mut turn = mem::take(&mut pipe.turn);
+        drop(pipe);
+        let clock = self.inner.handle().shared().clock;
+        let polled = turn.poll(cx, turns, clock, length);
+        pipe = self.pipe.lock();
+        pipe.turn = turn;
+        ready!(polled);
+        // A pump that runs dry while this is copied is not the end of the turn.
+        pipe.goes_on = true;
+        Poll::Ready(pipe)
     }
 
     /// Takes over as much of what is to be written as there is room for.
@@ -338,7 +376,11 @@ impl File {
         let alone = self.inner.is_special() || (length >= CHUNK && !self.has_idle_worker());
         if writes && (alone || pipe.pending.len() >= PENDING_MAX) {
             pipe.wait(cx);
+            pipe.goes_on = true;
             return Poll::Pending;
+        }
+        if length >= CHUNK {
+            pipe = ready!(self.poll_turn(cx, pipe, length.min(ASKED_MAX)));
         }
         // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
         let mut bytes = mem::take(&mut pipe.pending);
@@ -355,8 +397,12 @@ impl File {
         }
         let mut pipe = self.pipe.lock();
         if let Some(error) = pipe.failed.take() {
+            let turn = pipe.turn.give_back();
+            drop(pipe);
+            drop(turn);
             return Poll::Ready(Err(error));
         }
+        pipe.goes_on = false;
         let before = mem::replace(&mut pipe.pending, bytes);
         if pipe.written.capacity() < before.capacity() {
             pipe.written = before;
@@ -454,7 +500,9 @@ impl AsyncSeek for File {
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut pipe = self.pipe.lock();
         if pipe.seeking.is_none() && pipe.seek.is_some() {
+            pipe.goes_on = true;
             ready!(pipe.poll_pump(cx))?;
+            pipe.goes_on = false;
             pipe.drop_read();
             let ahead = mem::take(&mut pipe.ahead);
             let Some(target) = pipe.seek.take() else {

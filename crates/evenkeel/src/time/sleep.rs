@@ -156,7 +156,7 @@ impl Sleep {
 
     /// As `poll`, but also when the task's slice is used up: what limits the time of something else
     /// must not lose its turn to what it limits.
-    pub(super) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_elapsed() {
             self.cancel();
             return Poll::Ready(());

@@ -1,0 +1,194 @@
+//! Whose turn it is among the files of one device that are written in sequence, at length.
+//!
+//! If all of them wrote at once, what each copies would have left the processor's caches before it
+//! is copied on. So a few write at a time, and the others stand in line, in the order of coming. A
+//! file *leaves* when it has used its turn up, or has nothing more to write for now; one that waits
+//! leaves when it is dropped, or will wait no longer. Each class has a line of its own, so that
+//! what is urgent does not wait for what is not.
+//!
+//! Nobody can end a write that hangs in the kernel, nor make a task come that was given a turn. So
+//! a turn is one's own for [`LEASE_MS`] at most, and for [`PAUSE_MS`] while nothing is written.
+//! Then it passes to the next in line as soon as anybody comes or leaves. Whom it was taken from
+//! goes on all the same.
+//!
+//! The line is bounded as files are: each stands in it once.
+// Here is the line, which knows no clock and is modelled; `turn` is a file's side of it.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use crate::io::readiness::{WakeList, wake_all};
+use crate::sync::Mutex;
+
+#[cfg(not(evenkeel_loom))]
+mod turn;
+
+#[cfg(not(evenkeel_loom))]
+pub(super) use turn::Turn;
+
+/// How long a turn is one's own, and how long a file waits for one. At a GB per second a turn takes
+/// a tenth of that; and as a wait it is short beside the limits of a lane.
+const LEASE_MS: u64 = 250;
+/// How long a turn is one's own without a write under way: a task that has been woken comes sooner,
+/// unless the machine is overloaded.
+const PAUSE_MS: u64 = 20;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Turns(Mutex<Line>);
+
+#[derive(Debug)]
+struct Line {
+    /// How many turns there are.
+    turns: usize,
+    /// Whose turn it is.
+    holders: Vec<Holder>,
+    /// Who waits, in the order of coming, so their numbers ascend.
+    waiting: VecDeque<Waiter>,
+    /// The number that was given out last.
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Holder {
+    number: u64,
+    /// When somebody else may have it.
+    until_ms: u64,
+    /// The same, until a write is under way.
+    paused_until_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    waker: Option<Waker>,
+}
+
+impl Holder {
+    fn is_overdue(&self, now_ms: u64) -> bool {
+        let until_ms = self.until_ms.min(self.paused_until_ms.unwrap_or(u64::MAX));
+        until_ms <= now_ms
+    }
+}
+
+impl Line {
+    /// Passes on what is free or overdue. Each who gets a turn is to be woken.
+    fn pass_on(&mut self, now_ms: u64, wake: &mut WakeList) {
+        if self.has_room() && self.waiting.is_empty() {
+            return;
+        }
+        self.holders.retain(|holder| !holder.is_overdue(now_ms));
+        while self.has_room()
+            && let Some(next) = self.waiting.pop_front()
+        {
+            self.give(next.number, now_ms);
+            wake.extend(next.waker);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.holders.len() < self.turns
+    }
+
+    fn give(&mut self, number: u64, now_ms: u64) {
+        self.holders.push(Holder {
+            number,
+            until_ms: now_ms.saturating_add(LEASE_MS),
+            paused_until_ms: Some(now_ms.saturating_add(PAUSE_MS)),
+        });
+    }
+
+    fn holder(&mut self, number: u64) -> Option<&mut Holder> {
+        (self.holders.iter_mut()).find(|holder| holder.number == number)
+    }
+
+    fn place_of(&self, number: u64) -> Option<usize> {
+        let number_of = |waiter: &Waiter| waiter.number;
+        self.waiting.binary_search_by_key(&number, number_of).ok()
+    }
+}
+
+impl Turns {
+    /// So many turns at a time, at least one.
+    pub(crate) fn new(turns: usize) -> Self {
+        Self(Mutex::new(Line {
+            turns: turns.max(1),
+            holders: Vec::new(),
+            waiting: VecDeque::new(),
+            last: 0,
+        }))
+    }
+
+    /// Takes a turn, or a place in line, under a number that is given out once. Whoever has it
+    /// [leaves](Turns::leave) in the end.
+    fn join(&self, now_ms: u64) -> u64 {
+        let mut wake = WakeList::new();
+        let mut line = self.0.lock();
+        line.pass_on(now_ms, &mut wake);
+        line.last += 1;
+        let number = line.last;
+        if line.has_room() {
+            line.give(number, now_ms);
+        } else {
+            let waker = None;
+            line.waiting.push_back(Waiter { number, waker });
+        }
+        drop(line);
+        wake_all(&mut wake);
+        number
+    }
+
+    /// Whether this one still stands in line. If so, the waker is woken when it has a turn.
+    fn waits(&self, number: u64, waker: &Waker) -> bool {
+        // Before the lock, as a waker may run anything; most ask once or twice for each turn.
+        let waker = waker.clone();
+        let mut line = self.0.lock();
+        let place = line.place_of(number);
+        let before = match place {
+            Some(place) => line.waiting[place].waker.replace(waker),
+            None => Some(waker),
+        };
+        drop(line);
+        drop(before);
+        place.is_some()
+    }
+
+    /// Nothing is written for now in this turn.
+    fn pause(&self, number: u64, now_ms: u64) {
+        if let Some(holder) = self.0.lock().holder(number) {
+            holder.paused_until_ms = Some(now_ms.saturating_add(PAUSE_MS));
+        }
+    }
+
+    /// Something is written in this turn.
+    fn go_on(&self, number: u64) {
+        if let Some(holder) = self.0.lock().holder(number) {
+            holder.paused_until_ms = None;
+        }
+    }
+
+    /// Gives a turn back, or a place in line.
+    fn leave(&self, number: u64, now_ms: u64) {
+        let mut wake = WakeList::new();
+        let mut line = self.0.lock();
+        line.holders.retain(|holder| holder.number != number);
+        let place = line.place_of(number);
+        let left = place.and_then(|place| line.waiting.remove(place));
+        line.pass_on(now_ms, &mut wake);
+        drop(line);
+        drop(left);
+        wake_all(&mut wake);
+    }
+
+    /// How many have a turn, and how many wait for one.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> (usize, usize) {
+        let line = self.0.lock();
+        (line.holders.len(), line.waiting.len())
+    }
+}
+
+#[cfg(all(test, evenkeel_loom))]
+mod models;
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;

@@ -1,0 +1,120 @@
+//! One file's side of the line.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::runtime::context;
+use crate::sync::Arc;
+use crate::time::{Sleep, sleep};
+
+use super::{LEASE_MS, Turns};
+
+/// How much a file writes before it goes to the end of the line. Turns of half or a quarter of it
+/// gain less, as caches are filled anew more often; longer ones make others wait.
+pub(in crate::fs) const TURN: usize = 16 << 20;
+
+/// What a file has: nothing; a place in line; a turn; or, if it has waited for as long as the bound
+/// says, leave to write as much without one.
+#[derive(Debug, Default)]
+pub(in crate::fs) struct Turn {
+    place: Option<Place>,
+    /// There as long as the file waits.
+    patience: Option<Sleep>,
+    /// How much may be written before it waits again.
+    left: usize,
+    /// Nothing is written for now, and the line knows.
+    paused: bool,
+}
+
+/// A turn or a place in line, which is left when this is dropped. That may wake anybody, so it is
+/// done without a lock.
+#[derive(Debug)]
+pub(in crate::fs) struct Place {
+    turns: Arc<Turns>,
+    clock: Clock,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.turns.leave(self.number, self.clock.tick());
+    }
+}
+
+impl Turn {
+    /// Waits until so many bytes may be written, but not longer than the bound. It gives turns back
+    /// that are used up, so it is called without a lock.
+    pub(in crate::fs) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        turns: &Arc<Turns>,
+        clock: Clock,
+        length: usize,
+    ) -> Poll<()> {
+        if self.left == 0 {
+            if self.patience.is_none() {
+                // The one that is used up goes back before the next is asked for.
+                self.place = None;
+                let number = turns.join(clock.tick());
+                self.place = Some(Place {
+                    turns: Arc::clone(turns),
+                    clock,
+                    number,
+                });
+            }
+            ready!(self.poll_line(cx));
+            self.patience = None;
+            self.left = TURN;
+            self.paused = true;
+        }
+        if self.paused
+            && let Some(place) = &self.place
+        {
+            place.turns.go_on(place.number);
+        }
+        self.paused = false;
+        self.left = self.left.saturating_sub(length);
+        Poll::Ready(())
+    }
+
+    fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(place) = &self.place else {
+            return Poll::Ready(());
+        };
+        if !place.turns.waits(place.number, cx.waker()) {
+            return Poll::Ready(());
+        }
+        // In a task of another runtime there are no timers to end the wait.
+        if context::current().is_ok() {
+            let bound = || sleep(Duration::from_millis(LEASE_MS));
+            let patience = self.patience.get_or_insert_with(bound);
+            ready!(patience.poll_elapsed(cx));
+        }
+        self.place = None;
+        Poll::Ready(())
+    }
+
+    /// Nothing is written for now, but the task is about to go on.
+    /// So nothing is to be given back.
+    pub(in crate::fs) fn pause(&mut self) -> Option<Place> {
+        if self.patience.is_none()
+            && let Some(place) = &self.place
+        {
+            place.turns.pause(place.number, place.clock.tick());
+            self.paused = true;
+        }
+        None
+    }
+
+    /// The file's turn, if it has one, to be dropped where there is no lock. A place in line is
+    /// kept.
+    #[must_use = "it is given back when it is dropped, which is not to be under a lock"]
+    pub(in crate::fs) fn give_back(&mut self) -> Option<Place> {
+        if self.patience.is_some() || self.place.is_none() {
+            return None;
+        }
+        self.left = 0;
+        self.place.take()
+    }
+}
