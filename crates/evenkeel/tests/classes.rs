@@ -419,13 +419,25 @@ struct Ratio {
 impl Ratio {
     /// What the machine took from the workers in the middle of polls, for other programs, is
     /// charged like what the polls used, so the two agree where that was little.
-    fn assert_within(&self, least: f64, most: f64) {
+    fn is_within(&self, least: f64, most: f64) -> bool {
         let bounds = least..=most;
-        assert!(bounds.contains(&self.charged), "{self:?}");
-        assert!(
-            self.let_run < 0.85 || bounds.contains(&self.used),
-            "{self:?}"
-        );
+        bounds.contains(&self.charged) && (self.was_disturbed() || bounds.contains(&self.used))
+    }
+
+    fn was_disturbed(&self) -> bool {
+        self.let_run < 0.85
+    }
+}
+
+/// Measures once, and again where the machine took much from the workers: a second is short beside
+/// what may be charged to one poll then.
+fn assert_within(measure: impl Fn() -> Ratio, least: f64, most: f64) {
+    for left in (0..10).rev() {
+        let ratio = measure();
+        if ratio.is_within(least, most) {
+            return;
+        }
+        assert!(ratio.was_disturbed() && left > 0, "{ratio:?}");
     }
 }
 
@@ -468,10 +480,10 @@ fn follows_the_shares(workers: usize) {
     let gold = Backlog::new(&runtime, classes[0], micros(200), &stop);
     let iron = Backlog::new(&runtime, classes[1], micros(400), &stop);
     let measure = || ratio(&runtime, [&gold, &iron], classes);
-    measure().assert_within(2.0, 4.5);
+    assert_within(measure, 2.0, 4.5);
     handle.set_class(classes[0], config.share(25)).unwrap();
     handle.set_class(classes[1], config.share(75)).unwrap();
-    measure().assert_within(1.0 / 4.5, 0.5);
+    assert_within(measure, 1.0 / 4.5, 0.5);
     stop.store(true, SeqCst);
     for task in gold.tasks.into_iter().chain(iron.tasks) {
         runtime.block_on(within(task)).unwrap();

@@ -254,13 +254,15 @@ fn what_is_given_up_while_it_waits_is_not_done() {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
             opens.iter().for_each(|open| open.abort());
-            let peer = fifo.release();
             for open in opens {
-                let _ = open.await;
+                assert!(open.await.unwrap_err().is_cancelled());
             }
-            while lane("special").unwrap().done < 30 {
+            let peer = fifo.release();
+            let is_over = |lane: LaneStats| lane.queued == 0 && lane.busy == 0;
+            while !lane("special").is_some_and(is_over) {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
+            assert_eq!(lane("special").unwrap().done, 16, "one for each thread");
             drop(peer);
         });
     });
