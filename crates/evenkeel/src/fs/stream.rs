@@ -322,6 +322,7 @@ impl File {
         cx: &mut Context<'_>,
         parts: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sought(cx))?;
         let mut pipe = self.pipe.lock();
         // A pump that reads is waited for; one that writes takes what is added meanwhile.
         let writes = pipe.pumping && pipe.writing;
@@ -361,7 +362,8 @@ impl File {
         if pipe.written.capacity() < before.capacity() {
             pipe.written = before;
         }
-        if taken == 0 || pipe.pumping {
+        // A pump that ended meanwhile found nothing to write, whether or not anything was added.
+        if pipe.pending.is_empty() || pipe.pumping {
             return Poll::Ready(Ok(taken));
         }
         pipe.writing = true;
@@ -384,6 +386,7 @@ impl AsyncRead for File {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
+        ready!(self.poll_sought(cx))?;
         loop {
             let mut pipe = self.pipe.lock();
             if pipe.hand_out(self.inner.buffers(), buffer) {
@@ -452,14 +455,35 @@ impl AsyncSeek for File {
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.poll_seek(cx)
+    }
+}
+
+impl File {
+    /// A seek that somebody asked for and gave up is made before what follows it: made later, it
+    /// would lead what is read or written by then to another place.
+    fn poll_sought(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_asked_for = {
+            let pipe = self.pipe.lock();
+            pipe.seek.is_some() || pipe.seeking.is_some()
+        };
+        if is_asked_for {
+            ready!(self.poll_seek(cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_seek(&self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut pipe = self.pipe.lock();
         if pipe.seeking.is_none() && pipe.seek.is_some() {
-            ready!(pipe.poll_pump(cx))?;
+            let waited = ready!(pipe.poll_pump(cx));
+            let target = pipe.seek.take();
+            waited?;
             pipe.drop_read();
-            let ahead = mem::take(&mut pipe.ahead);
-            let Some(target) = pipe.seek.take() else {
+            let Some(target) = target else {
                 return Poll::Ready(Ok(pipe.position));
             };
+            let ahead = pipe.ahead;
             drop(pipe);
             let seeking = self.start_seeking(target, ahead);
             pipe = self.pipe.lock();
@@ -470,12 +494,12 @@ impl AsyncSeek for File {
         };
         let position = ready!(Pin::new(seeking).poll(cx));
         pipe.seeking = None;
+        // Where it fails, the cursor is as far ahead of the task as it was.
         pipe.position = position??;
+        pipe.ahead = 0;
         Poll::Ready(Ok(pipe.position))
     }
-}
 
-impl File {
     fn start_seeking(&self, target: SeekFrom, ahead: u64) -> InLane<io::Result<u64>> {
         let target = match target {
             SeekFrom::Current(by) => {
@@ -490,5 +514,46 @@ impl File {
             self.inner.handle(),
             move || inner.file().seek(target),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::runtime::Runtime;
+    use crate::sync::thread;
+
+    #[test]
+    fn what_was_taken_over_is_written_though_the_pump_ends_during_a_write_of_nothing() {
+        let path = std::env::temp_dir().join(format!("evenkeel-nothing-{}", std::process::id()));
+        Runtime::new().unwrap().block_on(async {
+            let file = File::create(&path).await.unwrap();
+            {
+                let mut pipe = file.pipe.lock();
+                (pipe.pumping, pipe.writing) = (true, true);
+                pipe.pending = b"taken over".to_vec();
+            }
+            // Looked at for its length first, and then while what is pending is out of the pipe.
+            let looks = Cell::new(0);
+            let nothing = std::iter::once_with(|| {
+                looks.set(looks.get() + 1);
+                if looks.get() == 2 {
+                    Pump::start(&file.inner, &file.pipe, Direction::Write);
+                    while file.pipe.lock().pumping {
+                        thread::yield_now();
+                    }
+                }
+                &[][..]
+            });
+            let mut cx = Context::from_waker(Waker::noop());
+            let taken = file.poll_take_over(&mut cx, nothing);
+            assert!(matches!(taken, Poll::Ready(Ok(0))), "{taken:?}");
+            assert_eq!(looks.get(), 2);
+            file.settle().await.unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"taken over");
+            std::fs::remove_file(&path).unwrap();
+        });
     }
 }
