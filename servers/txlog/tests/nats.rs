@@ -146,6 +146,23 @@ fn records_are_numbered_and_read_back() {
 }
 
 #[test]
+fn the_largest_record_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        let largest = vec![7; store.record_bytes_max()];
+        let pending = store.submit(largest.clone().into()).await.unwrap();
+        assert_eq!(pending.await.unwrap(), 1);
+        let error = store.submit(vec![7; largest.len() + 1].into()).await;
+        assert_eq!(error.unwrap_err().code, Code::RecordTooLarge);
+        assert_eq!(all_of(&store).await[0].payload, largest);
+    });
+}
+
+#[test]
 fn the_stream_keeps_what_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();
     let Some(nats) = Nats::start(directory.path()) else {

@@ -51,7 +51,7 @@ pub(super) struct Connection {
     answers: Arc<Answers>,
     inbox: Arc<str>,
     ids: Arc<AtomicU64>,
-    /// The largest message that the server takes.
+    /// The largest message that the server takes, with its headers.
     pub(super) payload_max: usize,
 }
 

@@ -16,7 +16,7 @@ use txlog_client::Record;
 use txlog_client::frame::Code;
 
 use super::connection::{self, Answer, Connection, NatsError};
-use super::protocol::Message;
+use super::protocol::{self, Message};
 use crate::log::{ReadLimits, Retention, now_ms};
 use crate::store::{Found, Store, StoreError};
 
@@ -39,7 +39,8 @@ pub struct NatsConfig {
     pub address: String,
     /// The stream's name: letters, digits, `-` and `_`.
     pub stream: String,
-    /// The largest record, in bytes; the server's own limit also holds.
+    /// The largest record, in bytes; the server's own limit, less what goes with a record, also
+    /// holds.
     pub record_bytes_max: usize,
     /// How many records may be on their way to the server.
     pub appends_max: usize,
@@ -102,9 +103,12 @@ impl NatsStore {
         let subject = format!("txlog.{}", config.stream);
         let info = find_or_make(&connection, &config, &subject).await?;
         check_config(&info["config"], &config.stream, &subject)?;
+        // Beyond its limit the server ends the connection, and with it what others have under way.
+        let head = protocol::head_bytes(&headers(&config.stream));
+        let message_max = connection.payload_max.saturating_sub(head);
         let store = Self {
             inner: Arc::new(Inner {
-                record_bytes_max: config.record_bytes_max.min(connection.payload_max),
+                record_bytes_max: config.record_bytes_max.min(message_max),
                 room: Arc::new(Semaphore::new(config.appends_max.max(1))),
                 connection: Mutex::new(connection),
                 bounds: watch::Sender::new((1, 1)),
@@ -115,6 +119,11 @@ impl NatsStore {
         store.inner.take_bounds(&info["state"]);
         Ok(store)
     }
+}
+
+/// What goes with each record, so that a subject which another stream took over is noticed.
+fn headers(stream: &str) -> [(&str, &str); 1] {
+    [("Nats-Expected-Stream", stream)]
 }
 
 impl fmt::Debug for NatsStore {
@@ -215,8 +224,7 @@ impl Store for NatsStore {
         };
         let inner = Arc::clone(&self.inner);
         let connection = inner.connection().await?;
-        // So that a subject which another stream took over is noticed.
-        let headers = [("Nats-Expected-Stream", inner.config.stream.as_str())];
+        let headers = headers(&inner.config.stream);
         let answer = connection
             .request(&inner.subject, &headers, &payload)
             .await?;
