@@ -162,6 +162,31 @@ fn the_largest_record_is_stored() {
     });
 }
 
+/// A client that takes no answers would else keep the records of all others out.
+#[test]
+fn a_record_that_is_stored_keeps_no_place_though_nobody_has_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let config = NatsConfig {
+            appends_max: 2,
+            ..nats.config()
+        };
+        let store = NatsStore::connect(config).await.unwrap();
+        let mut pending = Vec::new();
+        for _ in 0..20 {
+            let submit = evenkeel::time::timeout(LIMIT / 4, store.submit("one of many".into()));
+            pending.push(submit.await.expect("those before it are stored").unwrap());
+        }
+        for (number, pending) in (1..).zip(pending) {
+            assert_eq!(pending.await.unwrap(), number);
+        }
+        store.close().await.unwrap();
+    });
+}
+
 #[test]
 fn the_stream_keeps_what_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::time::sleep;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use txlog_client::Record;
 use txlog_client::frame::Code;
 
@@ -178,7 +178,8 @@ impl Inner {
     async fn ask_record(&self, connection: &Connection, number: u64) -> Result<Answer, NatsError> {
         let subject = format!("$JS.API.DIRECT.GET.{}", self.config.stream);
         let request = json!({ "seq": number }).to_string();
-        connection.request(&subject, &[], request.as_bytes()).await
+        let payload = request.as_bytes();
+        connection.request(&subject, &[], payload, None).await
     }
 
     /// The number of the first record from this one on that there is; nothing if there is none.
@@ -218,17 +219,17 @@ impl Store for NatsStore {
             );
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
-        let room = Arc::clone(&self.inner.room).acquire_owned().await;
-        let Ok(room) = room else {
+        let place = Arc::clone(&self.inner.room).acquire_owned().await;
+        let Ok(place) = place else {
             return Err(StoreError::new(Code::Closing, "the store is closed"));
         };
         let inner = Arc::clone(&self.inner);
         let connection = inner.connection().await?;
         let headers = headers(&inner.config.stream);
         let answer = connection
-            .request(&inner.subject, &headers, &payload)
+            .request(&inner.subject, &headers, &payload, Some(place))
             .await?;
-        Ok(NatsPending(Box::pin(acknowledged(inner, answer, room))))
+        Ok(NatsPending(Box::pin(acknowledged(inner, answer))))
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
@@ -298,7 +299,7 @@ impl Store for NatsStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // All that is under way has given its place back when these can be had.
+        // All that is under way has its answer, or was given up, when these can be had.
         let places = u32::try_from(self.inner.config.appends_max.max(1)).unwrap_or(u32::MAX);
         let all = self.inner.room.acquire_many(places).await;
         drop(all);
@@ -324,11 +325,7 @@ impl fmt::Debug for NatsPending {
     }
 }
 
-async fn acknowledged(
-    inner: Arc<Inner>,
-    answer: Answer,
-    _room: OwnedSemaphorePermit,
-) -> Result<u64, StoreError> {
+async fn acknowledged(inner: Arc<Inner>, answer: Answer) -> Result<u64, StoreError> {
     let message = answer.wait().await.map_err(|error| {
         StoreError::new(
             Code::LogFailed,
@@ -456,7 +453,7 @@ async fn ask(
     };
     let subject = format!("$JS.API.STREAM.{what}.{stream}");
     let answer = connection
-        .request(&subject, &[], payload.as_bytes())
+        .request(&subject, &[], payload.as_bytes(), None)
         .await?;
     connection::json(&answer.wait().await?)
 }
