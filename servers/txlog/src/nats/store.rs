@@ -374,6 +374,10 @@ fn millis_of(stamp: &str) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
         return None;
     }
+    // Whoever publishes may send a header of this name.
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     // Days up to the month in a year that begins with March, so that leap days come last.
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -491,6 +495,9 @@ mod tests {
             "2026-13-01T00:00:00Z",
             "2026-11-21",
             "x-y-zT1:2:3Z",
+            "2026-11-21T18446744073709551615:00:00Z",
+            "2026-11-21T00:60:00Z",
+            "2026-11-21T00:00:61Z",
         ] {
             assert_eq!(millis_of(nonsense), None, "{nonsense}");
         }

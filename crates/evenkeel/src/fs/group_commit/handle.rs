@@ -253,9 +253,9 @@ impl GroupCommit {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is complete, the record is not written; if the
-    /// [`Commit`] is, it is written whole or not at all. See the
-    /// [type](GroupCommit#cancel-safety).
+    /// If the future or the [`Commit`] is dropped, the record is written whole or not at all: whole
+    /// if its batch was taken up by then, which may be before this future's task had its turn to
+    /// hear that there was room. See the [type](GroupCommit#cancel-safety).
     pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
         let key = self.push(record.into(), None)?;
         let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
