@@ -6,7 +6,8 @@
 //! short writes that follow each other are written by one call of the system.
 //!
 //! Of what a task asked to read, nothing is lost when it asks no more: it stays in the pipe for the
-//! next read. A seek or a write drops it, and moves the file's cursor back to where it began.
+//! next read. A seek or a write drops it, and moves the file's cursor back to where it began; but
+//! for a write to a special file, which has no cursor.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -328,7 +329,10 @@ impl File {
         let writes = pipe.pumping && pipe.writing;
         if !writes {
             ready!(pipe.poll_pump(cx))?;
-            pipe.drop_read();
+            // What a peer sent cannot be gone back to, and is not where the bytes go.
+            if !self.inner.is_special() {
+                pipe.drop_read();
+            }
         }
         if let Some(error) = pipe.failed.take() {
             return Poll::Ready(Err(error));

@@ -226,3 +226,28 @@ fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
     });
     runtime.block_on(task).unwrap();
 }
+
+/// What came from a peer comes once, and cannot be gone back to.
+#[test]
+fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let near = std::fs::File::from(std::os::fd::OwnedFd::from(near));
+        let mut file = File::from_std(near).unwrap();
+        let mut ten = [0; 10];
+        assert!(given_up(file.read_exact(&mut ten)).await);
+        std::io::Write::write_all(&mut far, b"0123456789").unwrap();
+        let mut four = [0; 4];
+        file.read_exact(&mut four).await.unwrap();
+        assert_eq!(&four, b"0123");
+        file.write_all(b"an answer").await.unwrap();
+        file.flush().await.unwrap();
+        let mut answer = [0; 9];
+        std::io::Read::read_exact(&mut far, &mut answer).unwrap();
+        assert_eq!(&answer, b"an answer");
+        file.read_exact(&mut ten[..6]).await.unwrap();
+        assert_eq!(&ten[..6], b"456789");
+    });
+    runtime.block_on(task).unwrap();
+}
