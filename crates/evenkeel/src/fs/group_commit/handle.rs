@@ -28,8 +28,8 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// survive a crash. Records that come while a sync is under way form the next *batch*: one write
 /// and one sync for all of them. So the more tasks append at a time, the fewer syncs each of them
 /// costs, and nobody has to wait for a timer. Those who hear of a batch and append again are waited
-/// for as long as they keep coming, at most for as long as a sync takes: then they wait for one
-/// sync, and not for two.
+/// for as long as they keep coming, at most for as long as a sync takes and for 10 milliseconds:
+/// then they wait for one sync, and not for two.
 ///
 /// # Guarantee
 ///
