@@ -250,17 +250,20 @@ fn what_is_given_up_while_it_waits_is_not_done() {
             let opens: Vec<_> = (0..30)
                 .map(|_| evenkeel::spawn(File::open(path.clone())))
                 .collect();
-            while lane("special").is_none_or(|lane| lane.queued < 14) {
+            let begun = |lane: LaneStats| lane.busy == 16 && lane.queued == 14;
+            while !lane("special").is_some_and(begun) {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
             opens.iter().for_each(|open| open.abort());
-            let peer = fifo.release();
             for open in opens {
-                let _ = open.await;
+                assert!(open.await.unwrap_err().is_cancelled());
             }
-            while lane("special").unwrap().done < 30 {
+            let peer = fifo.release();
+            let special = || lane("special").unwrap();
+            while special().busy + special().queued > 0 {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
+            assert_eq!(special().done, 16, "those that had begun");
             drop(peer);
         });
     });
