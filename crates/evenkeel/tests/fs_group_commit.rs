@@ -499,3 +499,33 @@ async fn one_who_appends_alone_gets_on() {
     assert_eq!(log.stats().batches, 1_000);
     within(log.close()).await.unwrap();
 }
+
+/// It had room, and then its batch was taken up, before its task had a turn to hear of either.
+#[evenkeel::test]
+async fn a_submit_that_is_dropped_after_its_batch_was_taken_up_is_written_whole() {
+    let memory = Memory::held();
+    let mut builder = GroupCommit::builder();
+    builder.batch_records(1).queue_records(1);
+    let log = builder.open(FileLog::new(memory.clone()), Position::default());
+    let first = log.submit("first ").await.unwrap();
+    while log.stats().writing == 0 {
+        yield_now().await;
+    }
+    let second = log.submit("second ").await.unwrap();
+    let mut third = Box::pin(log.submit("third"));
+    let waits = std::future::poll_fn(|cx| {
+        let polled = Future::poll(third.as_mut(), cx);
+        std::task::Poll::Ready(polled.is_pending())
+    });
+    assert!(waits.await && log.stats().waiting == 1);
+    memory.allow(2);
+    within(first).await.unwrap();
+    within(second).await.unwrap();
+    while log.stats().writing == 0 {
+        yield_now().await;
+    }
+    drop(third);
+    memory.allow(1);
+    assert_eq!(within(log.close()).await.unwrap().index, 3);
+    assert_eq!(memory.synced(), "first second third");
+}

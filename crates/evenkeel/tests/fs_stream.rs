@@ -334,3 +334,23 @@ fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
         });
     });
 }
+
+/// What a process of the same number left behind when it was killed, as the first one in a
+/// container always has.
+#[test]
+fn a_draft_that_was_left_behind_is_in_nobodys_way() {
+    watched("left behind", || {
+        let scratch = Scratch::new("left-behind");
+        let process = std::process::id();
+        let left = |number: u32| scratch.path(format!(".file.{process}-{number}.new"));
+        (0..40).for_each(|number| std::fs::write(left(number), "other's").unwrap());
+        Runtime::new().unwrap().block_on(async {
+            let path = scratch.path("file");
+            fs::replace(&path, "text").await.unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"text");
+        });
+        for number in 0..40 {
+            assert_eq!(std::fs::read(left(number)).unwrap(), b"other's");
+        }
+    });
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use evenkeel::net::{TcpStream, ToSocketAddrs};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::error::ClientError;
 use crate::follow::{Follower, ReadFrom};
@@ -67,7 +67,7 @@ pub struct Client {
 struct Inner {
     requests: mpsc::Sender<Request>,
     answers: Arc<Answers>,
-    appends: Semaphore,
+    appends: Arc<Semaphore>,
     ids: AtomicU64,
     info: ServerInfo,
 }
@@ -80,9 +80,17 @@ struct Answers(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_id: HashMap<u64, oneshot::Sender<Answer>>,
+    by_id: HashMap<u64, Waiter>,
     /// Why there will be no more answers.
     end: Option<ClientError>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    sender: oneshot::Sender<Answer>,
+    /// An append is one of as many as there may be until it is answered, be that looked at or not;
+    /// or until nobody waits for it: a little early, but the server has a limit of its own.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Client {
@@ -139,14 +147,11 @@ impl Client {
         if bytes > bytes_max {
             return Err(ClientError::RecordTooLarge { bytes, bytes_max });
         }
-        let permit = self.inner.appends.acquire().await;
-        permit.expect("it is never closed").forget();
-        let mut asked = Asked {
-            inner: Arc::clone(&self.inner),
-            id: None,
-            is_append: true,
-        };
-        let answer = asked.send(|id| Request::Append { id, payload }).await?;
+        let place = Arc::clone(&self.inner.appends).acquire_owned().await;
+        let place = Some(place.expect("it is never closed"));
+        let mut asked = Asked::new(&self.inner);
+        let request = |id| Request::Append { id, payload };
+        let answer = asked.send(place, request).await?;
         Ok(Submitted { asked, answer })
     }
 
@@ -162,11 +167,7 @@ impl Client {
     ///
     /// Cancel safe.
     pub async fn read(&self, from: u64, wait: Duration) -> Result<(Vec<Record>, u64), ClientError> {
-        let mut asked = Asked {
-            inner: Arc::clone(&self.inner),
-            id: None,
-            is_append: false,
-        };
+        let mut asked = Asked::new(&self.inner);
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let request = |id| Request::Read {
             id,
@@ -175,7 +176,7 @@ impl Client {
             bytes_max: READ_BYTES_MAX,
             wait_ms,
         };
-        let answer = asked.send(request).await?;
+        let answer = asked.send(None, request).await?;
         match asked.answer(answer).await? {
             Response::Records { next, records, .. } => Ok((records, next)),
             other => Err(unexpected(&other)),
@@ -196,12 +197,8 @@ impl Client {
     /// [`ClientError`].
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         let began = Instant::now();
-        let mut asked = Asked {
-            inner: Arc::clone(&self.inner),
-            id: None,
-            is_append: false,
-        };
-        let answer = asked.send(|id| Request::Ping { id }).await?;
+        let mut asked = Asked::new(&self.inner);
+        let answer = asked.send(None, |id| Request::Ping { id }).await?;
         match asked.answer(answer).await? {
             Response::Pong { .. } => Ok(began.elapsed()),
             other => Err(unexpected(&other)),
@@ -213,12 +210,17 @@ impl Client {
 struct Asked {
     inner: Arc<Inner>,
     id: Option<u64>,
-    is_append: bool,
 }
 
 impl Asked {
+    fn new(inner: &Arc<Inner>) -> Self {
+        let inner = Arc::clone(inner);
+        Self { inner, id: None }
+    }
+
     async fn send(
         &mut self,
+        place: Option<OwnedSemaphorePermit>,
         request: impl FnOnce(u64) -> Request,
     ) -> Result<oneshot::Receiver<Answer>, ClientError> {
         let room = self.inner.requests.reserve().await;
@@ -227,7 +229,7 @@ impl Asked {
         };
         // Relaxed: an id has to be unique, and nothing else hangs on it.
         let id = self.inner.ids.fetch_add(1, Ordering::Relaxed);
-        let answer = self.inner.answers.await_answer(id)?;
+        let answer = self.inner.answers.await_answer(id, place)?;
         self.id = Some(id);
         room.send(request(id));
         Ok(answer)
@@ -280,11 +282,9 @@ impl fmt::Debug for Submitted {
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.inner.answers.lock().by_id.remove(&id);
-        }
-        if self.is_append {
-            // A little early if the append is still under way; the server has a limit of its own.
-            self.inner.appends.add_permits(1);
+            let waiter = self.inner.answers.lock().by_id.remove(&id);
+            // It wakes who waits for its place, so without the lock.
+            drop(waiter);
         }
     }
 }
@@ -294,19 +294,24 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn await_answer(&self, id: u64) -> Result<oneshot::Receiver<Answer>, ClientError> {
+    fn await_answer(
+        &self,
+        id: u64,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<oneshot::Receiver<Answer>, ClientError> {
         let mut waiting = self.lock();
         if let Some(end) = &waiting.end {
             return Err(end.clone());
         }
         let (sender, receiver) = oneshot::channel();
-        waiting.by_id.insert(id, sender);
+        waiting.by_id.insert(id, Waiter { sender, place });
         Ok(receiver)
     }
 
     fn deliver(&self, id: u64, response: Response) {
-        let sender = self.lock().by_id.remove(&id);
-        if let Some(sender) = sender {
+        let waiter = self.lock().by_id.remove(&id);
+        if let Some(Waiter { sender, place }) = waiter {
+            drop(place);
             // Nobody waits any more, which is as good.
             let _ = sender.send(Ok(response));
         }
@@ -321,9 +326,10 @@ impl Answers {
     fn fail(&self, error: ClientError) {
         let mut waiting = self.lock();
         let end = waiting.end.get_or_insert(error).clone();
-        let senders = std::mem::take(&mut waiting.by_id);
+        let waiters = std::mem::take(&mut waiting.by_id);
         drop(waiting);
-        for sender in senders.into_values() {
+        for Waiter { sender, place } in waiters.into_values() {
+            drop(place);
             let _ = sender.send(Err(end.clone()));
         }
     }
@@ -357,6 +363,7 @@ async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, Client
     let payload_max = info.record_bytes_max.max(READ_BYTES_MAX as usize);
     let records_max = READ_RECORDS_MAX as usize * RECORD_OVERHEAD;
     frames.set_frame_bytes_max(RECORDS_OVERHEAD + records_max + payload_max + APPEND_OVERHEAD);
+    let appends_max = info.appends_max.clamp(1, Semaphore::MAX_PERMITS);
     let (requests, queue) = mpsc::channel(REQUESTS_QUEUED_MAX);
     let answers = Arc::new(Answers::default());
     evenkeel::spawn(write_requests(write, queue, Arc::clone(&answers)));
@@ -365,7 +372,7 @@ async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, Client
         inner: Arc::new(Inner {
             requests,
             answers,
-            appends: Semaphore::new(info.appends_max.clamp(1, Semaphore::MAX_PERMITS)),
+            appends: Arc::new(Semaphore::new(appends_max)),
             ids: AtomicU64::new(1),
             info,
         }),

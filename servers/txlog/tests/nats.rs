@@ -146,6 +146,48 @@ fn records_are_numbered_and_read_back() {
 }
 
 #[test]
+fn the_largest_record_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        let largest = vec![7; store.record_bytes_max()];
+        let pending = store.submit(largest.clone().into()).await.unwrap();
+        assert_eq!(pending.await.unwrap(), 1);
+        let error = store.submit(vec![7; largest.len() + 1].into()).await;
+        assert_eq!(error.unwrap_err().code, Code::RecordTooLarge);
+        assert_eq!(all_of(&store).await[0].payload, largest);
+    });
+}
+
+/// A client that takes no answers would else keep the records of all others out.
+#[test]
+fn a_record_that_is_stored_keeps_no_place_though_nobody_has_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let config = NatsConfig {
+            appends_max: 2,
+            ..nats.config()
+        };
+        let store = NatsStore::connect(config).await.unwrap();
+        let mut pending = Vec::new();
+        for _ in 0..20 {
+            let submit = evenkeel::time::timeout(LIMIT / 4, store.submit("one of many".into()));
+            pending.push(submit.await.expect("those before it are stored").unwrap());
+        }
+        for (number, pending) in (1..).zip(pending) {
+            assert_eq!(pending.await.unwrap(), number);
+        }
+        store.close().await.unwrap();
+    });
+}
+
+#[test]
 fn the_stream_keeps_what_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();
     let Some(nats) = Nats::start(directory.path()) else {

@@ -6,7 +6,8 @@
 //! short writes that follow each other are written by one call of the system.
 //!
 //! Of what a task asked to read, nothing is lost when it asks no more: it stays in the pipe for the
-//! next read. A seek or a write drops it, and moves the file's cursor back to where it began.
+//! next read. A seek or a write drops it, and moves the file's cursor back to where it began; but
+//! for a write to a special file, which has no cursor.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
+use slab::Slab;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use crate::blocking::lane::{InLane, linger};
@@ -72,15 +74,18 @@ pub(super) struct Pipe {
     turn: Turn,
     /// The task waits for the pump in order to write more, at once or after a seek.
     goes_on: bool,
-    /// Who waits for the pump to get on.
-    wakers: Vec<Waker>,
+    /// Who waits for the pump to get on: one who reads, one who writes and one who seeks, as they
+    /// may share the file by a lock; and any number who only want it to end, each struck off when
+    /// it waits no more.
+    wakers: [Option<Waker>; 3],
+    settling: Slab<Option<Waker>>,
 }
 
 impl Pipe {
-    fn wait(&mut self, cx: &Context<'_>) {
-        if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            self.wakers.push(cx.waker().clone());
-        }
+    fn take_wakers(&mut self) -> Vec<Waker> {
+        let each = self.wakers.iter_mut();
+        let all = each.chain(self.settling.iter_mut().map(|(_, waker)| waker));
+        all.filter_map(Option::take).collect()
     }
 
     /// Hands out what was read. Returns false if there is nothing.
@@ -112,12 +117,8 @@ impl Pipe {
         self.end = None;
     }
 
-    /// Waits until no pump runs. If one was called off, says why, once.
-    fn poll_pump(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.pumping {
-            self.wait(cx);
-            return Poll::Pending;
-        }
+    /// No pump runs. If one was called off, says why, once.
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.stopped {
             return Poll::Ready(Ok(()));
         }
@@ -136,6 +137,14 @@ impl Pipe {
         self.pending.clear();
         Poll::Ready(outcome.map_err(io::Error::from))
     }
+}
+
+/// Who waits.
+#[derive(Clone, Copy)]
+enum Waiter {
+    Reader,
+    Writer,
+    Seeker,
 }
 
 /// The piece of work in the lane.
@@ -252,7 +261,7 @@ impl Pump {
                 pipe.written = bytes;
                 return self.finish(pipe);
             }
-            let mut wakers = mem::take(&mut pipe.wakers);
+            let mut wakers = pipe.take_wakers();
             drop(pipe);
             wake_all(&mut wakers);
             failed = self.inner.file().write_all(&bytes).err();
@@ -273,7 +282,7 @@ impl Pump {
     fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
         self.ended.set(true);
         pipe.pumping = false;
-        let mut wakers = mem::take(&mut pipe.wakers);
+        let mut wakers = pipe.take_wakers();
         let goes_on = mem::take(&mut pipe.goes_on) && !pipe.stopped && pipe.failed.is_none();
         let turn = match goes_on {
             true => pipe.turn.pause(),
@@ -315,18 +324,44 @@ impl File {
 
     /// Waits for what was written in sequence, and says whether it was.
     pub(super) async fn settle(&self) -> io::Result<()> {
-        poll_fn(|cx| self.poll_settle(cx)).await
+        let mut settling = Settling {
+            pipe: &self.pipe,
+            key: None,
+        };
+        poll_fn(|cx| settling.poll(cx)).await
     }
 
-    fn poll_settle(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut pipe = self.pipe.lock();
-        ready!(pipe.poll_pump(cx))?;
-        let (failed, turn) = (pipe.failed.take(), pipe.turn.give_back());
-        drop(pipe);
-        drop(turn);
-        match failed {
-            Some(error) => Poll::Ready(Err(error)),
-            None => Poll::Ready(Ok(())),
+    fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let pipe = ready!(self.poll_pump(self.pipe.lock(), Waiter::Writer, cx))?;
+        Poll::Ready(settled(pipe))
+    }
+
+    /// Waits until no pump runs. If one was called off, says why, once.
+    fn poll_pump<'a>(
+        &self,
+        mut pipe: MutexGuard<'a, Pipe>,
+        waiter: Waiter,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<MutexGuard<'a, Pipe>>> {
+        if pipe.pumping {
+            self.wait(pipe, waiter, cx);
+            return Poll::Pending;
+        }
+        let outcome = ready!(pipe.poll_stopped(cx));
+        Poll::Ready(outcome.map(|()| pipe))
+    }
+
+    /// Waits for the pump, or a seek, to get on.
+    fn wait(&self, mut pipe: MutexGuard<'_, Pipe>, waiter: Waiter, cx: &Context<'_>) {
+        let slot = &mut pipe.wakers[waiter as usize];
+        let known = slot
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()));
+        if !known {
+            let displaced = slot.replace(cx.waker().clone());
+            // Dropping a waker may run anything, so it is done outside the lock.
+            drop(pipe);
+            drop(displaced);
         }
     }
 
@@ -360,12 +395,16 @@ impl File {
         cx: &mut Context<'_>,
         parts: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sought(Waiter::Writer, cx))?;
         let mut pipe = self.pipe.lock();
         // A pump that reads is waited for; one that writes takes what is added meanwhile.
         let writes = pipe.pumping && pipe.writing;
         if !writes {
-            ready!(pipe.poll_pump(cx))?;
-            pipe.drop_read();
+            pipe = ready!(self.poll_pump(pipe, Waiter::Writer, cx))?;
+            // What a peer sent cannot be gone back to, and is not where the bytes go.
+            if !self.inner.is_special() {
+                pipe.drop_read();
+            }
         }
         if let Some(error) = pipe.failed.take() {
             return Poll::Ready(Err(error));
@@ -375,8 +414,8 @@ impl File {
         let length: usize = parts.clone().map(<[u8]>::len).sum();
         let alone = self.inner.is_special() || (length >= CHUNK && !self.has_idle_worker());
         if writes && (alone || pipe.pending.len() >= PENDING_MAX) {
-            pipe.wait(cx);
             pipe.goes_on = true;
+            self.wait(pipe, Waiter::Writer, cx);
             return Poll::Pending;
         }
         if length >= CHUNK {
@@ -407,17 +446,76 @@ impl File {
         if pipe.written.capacity() < before.capacity() {
             pipe.written = before;
         }
-        if taken == 0 || pipe.pumping {
+        // A pump that ended meanwhile found nothing to write, whether or not anything was added.
+        if pipe.pending.is_empty() || pipe.pumping {
             return Poll::Ready(Ok(taken));
         }
         pipe.writing = true;
         self.pump(pipe, Direction::Write);
-        let mut pipe = self.pipe.lock();
+        let pipe = self.pipe.lock();
         if pipe.stopped {
             // Refused at once, so it is this write that failed.
-            ready!(pipe.poll_pump(cx))?;
+            drop(ready!(self.poll_pump(pipe, Waiter::Writer, cx))?);
         }
         Poll::Ready(Ok(taken))
+    }
+}
+
+/// A seek is over or called off: all who wait ask anew. By itself it would wake the last who asked,
+/// who may have given up.
+struct Sought(Arc<Mutex<Pipe>>);
+
+impl Drop for Sought {
+    fn drop(&mut self) {
+        let mut wakers = self.0.lock().take_wakers();
+        wake_all(&mut wakers);
+    }
+}
+
+/// One of any number who wait for the pump to end.
+struct Settling<'a> {
+    pipe: &'a Mutex<Pipe>,
+    key: Option<usize>,
+}
+
+impl Settling<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut pipe = self.pipe.lock();
+        if pipe.pumping {
+            let waker = Some(cx.waker().clone());
+            let displaced = match self.key {
+                Some(key) => mem::replace(&mut pipe.settling[key], waker),
+                None => {
+                    self.key = Some(pipe.settling.insert(waker));
+                    None
+                }
+            };
+            // As in `wait`.
+            drop(pipe);
+            drop(displaced);
+            return Poll::Pending;
+        }
+        ready!(pipe.poll_stopped(cx))?;
+        Poll::Ready(settled(pipe))
+    }
+}
+
+/// What was written in sequence is done: nobody goes on in this turn for now.
+fn settled(mut pipe: MutexGuard<'_, Pipe>) -> io::Result<()> {
+    let (failed, turn) = (pipe.failed.take(), pipe.turn.give_back());
+    drop(pipe);
+    // It may pass to others, who are woken outside the lock.
+    drop(turn);
+    failed.map_or(Ok(()), Err)
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let waker = self.pipe.lock().settling.remove(key);
+            // As in `wait`.
+            drop(waker);
+        }
     }
 }
 
@@ -430,12 +528,13 @@ impl AsyncRead for File {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
+        ready!(self.poll_sought(Waiter::Reader, cx))?;
         loop {
             let mut pipe = self.pipe.lock();
             if pipe.hand_out(self.inner.buffers(), buffer) {
                 return Poll::Ready(Ok(()));
             }
-            ready!(pipe.poll_pump(cx))?;
+            pipe = ready!(self.poll_pump(pipe, Waiter::Reader, cx))?;
             if let Some(end) = pipe.end.take() {
                 return Poll::Ready(end);
             }
@@ -477,11 +576,11 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_settle(cx)
+        self.poll_flushed(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_settle(cx)
+        self.poll_flushed(cx)
     }
 }
 
@@ -498,32 +597,66 @@ impl AsyncSeek for File {
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        let mut pipe = self.pipe.lock();
-        if pipe.seeking.is_none() && pipe.seek.is_some() {
-            pipe.goes_on = true;
-            ready!(pipe.poll_pump(cx))?;
-            pipe.goes_on = false;
-            pipe.drop_read();
-            let ahead = mem::take(&mut pipe.ahead);
-            let Some(target) = pipe.seek.take() else {
-                return Poll::Ready(Ok(pipe.position));
-            };
-            drop(pipe);
-            let seeking = self.start_seeking(target, ahead);
-            pipe = self.pipe.lock();
-            pipe.seeking = Some(seeking);
-        }
-        let Some(seeking) = &mut pipe.seeking else {
-            return Poll::Ready(Ok(pipe.position));
-        };
-        let position = ready!(Pin::new(seeking).poll(cx));
-        pipe.seeking = None;
-        pipe.position = position??;
-        Poll::Ready(Ok(pipe.position))
+        self.poll_seek(Waiter::Seeker, cx)
     }
 }
 
 impl File {
+    /// A seek that somebody asked for and gave up is made before what follows it: made later, it
+    /// would lead what is read or written by then to another place.
+    fn poll_sought(&self, waiter: Waiter, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_asked_for = {
+            let pipe = self.pipe.lock();
+            pipe.seek.is_some() || pipe.seeking.is_some()
+        };
+        if is_asked_for {
+            ready!(self.poll_seek(waiter, cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_seek(&self, waiter: Waiter, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let mut pipe = self.pipe.lock();
+        if pipe.seeking.is_none() && pipe.seek.is_some() {
+            pipe.goes_on = true;
+            pipe = match ready!(self.poll_pump(pipe, waiter, cx)) {
+                Ok(mut pipe) => {
+                    pipe.goes_on = false;
+                    pipe
+                }
+                Err(error) => {
+                    self.pipe.lock().seek = None;
+                    return Poll::Ready(Err(error));
+                }
+            };
+            pipe.drop_read();
+            if let Some(target) = pipe.seek.take() {
+                let ahead = pipe.ahead;
+                drop(pipe);
+                let seeking = self.start_seeking(target, ahead);
+                pipe = self.pipe.lock();
+                pipe.seeking = Some(seeking);
+            }
+        }
+        let Some(mut seeking) = pipe.seeking.take() else {
+            return Poll::Ready(Ok(pipe.position));
+        };
+        // Without the lock, which the seek takes at its end; only one task polls at a time.
+        drop(pipe);
+        let polled = Pin::new(&mut seeking).poll(cx);
+        pipe = self.pipe.lock();
+        let Poll::Ready(position) = polled else {
+            pipe.seeking = Some(seeking);
+            self.wait(pipe, waiter, cx);
+            return Poll::Pending;
+        };
+        let position = position.map_err(io::Error::from).flatten()?;
+        // Where it fails, the cursor is as far ahead of the task as it was.
+        pipe.position = position;
+        pipe.ahead = 0;
+        Poll::Ready(Ok(position))
+    }
+
     fn start_seeking(&self, target: SeekFrom, ahead: u64) -> InLane<io::Result<u64>> {
         let target = match target {
             SeekFrom::Current(by) => {
@@ -532,11 +665,18 @@ impl File {
             target => target,
         };
         let inner = Arc::clone(&self.inner);
+        let tells = Sought(Arc::clone(&self.pipe));
         in_lane(
             "fs::File seek",
             self.inner.data_lane(),
             self.inner.handle(),
-            move || inner.file().seek(target),
+            move || {
+                let _tells = tells;
+                inner.file().seek(target)
+            },
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,12 +21,26 @@ where
     F: FnOnce(&Path) -> io::Result<T> + Send + 'static,
     T: Send + 'static,
 {
+    on_data_of_both(name, path, None, work).await
+}
+
+/// As [`on_data`], also in the lane for special files if the `other` path leads to such a file.
+async fn on_data_of_both<T, F>(
+    name: &'static str,
+    path: &Path,
+    other: Option<PathBuf>,
+    work: F,
+) -> io::Result<T>
+where
+    F: FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    T: Send + 'static,
+{
     let handle = runtime()?;
     let device = device_of(&handle, path).await?;
     let (target, finder) = (path.to_owned(), handle.clone());
     // What the path leads to may be on another device than its directory.
     let look = in_lane(name, &device.names, &handle, move || {
-        lane_of(&finder, &target)
+        lane_of(&finder, &target, other.as_deref())
     });
     let core = look.await?.unwrap_or_else(|| Arc::clone(&device.data));
     let path = path.to_owned();
@@ -34,15 +48,18 @@ where
 }
 
 /// The lane in which a file's data is read and written, if there is such a file.
-fn lane_of(handle: &Handle, path: &Path) -> Option<Arc<Core>> {
+fn lane_of(handle: &Handle, path: &Path, other: Option<&Path>) -> Option<Arc<Core>> {
     let metadata = std::fs::metadata(path).ok()?;
+    let other = other.and_then(|other| std::fs::metadata(other).ok());
     let number = std::os::unix::fs::MetadataExt::dev(&metadata);
     let device = handle.shared().lanes.device(handle, number);
-    Some(if is_special(&metadata) {
-        Arc::clone(&device.special)
-    } else {
-        Arc::clone(&device.data)
-    })
+    Some(
+        if is_special(&metadata) || other.is_some_and(|other| is_special(&other)) {
+            Arc::clone(&device.special)
+        } else {
+            Arc::clone(&device.data)
+        },
+    )
 }
 
 /// Reads a file to its end.
@@ -119,7 +136,7 @@ where
 /// As [`write()`].
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let to = to.as_ref().to_owned();
-    on_data("fs::copy", from.as_ref(), move |from| {
+    on_data_of_both("fs::copy", from.as_ref(), Some(to.clone()), move |from| {
         std::fs::copy(from, to)
     })
     .await
@@ -170,7 +187,7 @@ where
     let handle = runtime()?;
     let device = device_of(&handle, path).await?;
     let mut draft = Draft {
-        path: Some(beside(path)),
+        path: None,
         file: None,
         device: Arc::clone(&device),
         handle: handle.clone(),
@@ -215,7 +232,31 @@ pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     synced.await?
 }
 
-/// A name in the same directory that nobody else uses.
+/// How many names are tried for the file beside another.
+const NAMES_MAX: usize = 1_000;
+
+/// Makes a file in the same directory. A name may be taken by what a process of the same number
+/// left behind when it was killed, which in a container all have, or is at work on in another one.
+fn create_beside(
+    target: &Path,
+    options: &std::fs::OpenOptions,
+) -> io::Result<(PathBuf, std::fs::File)> {
+    for _ in 0..NAMES_MAX {
+        let path = beside(target);
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+    let what = format!(
+        "{NAMES_MAX} names for a file beside {} are taken; remove what is left there of \
+         processes that were killed: files that end in .new",
+        target.display()
+    );
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
+}
+
+/// A name in the same directory that nobody else of this process uses.
 fn beside(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the numbers only have to differ.
@@ -231,6 +272,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// A file that is not there in the end, unless it is given its name.
 struct Draft {
+    /// There once it was made.
     path: Option<PathBuf>,
     file: Option<std::fs::File>,
     device: Arc<Device>,
@@ -239,7 +281,6 @@ struct Draft {
 
 impl Draft {
     fn write(&mut self, target: &Path, bytes: &[u8]) -> io::Result<()> {
-        let path = self.path.as_deref().unwrap_or(Path::new(""));
         let permissions = permissions_of(target)?;
         let mut options = std::fs::File::options();
         options.write(true).create_new(true);
@@ -247,7 +288,9 @@ impl Draft {
             // The old file may be its owner's alone, and then no byte of the new one is others'.
             options.mode(0o600);
         }
-        let file = self.file.insert(options.open(path)?);
+        let (path, file) = create_beside(target, &options)?;
+        self.path = Some(path);
+        let file = self.file.insert(file);
         file.write_all(bytes)?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;

@@ -116,6 +116,23 @@ fn no_more_appends_are_under_way_than_the_server_takes() {
 }
 
 #[test]
+fn an_append_that_was_answered_is_not_under_way_though_nobody_has_asked() {
+    connected(2, |client, mut served| async move {
+        let mut submitted = Vec::new();
+        for sequence in 1..=10 {
+            let submit = timeout(LIMIT / 4, client.submit("one of many")).await;
+            submitted.push(submit.expect("all before it were answered").unwrap());
+            let id = served.append().await;
+            served.answer(&Response::Appended { id, sequence }).await;
+        }
+        for (sequence, submitted) in (1..).zip(submitted) {
+            assert_eq!(submitted.await.unwrap(), sequence);
+        }
+        assert_eq!(client.inner.appends.available_permits(), 2);
+    });
+}
+
+#[test]
 fn what_is_given_up_is_forgotten_and_its_answer_goes_to_nobody() {
     connected(100, |client, mut served| async move {
         let given_up = client.submit("given up").await.unwrap();

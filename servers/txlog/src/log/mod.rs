@@ -172,7 +172,7 @@ impl<D: Disk> Log<D> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is complete, the record is not appended.
+    /// If the future is dropped the record is appended whole or not at all.
     pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<Pending, LogError> {
         Ok(Pending(self.commit.submit(payload).await?))
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use evenkeel::net::TcpStream;
 use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use evenkeel::time::timeout;
+use evenkeel::time::{Instant, timeout, timeout_at};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::protocol::{self, Message, Operation};
 
@@ -20,7 +20,10 @@ use super::protocol::{self, Message, Operation};
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// How long an answer may take.
+#[cfg(not(test))]
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
+#[cfg(test)]
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// How many requests may wait to be sent; more wait for room.
 const REQUESTS_QUEUED_MAX: usize = 1_024;
@@ -51,7 +54,7 @@ pub(super) struct Connection {
     answers: Arc<Answers>,
     inbox: Arc<str>,
     ids: Arc<AtomicU64>,
-    /// The largest message that the server takes.
+    /// The largest message that the server takes, with its headers.
     pub(super) payload_max: usize,
 }
 
@@ -61,8 +64,15 @@ struct Answers(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_id: HashMap<u64, oneshot::Sender<Message>>,
+    by_id: HashMap<u64, Waiter>,
     end: Option<String>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    sender: oneshot::Sender<Message>,
+    /// Held until the answer has come, whether or not it is looked at by then.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// An answer on its way.
@@ -71,6 +81,8 @@ pub(super) struct Answer {
     answers: Arc<Answers>,
     id: u64,
     receiver: oneshot::Receiver<Message>,
+    /// Counted from the request: who waits for many answers waits for them one after the other.
+    until: Instant,
 }
 
 impl Connection {
@@ -90,18 +102,19 @@ impl Connection {
     }
 
     /// Sends a request; what is returned completes with its answer. Requests are sent in the order
-    /// of the calls.
+    /// of the calls. `place` is given back when the answer has come, or nobody waits for it.
     pub(super) async fn request(
         &self,
         subject: &str,
         headers: &[(&str, &str)],
         payload: &[u8],
+        place: Option<OwnedSemaphorePermit>,
     ) -> Result<Answer, NatsError> {
         let room = self.sender.reserve().await;
         let room = room.map_err(|_| self.answers.ended())?;
         // Relaxed: an id has to be unique, and nothing else hangs on it.
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        let receiver = self.answers.await_answer(id)?;
+        let receiver = self.answers.await_answer(id, place)?;
         let mut buffer = BytesMut::with_capacity(payload.len() + 256);
         let reply = format!("{}.{id}", self.inbox);
         protocol::publish(subject, &reply, headers, payload, &mut buffer);
@@ -110,13 +123,14 @@ impl Connection {
             answers: Arc::clone(&self.answers),
             id,
             receiver,
+            until: Instant::now() + ANSWER_MAX,
         })
     }
 }
 
 impl Answer {
     pub(super) async fn wait(mut self) -> Result<Message, NatsError> {
-        match timeout(ANSWER_MAX, &mut self.receiver).await {
+        match timeout_at(self.until, &mut self.receiver).await {
             Ok(Ok(message)) if message.status() == 503 => Err(NatsError::NoResponders),
             Ok(Ok(message)) => Ok(message),
             Ok(Err(_)) => Err(self.answers.ended()),
@@ -127,7 +141,9 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.answers.lock().by_id.remove(&self.id);
+        let waiter = self.answers.lock().by_id.remove(&self.id);
+        // It wakes who waits for its place, so without the lock.
+        drop(waiter);
     }
 }
 
@@ -136,23 +152,31 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn await_answer(&self, id: u64) -> Result<oneshot::Receiver<Message>, NatsError> {
+    fn await_answer(
+        &self,
+        id: u64,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<oneshot::Receiver<Message>, NatsError> {
         let mut waiting = self.lock();
         if let Some(end) = &waiting.end {
             return Err(NatsError::Ended(end.clone()));
         }
         let (sender, receiver) = oneshot::channel();
-        waiting.by_id.insert(id, sender);
+        let waiter = Waiter {
+            sender,
+            _place: place,
+        };
+        waiting.by_id.insert(id, waiter);
         Ok(receiver)
     }
 
     fn deliver(&self, message: Message) {
         let id = message.subject.rsplit_once('.').map(|(_, id)| id.parse());
         let Some(Ok(id)) = id else { return };
-        let sender = self.lock().by_id.remove(&id);
-        if let Some(sender) = sender {
+        let waiter = self.lock().by_id.remove(&id);
+        if let Some(waiter) = waiter {
             // Nobody waits any more, which is as good.
-            let _ = sender.send(message);
+            let _ = waiter.sender.send(message);
         }
     }
 
@@ -165,9 +189,9 @@ impl Answers {
         let mut waiting = self.lock();
         waiting.end.get_or_insert(reason);
         // Whoever waits hears of it as their senders go.
-        let senders = std::mem::take(&mut waiting.by_id);
+        let waiters = std::mem::take(&mut waiting.by_id);
         drop(waiting);
-        drop(senders);
+        drop(waiters);
     }
 }
 
@@ -290,4 +314,42 @@ pub(super) fn json(message: &Message) -> Result<serde_json::Value, NatsError> {
     let payload: &Bytes = &message.payload;
     serde_json::from_slice(payload)
         .map_err(|error| NatsError::Ended(format!("its answer is no JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::net::TcpListener;
+
+    use super::*;
+
+    /// A server that says hello and then nothing more.
+    async fn say_hello(listener: TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let hello = b"INFO {\"headers\":true}\r\nPONG\r\n";
+        stream.write_all(hello).await.unwrap();
+        stream
+    }
+
+    #[test]
+    fn each_answer_may_take_so_long_and_no_longer_whenever_it_is_asked_for() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let silent = evenkeel::spawn(say_hello(listener));
+            let connection = Connection::open(&address).await.unwrap();
+            let began = Instant::now();
+            let mut answers = Vec::new();
+            for _ in 0..30 {
+                answers.push(connection.request("a", &[], b"", None).await.unwrap());
+            }
+            for answer in answers {
+                let error = answer.wait().await.unwrap_err();
+                assert!(matches!(error, NatsError::NoAnswer), "{error}");
+            }
+            let took = began.elapsed();
+            assert!(took < 15 * ANSWER_MAX, "{took:?}: one after the other");
+            drop(silent.await.unwrap());
+        });
+    }
 }

@@ -194,11 +194,7 @@ pub fn publish(
         let line = format!("PUB {subject} {reply} {}\r\n", payload.len());
         buffer.put_slice(line.as_bytes());
     } else {
-        let mut head = String::from("NATS/1.0\r\n");
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str("\r\n");
+        let head = head_of(headers);
         let all = head.len() + payload.len();
         let line = format!("HPUB {subject} {reply} {} {all}\r\n", head.len());
         buffer.put_slice(line.as_bytes());
@@ -206,6 +202,23 @@ pub fn publish(
     }
     buffer.put_slice(payload);
     buffer.put_slice(b"\r\n");
+}
+
+/// How many bytes headers have in a message. They count as its payload does.
+pub fn head_bytes(headers: &[(&str, &str)]) -> usize {
+    match headers {
+        [] => 0,
+        headers => head_of(headers).len(),
+    }
+}
+
+fn head_of(headers: &[(&str, &str)]) -> String {
+    let mut head = String::from("NATS/1.0\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("\r\n");
+    head
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::time::sleep;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use txlog_client::Record;
 use txlog_client::frame::Code;
 
 use super::connection::{self, Answer, Connection, NatsError};
-use super::protocol::Message;
+use super::protocol::{self, Message};
 use crate::log::{ReadLimits, Retention, now_ms};
 use crate::store::{Found, Store, StoreError};
 
@@ -39,7 +39,8 @@ pub struct NatsConfig {
     pub address: String,
     /// The stream's name: letters, digits, `-` and `_`.
     pub stream: String,
-    /// The largest record, in bytes; the server's own limit also holds.
+    /// The largest record, in bytes; the server's own limit, less what goes with a record, also
+    /// holds.
     pub record_bytes_max: usize,
     /// How many records may be on their way to the server.
     pub appends_max: usize,
@@ -102,9 +103,12 @@ impl NatsStore {
         let subject = format!("txlog.{}", config.stream);
         let info = find_or_make(&connection, &config, &subject).await?;
         check_config(&info["config"], &config.stream, &subject)?;
+        // Beyond its limit the server ends the connection, and with it what others have under way.
+        let head = protocol::head_bytes(&headers(&config.stream));
+        let message_max = connection.payload_max.saturating_sub(head);
         let store = Self {
             inner: Arc::new(Inner {
-                record_bytes_max: config.record_bytes_max.min(connection.payload_max),
+                record_bytes_max: config.record_bytes_max.min(message_max),
                 room: Arc::new(Semaphore::new(config.appends_max.max(1))),
                 connection: Mutex::new(connection),
                 bounds: watch::Sender::new((1, 1)),
@@ -115,6 +119,11 @@ impl NatsStore {
         store.inner.take_bounds(&info["state"]);
         Ok(store)
     }
+}
+
+/// What goes with each record, so that a subject which another stream took over is noticed.
+fn headers(stream: &str) -> [(&str, &str); 1] {
+    [("Nats-Expected-Stream", stream)]
 }
 
 impl fmt::Debug for NatsStore {
@@ -169,7 +178,8 @@ impl Inner {
     async fn ask_record(&self, connection: &Connection, number: u64) -> Result<Answer, NatsError> {
         let subject = format!("$JS.API.DIRECT.GET.{}", self.config.stream);
         let request = json!({ "seq": number }).to_string();
-        connection.request(&subject, &[], request.as_bytes()).await
+        let payload = request.as_bytes();
+        connection.request(&subject, &[], payload, None).await
     }
 
     /// The number of the first record from this one on that there is; nothing if there is none.
@@ -209,18 +219,17 @@ impl Store for NatsStore {
             );
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
-        let room = Arc::clone(&self.inner.room).acquire_owned().await;
-        let Ok(room) = room else {
+        let place = Arc::clone(&self.inner.room).acquire_owned().await;
+        let Ok(place) = place else {
             return Err(StoreError::new(Code::Closing, "the store is closed"));
         };
         let inner = Arc::clone(&self.inner);
         let connection = inner.connection().await?;
-        // So that a subject which another stream took over is noticed.
-        let headers = [("Nats-Expected-Stream", inner.config.stream.as_str())];
+        let headers = headers(&inner.config.stream);
         let answer = connection
-            .request(&inner.subject, &headers, &payload)
+            .request(&inner.subject, &headers, &payload, Some(place))
             .await?;
-        Ok(NatsPending(Box::pin(acknowledged(inner, answer, room))))
+        Ok(NatsPending(Box::pin(acknowledged(inner, answer))))
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
@@ -290,7 +299,7 @@ impl Store for NatsStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // All that is under way has given its place back when these can be had.
+        // All that is under way has its answer, or was given up, when these can be had.
         let places = u32::try_from(self.inner.config.appends_max.max(1)).unwrap_or(u32::MAX);
         let all = self.inner.room.acquire_many(places).await;
         drop(all);
@@ -316,11 +325,7 @@ impl fmt::Debug for NatsPending {
     }
 }
 
-async fn acknowledged(
-    inner: Arc<Inner>,
-    answer: Answer,
-    _room: OwnedSemaphorePermit,
-) -> Result<u64, StoreError> {
+async fn acknowledged(inner: Arc<Inner>, answer: Answer) -> Result<u64, StoreError> {
     let message = answer.wait().await.map_err(|error| {
         StoreError::new(
             Code::LogFailed,
@@ -367,6 +372,10 @@ fn millis_of(stamp: &str) -> Option<u64> {
         clock.next()?.ok()?,
     );
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
+        return None;
+    }
+    // Whoever publishes may send a header of this name.
+    if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
     // Days up to the month in a year that begins with March, so that leap days come last.
@@ -448,7 +457,7 @@ async fn ask(
     };
     let subject = format!("$JS.API.STREAM.{what}.{stream}");
     let answer = connection
-        .request(&subject, &[], payload.as_bytes())
+        .request(&subject, &[], payload.as_bytes(), None)
         .await?;
     connection::json(&answer.wait().await?)
 }
@@ -486,6 +495,9 @@ mod tests {
             "2026-13-01T00:00:00Z",
             "2026-11-21",
             "x-y-zT1:2:3Z",
+            "2026-11-21T18446744073709551615:00:00Z",
+            "2026-11-21T00:60:00Z",
+            "2026-11-21T00:00:61Z",
         ] {
             assert_eq!(millis_of(nonsense), None, "{nonsense}");
         }

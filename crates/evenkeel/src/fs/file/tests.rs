@@ -1,9 +1,15 @@
 //! What is tidied up where no worker waits for it.
 
+use std::future::{Future, poll_fn};
+use std::io::SeekFrom;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, ReadBuf};
 
 use super::*;
 use crate::fs;
@@ -109,6 +115,139 @@ fn a_worker_removes_nothing_of_a_replacement_that_fails() {
         drop((holds, in_sync));
         until(|| drafts(&directory) == 0).await;
         std::fs::remove_dir(&directory).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// Polled once, then dropped.
+async fn given_up<F: Future>(future: F) -> bool {
+    let mut future = pin!(future);
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+/// A file to be read and written, and its path, which is removed by the test.
+async fn with_contents(name: &str, bytes: &'static [u8]) -> (File, PathBuf) {
+    let path = path(name);
+    std::fs::write(&path, bytes).unwrap();
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).open(&path).await.unwrap();
+    (file, path)
+}
+
+/// Keeps all threads busy that read and write the file.
+async fn hold_data(file: &File) -> Vec<mpsc::Sender<()>> {
+    let data = Arc::clone(file.inner.data_lane());
+    fill(file, &data, data.stats().threads_max, 0).await
+}
+
+#[test]
+fn a_seek_that_is_given_up_is_not_made_after_what_followed_it() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (mut file, path) = with_contents("seek-given-up", b"").await;
+        let holds = hold_data(&file).await;
+        file.write_all(b"abc").await.unwrap();
+        assert!(given_up(file.seek(SeekFrom::Start(1))).await);
+        drop(holds);
+        // It was asked for before this, and so is made before this.
+        file.write_all(b"x").await.unwrap();
+        assert_eq!(file.stream_position().await.unwrap(), 2);
+        file.write_all(b"y").await.unwrap();
+        file.flush().await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"axy");
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_seek_that_is_given_up_is_made_before_what_is_read() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (mut file, path) = with_contents("seek-then-read", b"0123456789").await;
+        let holds = hold_data(&file).await;
+        assert!(given_up(file.read_u8()).await);
+        assert!(given_up(file.seek(SeekFrom::Start(5))).await);
+        drop(holds);
+        assert_eq!(file.read_u8().await.unwrap(), b'5');
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_seek_that_fails_leaves_the_reader_where_it_is() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (mut file, path) = with_contents("seek-fails", b"0123456789").await;
+        let holds = hold_data(&file).await;
+        let asked = poll_fn(|cx| {
+            let mut memory = [0; 10];
+            let mut buffer = ReadBuf::new(&mut memory);
+            Poll::Ready(Pin::new(&mut file).poll_read(cx, &mut buffer).is_pending())
+        });
+        assert!(asked.await, "more is read than is taken");
+        drop(holds);
+        let mut four = [0; 4];
+        file.read_exact(&mut four).await.unwrap();
+        assert_eq!(&four, b"0123");
+        let error = file.seek(SeekFrom::Current(-100)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        file.read_exact(&mut four).await.unwrap();
+        assert_eq!(&four, b"4567");
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (file, from) = with_contents("copied", b"text").await;
+        let to = path("copied-to");
+        let made = std::process::Command::new("mkfifo").arg(&to).status();
+        assert!(made.unwrap().success());
+        let data = Arc::clone(file.inner.data_lane());
+        let special = Arc::clone(&file.inner.device.special);
+        let copy = crate::spawn(fs::copy(from.clone(), to.clone()));
+        until(|| data.stats().busy + special.stats().busy > 0).await;
+        sleep(Duration::from_millis(20)).await;
+        let (in_data, in_special) = (data.stats().busy, special.stats().busy);
+        let reader = std::thread::spawn({
+            let to = to.clone();
+            move || std::fs::read(to)
+        });
+        assert_eq!(copy.await.unwrap().unwrap(), 4);
+        assert_eq!(reader.join().unwrap().unwrap(), b"text");
+        assert_eq!((in_data, in_special), (0, 1), "where it waited");
+        std::fs::remove_file(&from).unwrap();
+        std::fs::remove_file(&to).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// What came from a peer comes once, and cannot be gone back to.
+#[test]
+fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let near = std::fs::File::from(std::os::fd::OwnedFd::from(near));
+        let mut file = File::from_std(near).unwrap();
+        let mut ten = [0; 10];
+        assert!(given_up(file.read_exact(&mut ten)).await);
+        std::io::Write::write_all(&mut far, b"0123456789").unwrap();
+        let mut four = [0; 4];
+        file.read_exact(&mut four).await.unwrap();
+        assert_eq!(&four, b"0123");
+        file.write_all(b"an answer").await.unwrap();
+        file.flush().await.unwrap();
+        let mut answer = [0; 9];
+        std::io::Read::read_exact(&mut far, &mut answer).unwrap();
+        assert_eq!(&answer, b"an answer");
+        file.read_exact(&mut ten[..6]).await.unwrap();
+        assert_eq!(&ten[..6], b"456789");
     });
     runtime.block_on(task).unwrap();
 }

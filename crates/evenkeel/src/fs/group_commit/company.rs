@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// Which part of a sync's time may pass without anybody coming.
 const MOMENT: u32 = 8;
+/// A sync that took longer counts as so long: those who come at once need no longer to hear of it,
+/// and whoever waits for them is awake.
+const SYNC_MAX: Duration = Duration::from_millis(10);
 /// For how many batches it is not tried again, at most.
 const PAUSE_MAX: u32 = 32;
 
@@ -30,7 +33,7 @@ pub(super) struct Gathering {
     at_first: usize,
     seen: usize,
     seen_at: Duration,
-    /// How long the last sync took.
+    /// How long the last sync took, or counts as.
     sync: Duration,
 }
 
@@ -52,7 +55,7 @@ impl Company {
             at_first: seen,
             seen,
             seen_at: Duration::ZERO,
-            sync,
+            sync: sync.min(SYNC_MAX),
         })
     }
 
@@ -105,6 +108,19 @@ mod tests {
         let mut long = company.gather(1_000, 0, SYNC).unwrap();
         assert!((1..800).all(|at| long.goes_on(at as usize, us(at))));
         assert!(!long.goes_on(800, SYNC));
+    }
+
+    /// A device that hung for half a minute is no reason to busy a worker for seconds, while a
+    /// record waits.
+    #[test]
+    fn it_waits_no_longer_than_it_takes_to_hear_however_long_a_sync_took() {
+        let mut company = Company::default();
+        let hung = Duration::from_secs(30);
+        let mut alone = company.gather(2, 1, hung).unwrap();
+        assert!(!alone.goes_on(1, us(2_000)), "nobody came");
+        let mut some = company.gather(1_000, 1, hung).unwrap();
+        assert!((2..20).all(|at| some.goes_on(at as usize, us(500 * at))));
+        assert!(!some.goes_on(20, us(10_000)));
     }
 
     #[test]

@@ -28,8 +28,8 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// survive a crash. Records that come while a sync is under way form the next *batch*: one write
 /// and one sync for all of them. So the more tasks append at a time, the fewer syncs each of them
 /// costs, and nobody has to wait for a timer. Those who hear of a batch and append again are waited
-/// for as long as they keep coming, at most for as long as a sync takes: then they wait for one
-/// sync, and not for two.
+/// for as long as they keep coming, at most for as long as a sync takes and for 10 milliseconds:
+/// then they wait for one sync, and not for two.
 ///
 /// # Guarantee
 ///
@@ -253,9 +253,9 @@ impl GroupCommit {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is complete, the record is not written; if the
-    /// [`Commit`] is, it is written whole or not at all. See the
-    /// [type](GroupCommit#cancel-safety).
+    /// If the future or the [`Commit`] is dropped, the record is written whole or not at all: whole
+    /// if its batch was taken up by then, which may be before this future's task had its turn to
+    /// hear that there was room. See the [type](GroupCommit#cancel-safety).
     pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
         let key = self.push(record.into(), None)?;
         let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
