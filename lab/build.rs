@@ -3,7 +3,7 @@ use std::env;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/report/build.rs");
+    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=RUSTC");
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc)

@@ -89,10 +89,12 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
         name: "fsync".to_owned(),
-        claim: "Whatever the disk does, nobody else waits for it: a ping beside writes and syncs, \
-                and beside opens that never return, takes as long as without them; and a log that \
-                syncs for many at a time makes records durable as fast as they come."
-            .to_owned(),
+        claim:
+            "No task waits for a disk but those that use it: a ping beside writes and syncs, and \
+                beside opens that never return, is to take as long as without them, as far as the \
+                kernel gives way (the lone thread's rows); and a log that syncs for many at a time \
+                makes records durable as fast as they come."
+                .to_owned(),
         how: format!(
             "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
              is probed {} times a second, and the state of a file that nobody writes to is \

@@ -289,7 +289,9 @@ fn the_server_serves_from_it() {
     });
     let began = Instant::now();
     server.signal("TERM");
-    assert!(server.ended().success() && began.elapsed() < LIMIT);
+    let status = server.ended();
+    assert!(status.success(), "{status}");
+    assert!(began.elapsed() < LIMIT);
 }
 
 #[test]

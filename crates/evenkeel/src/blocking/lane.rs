@@ -371,7 +371,13 @@ impl fmt::Display for LaneBuildError {
                 setting,
                 value,
                 advice,
-            } => write!(f, "`LaneBuilder::{setting}` was given {value}: {advice}"),
+            } => {
+                let of = match *setting {
+                    "builder" => "Lane",
+                    _ => "LaneBuilder",
+                };
+                write!(f, "`{of}::{setting}` was given {value}: {advice}")
+            }
             LaneBuildError::NameTaken(name) => write!(
                 f,
                 "there is a lane `{name}` already; clone it, or choose another name"

@@ -101,7 +101,7 @@ pub(crate) struct AppendArguments {
     pub(crate) records: Vec<String>,
 }
 
-/// Print records, one in a line: its number, a tab, and what was appended.
+/// Print records: the number of each, a tab, what was appended, byte for byte, and a newline.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArguments {
     #[command(flatten)]

@@ -22,7 +22,9 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
         found.next
     );
     if let Some(torn) = &found.torn {
-        println!("{torn}; the next `serve` cuts it off, as it was never acknowledged");
+        println!(
+            "{torn}; the next `serve` cuts it off, as what a crash left of a write that was under way"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
