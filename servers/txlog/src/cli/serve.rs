@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
     };
     let (log, recovery) = Log::open(disk, config).await?;
     if let Some(torn) = &recovery.torn {
-        eprintln!("txlog: {torn}; cut off, as what a crash left of a write that was under way");
+        eprintln!("txlog: {torn}; cut off, as what a crash left of an unfinished write");
     }
     eprintln!(
         "txlog: {} holds the records {} to before {}",

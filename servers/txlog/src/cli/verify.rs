@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     );
     if let Some(torn) = &found.torn {
         println!(
-            "{torn}; the next `serve` cuts it off, as what a crash left of a write that was under way"
+            "{torn}; the next `serve` cuts it off, as what a crash left of an unfinished write"
         );
     }
     Ok(ExitCode::SUCCESS)
