@@ -284,9 +284,11 @@ impl Pump {
         pipe.pumping = false;
         let mut wakers = pipe.take_wakers();
         let goes_on = mem::take(&mut pipe.goes_on) && !pipe.stopped && pipe.failed.is_none();
-        let turn = match goes_on {
-            true => pipe.turn.pause(),
-            false => pipe.turn.give_back(),
+        let turn = if goes_on {
+            pipe.turn.pause();
+            None
+        } else {
+            pipe.turn.give_back()
         };
         drop(pipe);
         wake_all(&mut wakers);

@@ -6,7 +6,22 @@
 //! run the first one first. It starts threads in the order in which they were spawned; hence each
 //! model here is run once for every order of its threads.
 
-use super::thread;
+use std::task::{Wake, Waker};
+
+use super::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Unparks the calling thread, by loom's own means, which see what it orders.
+pub(crate) fn waker_of_this_thread() -> Waker {
+    Waker::from(std::sync::Arc::new(Unpark(thread::current())))
+}
 
 /// What one thread of a model does.
 pub(crate) type Role<R> = Box<dyn FnOnce() -> R + Send>;

@@ -11,7 +11,7 @@
 //! - `cancel` frees a record of the batch under way: `cancelling_an_append_loses_no_other` and
 //!   another
 
-use std::task::{Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 
@@ -21,20 +21,8 @@ use super::error::{Failure, Stage};
 use super::shared::Shared;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::models::{Role, model, model_with_twins, role, roles};
-use crate::sync::thread::{self, Thread};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker_of_this_thread() -> Waker {
-    Waker::from(std::sync::Arc::new(Unpark(thread::current())))
-}
+use crate::sync::models::{Role, model, model_with_twins, role, roles, waker_of_this_thread};
+use crate::sync::thread;
 
 /// Room for one record in the queue and one in a batch, so that the second has to wait.
 const NARROW: Limits = Limits {

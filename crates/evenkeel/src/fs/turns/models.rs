@@ -13,25 +13,11 @@
 //!   `who_gives_up_passes_on_what_it_was_given` and another
 //! - `join` passes on nothing that is overdue: `what_is_overdue_is_passed_on_by_who_comes`
 
-use std::task::{Wake, Waker};
-
 use super::{LEASE_MS, Turns};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::models::{Role, model, model_with_twins, role, roles};
-use crate::sync::thread::{self, Thread};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker_of_this_thread() -> Waker {
-    Waker::from(std::sync::Arc::new(Unpark(thread::current())))
-}
+use crate::sync::models::{Role, model, model_with_twins, role, roles, waker_of_this_thread};
+use crate::sync::thread;
 
 struct World {
     turns: Turns,

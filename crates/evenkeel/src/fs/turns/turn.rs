@@ -96,15 +96,13 @@ impl Turn {
     }
 
     /// Nothing is written for now, but the task is about to go on.
-    /// So nothing is to be given back.
-    pub(in crate::fs) fn pause(&mut self) -> Option<Place> {
+    pub(in crate::fs) fn pause(&mut self) {
         if self.patience.is_none()
             && let Some(place) = &self.place
         {
             place.turns.pause(place.number, place.clock.tick());
             self.paused = true;
         }
-        None
     }
 
     /// The file's turn, if it has one, to be dropped where there is no lock. A place in line is

@@ -20,24 +20,10 @@
 //!   `every_one_of_several_waiters_hears_of_an_event` and another
 //! - `set` forgets the writer: `both_directions_hear_of_their_events`
 
-use std::task::Wake;
-
 use super::*;
-use crate::sync::models::{Role, model, role, roles};
-use crate::sync::thread::{self, Thread};
+use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
+use crate::sync::thread;
 use crate::sync::{Arc, cell};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker_of_this_thread() -> Waker {
-    Waker::from(std::sync::Arc::new(Unpark(thread::current())))
-}
 
 /// A descriptor whose buffer holds a number of bytes. The buffer is not ordered by itself, so
 /// that all order has to come from the readiness.

@@ -44,12 +44,11 @@
 //! handle does not look at that flag when it completes.
 
 use std::sync::atomic::AtomicUsize as Untracked;
-use std::task::Wake;
 
 use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::models::{Role, model, role, roles};
-use crate::sync::thread::{self, Thread};
+use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
+use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 use crate::task::join::JoinHandle;
 use crate::task::registry::Registry;
@@ -224,17 +223,9 @@ impl World {
     }
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// Waits for the output as `block_on` does; loom reports it if nobody wakes.
 fn join(mut handle: JoinHandle<Canary>) -> Result<Canary, JoinError> {
-    let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+    let waker = waker_of_this_thread();
     loop {
         match Pin::new(&mut handle).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => return result,

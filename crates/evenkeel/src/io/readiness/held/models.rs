@@ -17,24 +17,15 @@
 //! - an entry that comes up before its deadline is not entered again: the first two
 //! - a change of the mode releases nothing: `a_change_of_the_mode_releases_what_is_held`
 
-use std::task::Wake;
 use std::time::Duration;
 
 use super::*;
 use crate::io::interest::Direction;
 use crate::io::pace::TICK_NS;
 use crate::io::readiness::Waker;
-use crate::sync::models::{Role, model, role, roles};
-use crate::sync::thread::{self, Thread};
+use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
+use crate::sync::thread;
 use crate::sync::{Arc, Condvar, Mutex};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
 
 #[derive(Default)]
 struct Numbers {
@@ -113,7 +104,7 @@ impl World {
 
     /// As `Source::poll_transfer`, until `count` bytes have come.
     fn read(&self, mut count: usize) {
-        let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+        let waker = waker_of_this_thread();
         while count > 0 {
             let seen = self.readiness.look();
             if !seen.ready().is_readable() {
