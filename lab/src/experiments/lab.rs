@@ -132,8 +132,8 @@ impl Lab {
             n => format!("peers take turns within each of {n} rounds, whose median is quoted"),
         };
         format!(
-            "{places}; every server has {} workers and is started afresh for each measurement; \
-             {turns}.",
+            "{places}, and whoever probes or calls asks the system to go first on its own; every \
+             server has {} workers and is started afresh for each measurement; {turns}.",
             self.workers
         )
     }

@@ -51,6 +51,8 @@ struct Connection {
 }
 
 pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
+    // As with calls: a probe that waits for its turn on a shared processor measures itself.
+    sys::ask_to_go_first();
     let pace = Pace::new(args.rate.into(), args.time.whole());
     let mut connections = (0..args.connections)
         .map(|_| Connection::open(args.target))
