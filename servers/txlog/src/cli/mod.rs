@@ -51,8 +51,8 @@ enum Command {
 /// Serve a log until ctrl-c; a second ctrl-c ends at once.
 ///
 /// Prints `listening on ADDRESS` when it takes connections, and on standard error what it finds in
-/// the directory and what goes wrong. At ctrl-c, or SIGTERM, it takes no more requests, makes durable
-/// what it took, answers, and ends.
+/// the directory and what goes wrong. At ctrl-c, or SIGTERM, it takes no more requests, makes
+/// durable what it took, answers, and ends.
 ///
 /// When a write or a sync has failed, as on a full disk, it says so, goes on to answer reads, and
 /// refuses appends: make room, and start it again.

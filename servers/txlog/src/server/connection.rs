@@ -261,8 +261,8 @@ impl<S: Store> Requests<S> {
         }
     }
 
-    /// Hands a record in, unless it is too large: where records have to be small, the frame may have
-    /// room for more.
+    /// Hands a record in, unless it is too large: where records have to be small, the frame may
+    /// have room for more.
     async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
         let store = &self.context.store;
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
