@@ -102,7 +102,7 @@ fn verdicts(summary: &Summary<'_>) -> String {
             .iter()
             .map(|command| format!("<br><code>{}</code>", escape(command)))
             .collect();
-        let caution = escape(&caution);
+        let caution = inline(&caution);
         text.push_str(&format!(
             "<p class=\"rough\" role=\"note\">{caution}{commands}</p>\n"
         ));

@@ -170,7 +170,7 @@ impl<'a> Summary<'a> {
         let judged = self.count().is_some();
         (self.rough && judged).then(|| {
             "Verdicts of rounds this short tip with the machine, either way, from run to run. The \
-             firm answer is given by"
+             firm answer is given by the following, for as long as its `--help` says:"
                 .to_owned()
         })
     }

@@ -130,6 +130,7 @@ fn the_page_has_them_before_its_contents() {
     );
     let command = "<code>cargo run --release -p evenkeel-lab -- storm --seconds 10</code>";
     assert!(top.contains(command), "{top}");
+    assert!(!top.contains('`'), "{top}");
     assert!(!html::page(&mixed(false)).contains("cargo run"));
 }
 
