@@ -132,7 +132,6 @@ fn reader_is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Prints so many records, and says how many there were.
-
 async fn print(
     follower: &mut Follower,
     follow: bool,
