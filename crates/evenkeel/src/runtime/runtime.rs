@@ -114,8 +114,8 @@ impl Runtime {
 
     /// Drops every future, closes every readiness queue, and ends every thread.
     ///
-    /// Blocking work that waits for a thread is cancelled; what has begun is waited for. The chapter
-    /// [Shutdown](crate::guide::shutdown) says what becomes of what, kind by kind.
+    /// Blocking work that waits for a thread is cancelled; what has begun is waited for. The
+    /// chapter [Shutdown](crate::guide::shutdown) says what becomes of what, kind by kind.
     ///
     /// On one of the runtime's own threads this returns at once, with `Ok`, and another thread does
     /// the rest: it would wait for itself.
