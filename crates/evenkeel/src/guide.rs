@@ -14,3 +14,6 @@ pub mod hogs {}
 
 #[doc = include_str!("guide/peers.md")]
 pub mod peers {}
+
+#[doc = include_str!("guide/shutdown.md")]
+pub mod shutdown {}

@@ -561,6 +561,8 @@ fn a_poll_that_does_not_return_is_named() {
         let (begins, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let held_by_stuck = held.clone();
+        let went_on = Arc::new(AtomicBool::new(false));
+        let goes_on = Arc::clone(&went_on);
         let line = line!() + 1;
         let stuck = runtime.spawn(async move {
             begins
@@ -568,6 +570,7 @@ fn a_poll_that_does_not_return_is_named() {
                 .unwrap();
             let _ = released.recv();
             evenkeel::task::yield_now().await;
+            goes_on.store(true, SeqCst);
             drop(held_by_stuck);
         });
         let held_by_other = held.clone();
@@ -591,6 +594,10 @@ fn a_poll_that_does_not_return_is_named() {
         drop(release);
         until("it ends when its poll does", || stuck.is_finished());
         until("and is dropped", || held.others() == 0);
+        assert!(!went_on.load(SeqCst), "it is not polled any more");
+        let error = std::io::Error::from(error);
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains(&name), "{error}");
         assert!(handle.spawn(async {}).is_finished());
     });
 }

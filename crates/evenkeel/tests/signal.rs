@@ -115,6 +115,28 @@ fn several_runtimes_hear_of_one_delivery() {
     }
 }
 
+/// By default it would end the process.
+#[evenkeel::test]
+async fn a_signal_that_nobody_listens_to_any_more_is_ignored() {
+    support::watch_descriptors();
+    let kind = SignalKind::quit();
+    drop(signal(kind).unwrap());
+    raise(kind);
+    let mut later = signal(kind).unwrap();
+    assert!(is_pending(&mut later), "it listens from now on");
+    raise(kind);
+    within(later.recv()).await.unwrap();
+}
+
+#[test]
+fn a_listener_whose_runtime_ends_hears_of_that() {
+    let [ends, alive] = [(); 2].map(|()| Builder::new().workers(1).build().unwrap());
+    let mut listener = ends.block_on(async { signal(SignalKind::pipe()).unwrap() });
+    let waiting = alive.spawn(async move { listener.recv().await });
+    ends.shutdown(std::time::Duration::from_secs(60)).unwrap();
+    assert_eq!(alive.block_on(within(waiting)).unwrap(), None);
+}
+
 #[evenkeel::test]
 async fn signals_that_cannot_be_heard_are_refused() {
     support::watch_descriptors();

@@ -75,6 +75,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: vec![table(&variants, &samples)],
         plots: plots(&variants, &samples),
         notes: notes(lab, &samples),
+        verdicts: Vec::new(),
         raw: raw(&variants, &samples),
     })
 }

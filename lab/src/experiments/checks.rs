@@ -28,6 +28,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: Vec::new(),
         plots: Vec::new(),
         notes: lab.lineup.missing.clone(),
+        verdicts: Vec::new(),
         raw: json!({}),
     };
     for (part, name) in parts.into_iter().zip(["http", "proxy", "hogs"]) {

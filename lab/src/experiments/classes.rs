@@ -135,6 +135,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         }
     }
     let all = Samples { rows, samples };
+    let verdicts = all.verdicts();
     Ok(Experiment {
         name: "classes".to_owned(),
         claim:
@@ -142,9 +143,14 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
                 the bulk loses next to nothing."
                 .to_owned(),
         how: how(&lab),
-        tables: vec![all.mixed(), all.bulk(), all.verdicts()],
+        tables: vec![
+            all.mixed(),
+            all.bulk(),
+            verdict::table("Verdicts on evenkeel", "relay", &verdicts),
+        ],
         plots: vec![all.curves(), all.bars()],
         notes: notes(&lab, missing),
+        verdicts: verdict::judged(&verdicts),
         raw: all.raw(),
     })
 }
@@ -543,7 +549,7 @@ impl Samples {
     }
 
     /// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
-    fn verdicts(&self) -> Table {
+    fn verdicts(&self) -> Vec<Verdict> {
         let haproxy = match self.same(&Who::Haproxy(Vec::new()), Traffic::Mix) {
             Some(row) => self.admin_p99(row),
             None => Err("haproxy takes no part".to_owned()),
@@ -582,7 +588,7 @@ impl Samples {
                 }
             }
         }
-        verdict::table("Verdicts on evenkeel", "relay", &verdicts)
+        verdicts
     }
 
     /// The admin page's latency, a curve for each relay.
@@ -725,7 +731,7 @@ mod tests {
         });
         let samples = samples.collect();
         let mut all = Samples { rows, samples };
-        let table = all.verdicts();
+        let table = verdict::table("", "relay", &all.verdicts());
         let words: Vec<String> = table
             .rows
             .iter()
@@ -753,7 +759,7 @@ mod tests {
                 admin.late_p99_us = 1_001.0;
             }
         }
-        let first = &all.verdicts().rows[0];
+        let first = &verdict::table("", "relay", &all.verdicts()).rows[0];
         assert!(matches!(&first[2], Cell::Missing(why) if why.contains("1001 us late")));
         assert!(matches!(&first[4], Cell::Text(words) if words == "not said"));
     }

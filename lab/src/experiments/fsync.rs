@@ -18,6 +18,7 @@ use self::log::Logged;
 use self::measure::{Found, Places};
 use self::rows::Beside;
 use super::lab::Lab;
+use super::verdict;
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
@@ -39,6 +40,11 @@ struct Samples {
     samples: Vec<Sample>,
     logged: Logged,
 }
+
+const CLAIM: &str = "No task waits for a disk but those that use it: a ping beside writes and \
+    syncs, and beside opens that never return, is to take as long as without them, as far as the \
+    kernel gives way (the lone thread's rows); and a log that syncs for many at a time makes \
+    records durable as fast as they come.";
 
 /// What the full form adds.
 const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
@@ -89,12 +95,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
         name: "fsync".to_owned(),
-        claim:
-            "No task waits for a disk but those that use it: a ping beside writes and syncs, and \
-                beside opens that never return, is to take as long as without them, as far as the \
-                kernel gives way (the lone thread's rows); and a log that syncs for many at a time \
-                makes records durable as fast as they come."
-                .to_owned(),
+        claim: CLAIM.to_owned(),
         how: format!(
             "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
              is probed {} times a second, and the state of a file that nobody writes to is \
@@ -112,6 +113,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: all.tables(),
         plots: all.plots(),
         notes,
+        verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
     })
 }

@@ -55,6 +55,12 @@ const EXPERIMENTS: [Named; 7] = [
     ("busywait", busywait::run),
 ];
 
+/// The names of all experiments.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    EXPERIMENTS.into_iter().map(|(name, _)| name)
+}
+
 /// Runs one experiment and prints its report; files are written where asked for.
 ///
 /// # Errors

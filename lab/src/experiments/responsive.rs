@@ -7,7 +7,7 @@ use super::lab::Lab;
 use super::verdict::{self, Reach, Verdict, ratio};
 use crate::error::Result;
 use crate::peers::Peer;
-use crate::report::{Experiment, Table};
+use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 
 const PROBE: Probe = Probe {
@@ -36,8 +36,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     peers.push(Peer::OsThread);
     let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
     let mut tables = grid.tables();
-    if grid.peers.contains(&Peer::Evenkeel) {
-        tables.push(verdicts(&grid));
+    let verdicts = match grid.peers.contains(&Peer::Evenkeel) {
+        true => verdicts(&grid),
+        false => Vec::new(),
+    };
+    if !verdicts.is_empty() {
+        let table = verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts);
+        tables.push(table);
     }
     let mut plots = vec![grid.bars()];
     plots.extend(grid.curves());
@@ -70,6 +75,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables,
         plots,
         notes,
+        verdicts: verdict::judged(&verdicts),
         raw: grid.raw(),
     })
 }
@@ -109,7 +115,7 @@ fn rows(workers: usize) -> Vec<Beside> {
 
 /// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's, the work
 /// that its hogs keep and, where nothing hogs, what it costs to watch for hogs.
-fn verdicts(grid: &Grid) -> Table {
+fn verdicts(grid: &Grid) -> Vec<Verdict> {
     let own = Peer::Evenkeel;
     let mut verdicts = Vec::new();
     for (row, beside) in grid.rows.iter().enumerate() {
@@ -143,7 +149,7 @@ fn verdicts(grid: &Grid) -> Table {
             verdict("a core's part for the monitor", monitor, reach, "%", 2);
         }
     }
-    verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts)
+    verdicts
 }
 
 #[cfg(test)]

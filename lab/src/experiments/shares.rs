@@ -8,7 +8,7 @@ use super::lab::Lab;
 use super::verdict::{Reach, Verdict};
 use crate::error::Result;
 use crate::peers::Peer;
-use crate::report::{Cell, Experiment, Plot, Table};
+use crate::report::{Cell, Experiment, Judged, Plot, Table};
 use crate::serve::{ClassName, HogPoll};
 use crate::split::{Polls, Readings, Split, Weights, split};
 
@@ -75,6 +75,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: vec![table(&contests, &samples)],
         plots: plots(&contests, &samples),
         notes: notes(lab),
+        verdicts: verdicts(&contests, &samples),
         raw: raw(&contests, &samples),
     })
 }
@@ -281,23 +282,47 @@ fn table(contests: &[Contest], samples: &[Sample]) -> Table {
     }
 }
 
-/// What was to be reached, and whether it was: a small error, and no class without time.
-fn judge(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> (Cell, Cell) {
-    let verdict = |what: &str, found: Option<f64>, reach| Verdict {
+/// Evenkeel's contests, one verdict each.
+fn verdicts(contests: &[Contest], samples: &[Sample]) -> Vec<Judged> {
+    let contests = contests.iter().enumerate();
+    let own = contests.filter(|(_, contest)| contest.peer == Peer::Evenkeel);
+    let verdict = |(index, contest): (usize, &Contest)| {
+        let splits = || found(samples, index).filter_map(Found::split);
+        let worst = splits().map(|split| split.worst_error).reduce(f64::max);
+        let least = splits().map(|split| split.least_us / 1e3).reduce(f64::min);
+        verdict(contest, worst, least).judged()
+    };
+    own.map(verdict).collect()
+}
+
+/// What decides: that no class was without time, and then how small the error was.
+fn verdict(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> Verdict {
+    let verdict = |what: &str, found: Option<f64>, reach, (unit, digits)| Verdict {
         of: contest.name(),
         what: what.to_owned(),
-        found: found.ok_or_else(String::new),
+        found: found.ok_or_else(|| "not measured".to_owned()),
         reach,
-        unit: "%",
-        digits: 0,
+        unit,
+        digits,
     };
-    let error = verdict("worst error", worst_error, contest.reach());
-    let least = verdict("least time", least_ms, Reach::MoreThan(0.0));
-    let words = match (error.holds(), least.holds()) {
-        (Some(true), Some(true)) => "holds",
-        (Some(_), Some(false)) => "missed: a class had nothing",
-        (Some(false), _) => "missed",
-        _ => "not said",
+    let least = verdict(LEAST, least_ms, Reach::MoreThan(0.0), ("ms", 1));
+    if least.holds() == Some(false) {
+        return least;
+    }
+    verdict("worst error", worst_error, contest.reach(), ("%", 2))
+}
+
+/// The figure that no share makes up for.
+const LEAST: &str = "least time of a class in a second";
+
+/// What was to be reached, and whether it was: a small error, and no class without time.
+fn judge(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> (Cell, Cell) {
+    let verdict = verdict(contest, worst_error, least_ms);
+    let words = match verdict.holds() {
+        Some(true) => "holds",
+        Some(false) if verdict.what == LEAST => "missed: a class had nothing",
+        Some(false) => "missed",
+        None => "not said",
     };
     let Reach::AtMost(most) = contest.reach() else {
         return (Cell::Missing(String::new()), Cell::from(words));

@@ -25,7 +25,7 @@ use self::rows::{Row, Storm};
 use self::veth::Veth;
 use self::work::Work;
 use super::lab::Lab;
-use super::syscalls;
+use super::{syscalls, verdict};
 use crate::error::Result;
 use crate::report::Experiment;
 
@@ -121,6 +121,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: all.tables(),
         plots: all.plots(),
         notes,
+        verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
     })
 }

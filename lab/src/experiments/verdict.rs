@@ -1,7 +1,7 @@
 //! Verdicts: what was reached, against what is to be reached.
 
 use super::figures::grouped;
-use crate::report::{Cell, Table};
+use crate::report::{Cell, Judged, Outcome, Table};
 
 /// What a figure has to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,22 +51,39 @@ impl Verdict {
         Some(self.reach.holds(*found))
     }
 
-    fn row(&self) -> Vec<Cell> {
+    /// In words, for the report's account of all verdicts.
+    pub(crate) fn judged(&self) -> Judged {
         let found = match &self.found {
             Ok(found) => Cell::Text(with_unit(*found, self.unit, self.digits)),
             Err(why) => Cell::Missing(why.clone()),
         };
-        let verdict = match self.holds() {
-            Some(true) => "holds",
-            Some(false) => "missed",
-            None => "not said",
-        };
-        vec![
-            Cell::Text(self.of.clone()),
-            Cell::Text(self.what.clone()),
+        Judged {
+            of: self.of.clone(),
+            what: self.what.clone(),
             found,
-            Cell::Text(self.reach.words(self.unit, self.digits)),
-            Cell::Text(verdict.to_owned()),
+            reach: self.reach.words(self.unit, self.digits),
+            outcome: match self.holds() {
+                Some(true) => Outcome::Holds,
+                Some(false) => Outcome::Missed,
+                None => Outcome::NotSaid,
+            },
+        }
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let Judged {
+            of,
+            what,
+            found,
+            reach,
+            outcome,
+        } = self.judged();
+        vec![
+            Cell::Text(of),
+            Cell::Text(what),
+            found,
+            Cell::Text(reach),
+            Cell::from(outcome.word()),
         ]
     }
 }
@@ -79,6 +96,11 @@ pub(crate) fn table(title: &str, of: &str, verdicts: &[Verdict]) -> Table {
         columns: columns.map(str::to_owned).into(),
         rows: verdicts.iter().map(Verdict::row).collect(),
     }
+}
+
+/// The verdicts in words.
+pub(crate) fn judged(verdicts: &[Verdict]) -> Vec<Judged> {
+    verdicts.iter().map(Verdict::judged).collect()
 }
 
 /// `a` over `b`, or which of the two is missing.

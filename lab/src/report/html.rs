@@ -1,6 +1,7 @@
 //! The report as one page that stands alone.
 
 use super::number::{NARROW_SPACE, fixed, printable};
+use super::verdicts::Summary;
 use super::{Cell, Experiment, Machine, Plot, Report, Table, plot, svg, table};
 
 const STYLE: &str = include_str!("style.css");
@@ -27,11 +28,12 @@ pub(super) fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>{title}</h1>\n{byline}</header>\n\
+         <header>\n<h1>{title}</h1>\n{byline}</header>\n{verdicts}\
          <nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ol>\n{contents}</ol>\n\
          <p><a href=\"#machine\">The machine</a></p>\n</nav>\n\
          <main>\n{experiments}{machine}</main>\n</body>\n</html>\n",
         byline = byline(report),
+        verdicts = verdicts(&Summary::of(report)),
         machine = machine(&report.machine),
     )
 }
@@ -79,6 +81,36 @@ fn byline(report: &Report) -> String {
         ));
     }
     text
+}
+
+/// How many verdicts hold, and which do not: before all that they are of.
+fn verdicts(summary: &Summary<'_>) -> String {
+    let mut text = String::new();
+    if let Some(count) = summary.count() {
+        text.push_str(&format!("<p class=\"count\">{}</p>\n", escape(&count)));
+    }
+    let missed = summary.missed_table();
+    if !missed.rows.is_empty() {
+        text.push_str(&scrollable(&missed, "table"));
+    }
+    for words in summary.silent() {
+        text.push_str(&format!("<p class=\"muted\">{}</p>\n", escape(&words)));
+    }
+    if let Some(caution) = summary.caution() {
+        let commands = summary.commands();
+        let commands: String = commands
+            .iter()
+            .map(|command| format!("<br><code>{}</code>", escape(command)))
+            .collect();
+        let caution = inline(&caution);
+        text.push_str(&format!(
+            "<p class=\"rough\" role=\"note\">{caution}{commands}</p>\n"
+        ));
+    }
+    format!(
+        "<section class=\"verdicts\" aria-labelledby=\"verdicts-h\">\n\
+         <h2 id=\"verdicts-h\">Verdicts</h2>\n{text}</section>\n"
+    )
 }
 
 fn contents_entry(number: usize, experiment: &Experiment) -> String {

@@ -9,6 +9,7 @@
 //! | `number` | numbers as people read them |
 //! | `scale` | axes: domains and ticks, linear and logarithmic |
 //! | `table` | tables as aligned text |
+//! | `verdicts` | how many verdicts hold, and which do not |
 //! | `plot` | a plot's colours, and its numbers as a table |
 //! | `svg` | plots as SVG |
 //! | `html` | the page |
@@ -22,6 +23,7 @@ mod print;
 mod scale;
 mod svg;
 mod table;
+mod verdicts;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ use serde::Serialize;
 
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
+pub(crate) use verdicts::{Judged, Outcome};
 
 /// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +60,8 @@ pub(crate) struct Experiment {
     pub tables: Vec<Table>,
     pub plots: Vec<Plot>,
     pub notes: Vec<String>,
+    /// What is to be reached, and what was; none where the tables speak for themselves.
+    pub verdicts: Vec<Judged>,
     /// Everything measured, before it was summed up.
     pub raw: serde_json::Value,
 }

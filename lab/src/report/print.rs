@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::number::{NARROW_SPACE, SPACE, printable};
+use super::verdicts::Summary;
 use super::{Experiment, Machine, Report, Table, plot, table};
 
 const WIDTH: usize = 100;
@@ -60,9 +61,32 @@ pub(super) fn text(report: &Report, style: Style) -> String {
         lines.extend([String::new(), style.dim(&"─".repeat(WIDTH)), String::new()]);
         self::experiment(index + 1, experiment, style, &mut lines);
     }
+    verdicts(&Summary::of(report), style, &mut lines);
     lines.push(String::new());
     // What held numbers together while lines were broken has done its work.
     lines.join("\n").replace(NARROW_SPACE, &SPACE.to_string())
+}
+
+/// Last, where whoever has waited for the run looks first.
+fn verdicts(summary: &Summary<'_>, style: Style, lines: &mut Vec<String>) {
+    lines.extend([String::new(), style.dim(&"─".repeat(WIDTH)), String::new()]);
+    lines.push(style.bold("Verdicts"));
+    lines.push(String::new());
+    if let Some(count) = summary.count() {
+        labelled("result", &count, style, lines);
+    }
+    for (index, line) in summary.missed_lines().iter().enumerate() {
+        labelled(if index == 0 { "missed" } else { "" }, line, style, lines);
+    }
+    for words in summary.silent() {
+        labelled("note", &words, style, lines);
+    }
+    if let Some(caution) = summary.caution() {
+        labelled("rough", &caution, style, lines);
+    }
+    for command in summary.commands() {
+        labelled("", &command, style, lines);
+    }
 }
 
 fn machine(machine: &Machine, style: Style, lines: &mut Vec<String>) {

@@ -7,6 +7,7 @@ mod plot;
 mod sample;
 mod scale;
 mod table;
+mod verdicts;
 
 use std::env;
 use std::fs;

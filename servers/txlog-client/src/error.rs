@@ -10,7 +10,7 @@ use crate::frame::Code;
 #[non_exhaustive]
 pub enum ClientError {
     /// There is no connection to the server.
-    #[error("cannot connect to {address}: {source}; does `txlog serve` run there?")]
+    #[error("cannot connect to {address}: {source}; {}", advice(source))]
     Connect {
         /// Where to.
         address: String,
@@ -19,7 +19,8 @@ pub enum ClientError {
     },
     /// The connection broke or was closed. An append that was under way is durable or not.
     #[error(
-        "the connection to the server ended: {reason}; connect again and look what was written"
+        "the connection to the server ended: {reason}; connect again: an append that was not \
+         answered is in the log or not"
     )]
     Disconnected {
         /// Why, as far as it is known.
@@ -42,7 +43,10 @@ pub enum ClientError {
         text: Arc<str>,
     },
     /// The other side is no txlog server.
-    #[error("{address} does not answer as a txlog server does: {reason}")]
+    #[error(
+        "{address} does not answer as a txlog server does: {reason}; is that the port of \
+             another service?"
+    )]
     NotTxlog {
         /// Who.
         address: String,
@@ -50,13 +54,25 @@ pub enum ClientError {
         reason: String,
     },
     /// The record is larger than the server takes, and was not sent.
-    #[error("a record of {bytes} bytes; the server takes {bytes_max} at most")]
+    #[error(
+        "a record of {bytes} bytes; the server takes {bytes_max} at most: \
+             send less, or start it with a larger --record-bytes-max"
+    )]
     RecordTooLarge {
         /// Its size.
         bytes: usize,
         /// The server's limit.
         bytes_max: usize,
     },
+}
+
+/// What to look at, where there is no connection.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => "give host and port, as in 127.0.0.1:7010",
+        io::ErrorKind::ConnectionRefused => "does `txlog serve` run there?",
+        _ => "is that the server's address, and does the network lead there?",
+    }
 }
 
 impl ClientError {

@@ -73,6 +73,12 @@ impl Turn {
 pub fn one_by_one(bench: &Bench) -> io::Result<Turn> {
     let path = bench.directory.join("single");
     let file = fs::File::create(&path)?;
+    let turn = write_and_sync(&file, bench);
+    fs::remove_file(&path)?;
+    turn
+}
+
+fn write_and_sync(file: &fs::File, bench: &Bench) -> io::Result<Turn> {
     let record = vec![b'x'; bench.record_bytes];
     let (took, mut offset) = (Arc::new(Durations::default()), 0);
     let (began, length) = (Instant::now(), bench.length);
@@ -83,9 +89,7 @@ pub fn one_by_one(bench: &Bench) -> io::Result<Turn> {
         offset += record.len() as u64;
         took.record(at.elapsed());
     }
-    let turn = Turn::new(began, Arc::clone(&took), took);
-    fs::remove_file(&path)?;
-    Ok(turn)
+    Ok(Turn::new(began, Arc::clone(&took), took))
 }
 
 /// Tasks that append to one log, on a runtime of their own.
@@ -98,9 +102,12 @@ pub fn together(bench: &Bench) -> Result<Turn, Box<dyn std::error::Error + Send 
     let runtime = Runtime::new()?;
     let turn = runtime.block_on(append_all(&directory, bench));
     let ended = runtime.shutdown(SHUTDOWN_MAX);
-    fs::remove_dir_all(&directory)?;
+    let removed = fs::remove_dir_all(&directory);
+    // Why it failed says more than that nothing was there to be removed.
+    let turn = turn?;
     ended?;
-    turn
+    removed?;
+    Ok(turn)
 }
 
 async fn append_all(

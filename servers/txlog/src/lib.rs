@@ -5,7 +5,9 @@
 //! - [`nats`]: such an elsewhere, a JetStream of NATS.
 //! - [`server`]: connections, in front of a store.
 //! - [`bench`](mod@bench): how fast that is here.
+//! - [`advice`]: what to do about what the system has refused.
 
+pub mod advice;
 pub mod bench;
 pub mod log;
 pub mod nats;

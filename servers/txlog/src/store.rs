@@ -3,9 +3,11 @@
 use std::future::Future;
 
 use bytes::Bytes;
+use evenkeel::fs::CommitError;
 use txlog_client::Record;
 use txlog_client::frame::Code;
 
+use crate::advice;
 use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
 
 /// A log of records, numbered in order. A store may lack some in between, if it lets somebody
@@ -33,6 +35,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// The number of the oldest record, and of the next one to come.
     fn bounds(&self) -> (u64, u64);
+
+    /// Why it takes no more records, if it has failed for good.
+    fn failure(&self) -> Option<StoreError> {
+        None
+    }
 
     /// The largest record it takes, in bytes.
     fn record_bytes_max(&self) -> usize;
@@ -80,7 +87,32 @@ impl From<LogError> for StoreError {
             LogError::Commit(error) if error.is_closed() => Code::Closing,
             _ => Code::LogFailed,
         };
-        StoreError::new(code, error.to_string())
+        let text = match &error {
+            LogError::Commit(error) if error.is_poisoned() => failed(error),
+            error => error.to_string(),
+        };
+        StoreError::new(code, text)
+    }
+}
+
+/// What has become of a log that takes no more, as a client is told: it cannot open files again.
+fn failed(error: &CommitError) -> String {
+    let records = match error.maybe_written() {
+        true => "what was not acknowledged may be in it or not",
+        false => "this record is not in it",
+    };
+    format!("{}; {records}; {START_AGAIN}", what_failed(error))
+}
+
+const START_AGAIN: &str = "start `txlog serve` again, which finds out where it ends";
+
+fn what_failed(error: &CommitError) -> String {
+    match error.io_error() {
+        Some(source) => {
+            let why = advice::of_files(source);
+            format!("the log failed, and can only be read now ({why})")
+        }
+        None => "the log's own task has ended, and it can only be read now".to_owned(),
     }
 }
 
@@ -120,6 +152,14 @@ impl<D: Disk> Store for Log<D> {
 
     fn bounds(&self) -> (u64, u64) {
         (self.first(), self.next())
+    }
+
+    fn failure(&self) -> Option<StoreError> {
+        let text = match Log::failure(self)? {
+            LogError::Commit(error) => format!("{}; {START_AGAIN}", what_failed(&error)),
+            error => error.to_string(),
+        };
+        Some(StoreError::new(Code::LogFailed, text))
     }
 
     fn record_bytes_max(&self) -> usize {

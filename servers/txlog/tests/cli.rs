@@ -53,7 +53,10 @@ fn what_is_appended_is_read_and_survives_an_end_by_ctrl_c() {
     server.signal("INT");
     assert!(server.ended().success());
     let (done, said, errors) = run_command(&["verify", path.to_str().unwrap()]);
-    assert!(done && said.contains("4 records"), "{said}{errors}");
+    assert!(
+        done && said.ends_with("in all: records 1 to 4\n"),
+        "{said}{errors}"
+    );
     let server = Server::start(&path, &[]);
     let address = server.address.to_string();
     let (done, said, _) = run_command(&["read", "--server", &address, "--from", "2"]);
@@ -85,25 +88,40 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = free.local_addr().unwrap().to_string();
     drop(free);
+    let (other, another_service) = greeter();
     let (empty, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let empty_file = tempfile::NamedTempFile::new().unwrap();
     let empty = empty.path().to_str().unwrap();
     let fresh = fresh.path().to_str().unwrap();
-    let mistakes: [(&[&str], &str); 6] = [
+    let file = empty_file.path().to_str().unwrap();
+    let mistakes: [(&[&str], &str); 12] = [
         (
             &["serve", "--dir", path],
             "another server has this directory",
         ),
         (
             &["serve", "--dir", fresh, "--listen", &taken],
-            "cannot listen on",
+            "end it, or take another port",
         ),
+        (
+            &["serve", "--dir", fresh, "--listen", "somewhere"],
+            "give host and port",
+        ),
+        (&["serve", "--dir", file], "a file is where a directory"),
+        (&["read", "--server", "localhost"], "give host and port"),
         (&["serve", "--nats", &nobody], "cannot connect to NATS"),
         (
             &["append", "--server", &nobody, "x"],
             "does `txlog serve` run there?",
         ),
         (&["verify", empty], "holds no log"),
+        (&["verify", "/no/such"], "see whether the path is right"),
         (&["bench", path], "is not empty"),
+        (&["bench", file], "a file is where a directory"),
+        (
+            &["append", "--server", &other, "x"],
+            "is that the port of another service?",
+        ),
     ];
     for (arguments, says) in mistakes {
         let (done, said, errors) = run_command(arguments);
@@ -115,12 +133,118 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
         );
     }
     drop(server);
+    another_service.join().unwrap();
+}
+
+/// What no txlog says to those who connect, once.
+fn greeter() -> (String, std::thread::JoinHandle<()>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let greets = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+        // Until it hangs up.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    };
+    (address, std::thread::spawn(greets))
+}
+
+#[test]
+fn an_append_that_fails_says_which_it_was_and_what_became_of_those_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--record-bytes-max", "10"]);
+    let address = server.address.to_string();
+    for (records, printed, durable) in [
+        (
+            &["one", "two", "much too long", "four"][..],
+            "1\n2\n",
+            "the first 2 are",
+        ),
+        (&["three", "much too long"], "3\n", "only the first is"),
+        (&["much too long"], "", "none of them is"),
+    ] {
+        let mut arguments = vec!["append", "--server", &address];
+        arguments.extend(records);
+        let (done, said, errors) = run_command(&arguments);
+        assert!(!done);
+        assert_eq!(said, printed, "{errors}");
+        let number = printed.lines().count() + 1;
+        assert!(
+            errors.contains(&format!("error: record {number} of the input: ")),
+            "{errors}"
+        );
+        assert!(
+            errors.contains("--record-bytes-max") && errors.contains(durable),
+            "{errors}"
+        );
+    }
+    let (done, said, errors) = run_command(&["read", "--server", &address]);
+    assert!(done, "{errors}");
+    assert_eq!(said, "1\tone\n2\ttwo\n3\tthree\n");
+}
+
+#[test]
+fn who_reads_what_is_not_there_hears_where_the_log_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let retention = ["--segment-bytes", "1", "--keep-records", "1"];
+    let server = Server::start(directory.path(), &retention);
+    let address = server.address.to_string();
+    let read = |from: &str| run_command(&["read", "--server", &address, "--from", from]);
+    let (done, said, errors) = read("0");
+    assert!(done && said.is_empty());
+    assert!(
+        errors.contains("no record from 1 on; the next one to come is 1"),
+        "{errors}"
+    );
+    for number in ["one", "two", "three"] {
+        assert!(run_command(&["append", "--server", &address, number]).0);
+    }
+    let (done, said, errors) = read("9");
+    assert!(done && said.is_empty());
+    assert!(
+        errors.contains("no record from 9 on; the next one to come is 4"),
+        "{errors}"
+    );
+    // What is not kept goes within the next seconds.
+    let began = std::time::Instant::now();
+    loop {
+        let (done, _, errors) = read("1");
+        if !done {
+            assert!(
+                errors.contains("record 1 is no longer kept; the oldest is "),
+                "{errors}"
+            );
+            assert!(errors.contains("read from there on"), "{errors}");
+            break;
+        }
+        assert!(began.elapsed() < support::LIMIT, "record 1 is still kept");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let address = server.address.to_string();
+    assert!(run_command(&["append", "--server", &address, "one"]).0);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = program(&["read", "--server", &address]);
+    let read = command
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = read.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
 }
 
 #[test]
 fn the_bench_measures_both_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bench");
+    let path = directory.path().join("made/bench");
     let arguments = [
         "bench",
         path.to_str().unwrap(),
@@ -137,5 +261,5 @@ fn the_bench_measures_both_and_leaves_nothing() {
         said.contains("sync each") && said.contains("times the appends"),
         "{said}"
     );
-    assert!(!path.exists());
+    assert!(!directory.path().join("made").exists());
 }

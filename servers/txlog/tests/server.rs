@@ -274,6 +274,10 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
         for _ in 0..2 {
             let error = client.append("lost").await.unwrap_err();
             assert_eq!(error.code(), Some(Code::LogFailed), "{error}");
+            // Whoever reads this has no file to open again.
+            let words = error.to_string();
+            assert!(words.contains("can only be read now"), "{words}");
+            assert!(words.contains("start `txlog serve` again"), "{words}");
         }
         let (records, _) = client.read(0, Duration::ZERO).await.unwrap();
         assert_eq!(records.len(), 1);

@@ -13,11 +13,11 @@ use bytes::{Bytes, BytesMut};
 use evenkeel::Class;
 use evenkeel::runtime::Handle;
 use evenkeel::time::{sleep, timeout};
-use support::served::{Raw, append, serving};
+use support::served::{Raw, append, serving, serving_log};
 use support::{run, small};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
-use txlog::log::ReadLimits;
+use txlog::log::{LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
 use txlog::store::{Found, Store, StoreError};
 use txlog_client::Client;
@@ -261,5 +261,33 @@ fn who_only_pings_is_urgent_and_who_works_is_not() {
             sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(polls(Class::URGENT), before, "it stays ordinary");
+    });
+}
+
+#[test]
+fn small_records_leave_room_for_all_other_requests() {
+    let log = LogConfig {
+        record_bytes_max: 3,
+        ..small()
+    };
+    serving_log(ServerConfig::default(), log, |address, _| async move {
+        let mut raw = Raw::welcomed(address).await;
+        raw.ask(&append(1, "one")).await;
+        raw.ask(&append(2, "much too long")).await;
+        raw.ask(&append(3, "two")).await;
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            answers.push(raw.answer().await);
+        }
+        assert_eq!(answers[0], Some(Response::Appended { id: 1, sequence: 1 }));
+        let Some(Response::Refused { id: 2, code, .. }) = answers[1] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!(code, Code::RecordTooLarge);
+        assert_eq!(answers[2], Some(Response::Appended { id: 3, sequence: 2 }));
+        let client = Client::connect(address.to_string()).await.unwrap();
+        let (records, _) = client.read(0, Duration::ZERO).await.unwrap();
+        let payloads: Vec<_> = records.iter().map(|record| &record.payload[..]).collect();
+        assert_eq!(payloads, [b"one", b"two"]);
     });
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::runtime::NoRuntime;
 use crate::runtime::context;
+use crate::runtime::defaults;
 use crate::runtime::handle::Handle;
 use crate::sched::worker::Worker;
 use crate::sync::{Arc, hint};
@@ -70,9 +71,9 @@ impl Lane {
     pub fn builder(name: impl Into<String>) -> LaneBuilder {
         LaneBuilder {
             name: name.into(),
-            threads: 1,
-            queue: 1_024,
-            wait_limit: Some(Duration::from_secs(30)),
+            threads: defaults::LANE_THREADS,
+            queue: defaults::LANE_QUEUE,
+            wait_limit: Some(defaults::LANE_WAIT),
         }
     }
 
@@ -249,8 +250,9 @@ pub struct LaneBuilder {
 }
 
 impl LaneBuilder {
-    /// How many threads the lane has at most, from 1 to 32768. Default: 1. They are started when
-    /// there is work for them, and end when there was none for as long as
+    /// How many threads the lane has at most, from 1 to 32768. Default: 1,
+    /// [`defaults::LANE_THREADS`]. They are started when there is work for them, and end when there
+    /// was none for as long as
     /// [`blocking_keep_alive`](crate::runtime::Builder::blocking_keep_alive) says.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -258,7 +260,7 @@ impl LaneBuilder {
     }
 
     /// How much work may wait for a thread, at least 1; more is refused with
-    /// [`LaneError::QueueFull`]. Default: 1024.
+    /// [`LaneError::QueueFull`]. Default: 1024, [`defaults::LANE_QUEUE`].
     pub fn queue(mut self, queue: usize) -> Self {
         self.queue = queue;
         self
@@ -266,7 +268,8 @@ impl LaneBuilder {
 
     /// How long work may wait for a thread before it fails with [`LaneError::WaitedTooLong`],
     /// which is noticed within some milliseconds; `None` for no limit. At least a millisecond.
-    /// Default: 30 seconds. Work that was begun has no time limit: nothing can end it.
+    /// Default: 30 seconds, [`defaults::LANE_WAIT`]. Work that was begun has no time limit: nothing
+    /// can end it.
     pub fn wait_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.wait_limit = limit.into();
         self

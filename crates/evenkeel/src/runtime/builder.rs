@@ -11,6 +11,7 @@ use crate::sync::Arc;
 use crate::sys::cpus;
 
 use super::config::{Config, HogHook, Hook};
+use super::defaults;
 use super::runtime::Runtime;
 use super::threads::Threads;
 
@@ -81,26 +82,26 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A builder with the defaults that each setter states.
+    /// A builder with the defaults that each setter states, and [`defaults`] gives reasons for.
     pub fn new() -> Self {
         Self {
             workers: None,
             thread_name: "evenkeel".to_owned(),
             busy_wait: BusyWait::default(),
-            io_check_bound: Duration::from_micros(100),
-            io_check_events: 256,
+            io_check_bound: defaults::IO_CHECK_BOUND,
+            io_check_events: defaults::IO_CHECK_EVENTS,
             classes: ClassTable::default(),
             class_error: None,
-            hand_off_after: Some(Duration::from_millis(1)),
+            hand_off_after: Some(defaults::HAND_OFF_AFTER),
             heavy_threads: None,
             on_hog: None,
-            max_blocking_threads: 512,
-            blocking_queue_limit: 65_536,
-            blocking_keep_alive: Duration::from_secs(10),
-            disk_threads: 32,
-            disk_queue_limit: 4_096,
+            max_blocking_threads: defaults::BLOCKING_THREADS,
+            blocking_queue_limit: defaults::BLOCKING_QUEUE,
+            blocking_keep_alive: defaults::BLOCKING_KEEP_ALIVE,
+            disk_threads: defaults::DISK_THREADS,
+            disk_queue_limit: defaults::DISK_QUEUE,
             disk_ring: true,
-            disk_wait_limit: Some(Duration::from_secs(30)),
+            disk_wait_limit: Some(defaults::DISK_WAIT),
             on_thread_start: None,
             on_thread_stop: None,
         }
@@ -130,14 +131,16 @@ impl Builder {
     }
 
     /// The most that passes between two I/O checks of a busy worker, apart from the poll that is
-    /// under way when it has passed. From 10 microseconds to 1 second. Default: 100 microseconds.
+    /// under way when it has passed. From 10 microseconds to 1 second. Default:
+    /// 100 microseconds, [`defaults::IO_CHECK_BOUND`].
     pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
         self.io_check_bound = bound;
         self
     }
 
     /// How many events one I/O check takes from the system at most, from 1 to 65536; more wait for
-    /// the next check. Few make checks short, many make them worth their system call. Default: 256.
+    /// the next check. Few make checks short, many make them worth their system call. Default: 256,
+    /// [`defaults::IO_CHECK_EVENTS`].
     pub fn io_check_events(&mut self, events: usize) -> &mut Self {
         self.io_check_events = events;
         self
@@ -168,7 +171,7 @@ impl Builder {
     /// How long a poll may last before its worker's seat is given to another thread, so that it
     /// holds up nothing else; the thread that is stuck goes on in the heavy lane. From 200
     /// microseconds to a minute. `None` switches hand-off, and the heavy lane with it, off.
-    /// Default: 1 millisecond.
+    /// Default: 1 millisecond, [`defaults::HAND_OFF_AFTER`].
     ///
     /// The chapter [Hogs](crate::guide::hogs) says what that means for a task.
     pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
@@ -192,8 +195,8 @@ impl Builder {
         self
     }
 
-    /// How many threads do blocking work at most. From 1 to 32768. Default: 512. They are started
-    /// when there is work for them.
+    /// How many threads do blocking work at most. From 1 to 32768. Default: 512,
+    /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
     pub fn max_blocking_threads(&mut self, threads: usize) -> &mut Self {
         self.max_blocking_threads = threads;
         self
@@ -201,27 +204,30 @@ impl Builder {
 
     /// How much blocking work may wait for a thread; more is refused, with an error for which
     /// [`JoinError::is_refused`](crate::task::JoinError::is_refused) is true. At least 1.
-    /// Default: 65536.
+    /// Default: 65536, [`defaults::BLOCKING_QUEUE`].
     pub fn blocking_queue_limit(&mut self, limit: usize) -> &mut Self {
         self.blocking_queue_limit = limit;
         self
     }
 
-    /// How long a thread for blocking work waits for more before it ends. Default: 10 seconds.
+    /// How long a thread for blocking work waits for more before it ends. Default: 10 seconds,
+    /// [`defaults::BLOCKING_KEEP_ALIVE`].
     pub fn blocking_keep_alive(&mut self, keep_alive: Duration) -> &mut Self {
         self.blocking_keep_alive = keep_alive;
         self
     }
 
     /// How many threads read and write files on one device at most, from 1 to 1024; each device
-    /// has its own. Default: 32. The chapter [Disk](crate::guide::disk) says what else there is.
+    /// has its own. Default: 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk)
+    /// says what else there is.
     pub fn disk_threads(&mut self, threads: usize) -> &mut Self {
         self.disk_threads = threads;
         self
     }
 
     /// How much work may wait in each lane of a device, at least 1; more is refused with
-    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096.
+    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
+    /// [`defaults::DISK_QUEUE`].
     pub fn disk_queue_limit(&mut self, limit: usize) -> &mut Self {
         self.disk_queue_limit = limit;
         self
@@ -238,8 +244,8 @@ impl Builder {
 
     /// How long file work may wait for a thread before it fails with
     /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does where a
-    /// device hangs; at least a millisecond, `None` for no limit. Default: 30 seconds. Work that
-    /// was begun has no time limit: nothing can end it.
+    /// device hangs; at least a millisecond, `None` for no limit. Default: 30 seconds,
+    /// [`defaults::DISK_WAIT`]. Work that was begun has no time limit: nothing can end it.
     pub fn disk_wait_limit(&mut self, limit: Option<Duration>) -> &mut Self {
         self.disk_wait_limit = limit;
         self

@@ -8,6 +8,7 @@ mod block_on;
 mod builder;
 pub(crate) mod config;
 pub(crate) mod context;
+pub mod defaults;
 pub(crate) mod handle;
 #[allow(
     clippy::module_inception,

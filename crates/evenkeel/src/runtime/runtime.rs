@@ -11,18 +11,16 @@ use crate::sync::{Arc, Mutex};
 use crate::task::JoinHandle;
 
 use super::builder::{BuildError, Builder};
+use super::defaults::DROP_TIMEOUT;
 use super::handle::Handle;
 use super::shutdown::{self, ShutdownError};
 use super::threads::Threads;
 
-/// How long a dropped runtime waits for its threads.
-const DROP_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///
-/// Dropping it shuts it down as [`shutdown`](Runtime::shutdown) with ten seconds does, and prints
-/// to standard error what would be the error there. On one of its own threads it does not wait, be
-/// it in a task, in a hook, or in the destructor of one of the thread's locals.
+/// Dropping it shuts it down as [`shutdown`](Runtime::shutdown) with ten seconds ([`DROP_TIMEOUT`])
+/// does, and prints to standard error what would be the error there. On one of its own threads it
+/// does not wait, be it in a task, in a hook, or in the destructor of one of the thread's locals.
 ///
 /// # Examples
 ///
@@ -116,7 +114,11 @@ impl Runtime {
 
     /// Drops every future, closes every readiness queue, and ends every thread.
     ///
-    /// Blocking work that waits for a thread is cancelled; what has begun is waited for.
+    /// Blocking work that waits for a thread is cancelled; what has begun is waited for. The
+    /// chapter [Shutdown](crate::guide::shutdown) says what becomes of what, kind by kind.
+    ///
+    /// On one of the runtime's own threads this returns at once, with `Ok`, and another thread does
+    /// the rest: it would wait for itself.
     ///
     /// # Errors
     ///

@@ -60,7 +60,11 @@ impl Samples {
         if let Some(breeze) = &self.breeze {
             tables.push(self.longest_ways());
             tables.extend(breeze.tables());
-            tables.push(self.verdicts());
+            tables.push(verdict::table(
+                "Verdicts on evenkeel",
+                "in",
+                &self.verdicts(),
+            ));
         }
         tables
     }
@@ -115,7 +119,8 @@ impl Samples {
         ]
     }
 
-    fn verdicts(&self) -> Table {
+    /// What is to be reached; none where evenkeel takes no part.
+    pub(super) fn verdicts(&self) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
             let rows = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
@@ -155,7 +160,7 @@ impl Samples {
             }
         }
         verdicts.extend(self.breeze.as_ref().map(Breeze::verdict));
-        verdict::table("Verdicts on evenkeel", "in", &verdicts)
+        verdicts
     }
 
     fn place(&self, row: &Row) -> Result<usize, String> {

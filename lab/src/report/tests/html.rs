@@ -2,13 +2,13 @@
 
 use super::sample::report;
 use crate::report::html::{escape, inline, page};
-use crate::report::{Cell, Experiment, Plot, Report, Table};
+use crate::report::{Cell, Experiment, Judged, Outcome, Plot, Report, Table};
 
 const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"&";
 
 /// What a browser needs to read a page at all: every element that opens also closes, in order.
 fn assert_balanced(html: &str) {
-    const VOID: [&str; 2] = ["meta", "!doctype"];
+    const VOID: [&str; 3] = ["meta", "!doctype", "br"];
     let mut open = Vec::new();
     for tag in html
         .split('<')
@@ -81,11 +81,18 @@ fn nothing_given_can_break_out_of_its_place() {
             },
         ],
         notes: vec![text()],
+        verdicts: vec![Judged {
+            of: text(),
+            what: text(),
+            found: Cell::Text(text()),
+            reach: text(),
+            outcome: Outcome::Missed,
+        }],
         raw: serde_json::json!({ HOSTILE: HOSTILE }),
     };
     let html = page(&Report {
         title: text(),
-        rough: None,
+        rough: Some(text()),
         machine,
         experiments: vec![experiment],
     });

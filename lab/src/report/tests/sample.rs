@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::report::{Cell, Experiment, Machine, Plot, Report, Table};
+use crate::report::{Cell, Experiment, Judged, Machine, Outcome, Plot, Report, Table};
 
 pub(super) fn report() -> Report {
     Report {
@@ -100,6 +100,13 @@ fn hogs() -> Experiment {
             ],
         }],
         notes: vec!["Tokio gave no answer beside tasks that never yield: shown as ∞.".to_owned()],
+        verdicts: vec![Judged {
+            of: "4 tasks, each poll 10 ms".to_owned(),
+            what: "p99 over the lone thread's".to_owned(),
+            found: "1.62×".into(),
+            reach: "≤ 1.50×".to_owned(),
+            outcome: Outcome::Missed,
+        }],
         raw: json!({ "seed": 7, "rounds": [[148, 211], [151, 240]] }),
     }
 }
@@ -151,6 +158,7 @@ fn busy_wait() -> Experiment {
             cpu_over_time(),
         ],
         notes: vec!["`adaptive` is the default.".to_owned()],
+        verdicts: Vec::new(),
         raw: serde_json::Value::Null,
     }
 }

@@ -1,9 +1,11 @@
 //! `txlog bench`: durable appends per second, beside one sync per record.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use txlog::advice;
 use txlog::bench::{Bench, Turn, one_by_one, together};
 
 use super::{BenchArguments, Outcome};
@@ -25,11 +27,31 @@ fn ms(duration: Duration) -> f64 {
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
-    let made = !arguments.dir.exists();
-    fs::create_dir_all(&arguments.dir)?;
-    if fs::read_dir(&arguments.dir)?.next().is_some() {
-        return Err(format!("{} is not empty", arguments.dir.display()).into());
+    let shown = arguments.dir.display();
+    let cannot = |error| format!("cannot use {shown}: {}", advice::of_files(&error));
+    let above = arguments.dir.ancestors();
+    let made: Vec<&Path> = above
+        .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
+        .collect();
+    fs::create_dir_all(&arguments.dir).map_err(cannot)?;
+    let mut entries = fs::read_dir(&arguments.dir).map_err(cannot)?;
+    if entries.next().is_some() {
+        return Err(format!("{shown} is not empty; give a directory that is, or a new one").into());
     }
+    let turns = turns(arguments);
+    // Also after a failure, what it has made is taken away, as far as that is empty.
+    for directory in made {
+        let _ = fs::remove_dir(directory);
+    }
+    turns.map_err(|error| {
+        let system = error.downcast_ref();
+        let why = system.map_or_else(|| error.to_string(), advice::of_files);
+        format!("the bench in {shown} failed: {why}").into()
+    })
+}
+
+/// Each of the two in turn.
+fn turns(arguments: &BenchArguments) -> Outcome {
     println!(
         "{:<16}{:>12}{:>11}{:>11}{:>11}{:>11}{:>10}",
         "", "appends/s", "p50 ms", "p99 ms", "sync p50", "sync p99", "per sync"
@@ -61,9 +83,6 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         listed(&in_syncs),
         listed(&in_median_syncs),
     );
-    if made {
-        fs::remove_dir(&arguments.dir)?;
-    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use txlog_client::{Client, Follower, ReadFrom, Submitted};
+use txlog_client::{Client, ClientError, Follower, ReadFrom, Submitted};
 
 use super::{AppendArguments, Outcome, PingArguments, ReadArguments};
+
+const SUCCESS: ExitCode = ExitCode::SUCCESS;
 
 /// How many lines are read ahead.
 const LINES_QUEUED_MAX: usize = 1_024;
@@ -18,45 +20,86 @@ const PING_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
     let client = Client::connect(arguments.server.server.as_str()).await?;
-    if !arguments.records.is_empty() {
-        for record in arguments.records {
-            println!("{}", client.append(record).await?);
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let (lines, mut records) = mpsc::channel(LINES_QUEUED_MAX);
+    let (queue, mut records) = mpsc::channel(LINES_QUEUED_MAX);
+    let given = arguments.records;
     // Reading the input blocks.
-    let reading = evenkeel::spawn_blocking(move || {
-        for line in std::io::stdin().lock().split(b'\n') {
-            let line = line?;
-            let task = lines.blocking_send(line);
-            if task.is_err() {
-                break;
+    let reading = evenkeel::spawn_blocking(move || match given.is_empty() {
+        true => queue_lines(&queue),
+        false => {
+            let mut given = given.into_iter().map(String::into_bytes);
+            let _ = given.try_for_each(|record| queue.blocking_send(record));
+            Ok(())
+        }
+    });
+    let under_way_max = client.info().appends_max.min(LINES_QUEUED_MAX);
+    let mut appends = Appends::default();
+    while let Some(record) = records.recv().await {
+        match client.submit(record).await {
+            Ok(submitted) => appends.under_way.push_back(submitted),
+            Err(error) => {
+                // Those before it may be well.
+                appends.report_all().await?;
+                return Err(appends.failed(&error).into());
             }
         }
-        Ok::<_, std::io::Error>(())
-    });
-    let mut under_way = VecDeque::new();
-    while let Some(record) = records.recv().await {
-        under_way.push_back(client.submit(record).await?);
-        if under_way.len() >= client.info().appends_max.min(LINES_QUEUED_MAX) {
-            report_first(&mut under_way).await?;
+        if appends.under_way.len() >= under_way_max {
+            appends.report_first().await?;
         }
     }
-    while !under_way.is_empty() {
-        report_first(&mut under_way).await?;
-    }
-    reading.await??;
-    Ok(ExitCode::SUCCESS)
+    appends.report_all().await?;
+    let read = reading.await?;
+    read.map_err(|error| format!("cannot read the input: {error}; {}", appends.durable()))?;
+    Ok(SUCCESS)
 }
 
-async fn report_first(
-    under_way: &mut VecDeque<Submitted>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    if let Some(first) = under_way.pop_front() {
-        writeln!(std::io::stdout(), "{}", first.await?)?;
+/// Each line of the input, until there are no more, or nobody takes them.
+fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
+    for line in std::io::stdin().lock().split(b'\n') {
+        if queue.blocking_send(line?).is_err() {
+            break;
+        }
     }
     Ok(())
+}
+
+/// Records that are not acknowledged yet, in order, and how many are.
+#[derive(Default)]
+struct Appends {
+    under_way: VecDeque<Submitted>,
+    acknowledged: u64,
+}
+
+impl Appends {
+    async fn report_all(&mut self) -> Result<(), String> {
+        while !self.under_way.is_empty() {
+            self.report_first().await?;
+        }
+        Ok(())
+    }
+
+    async fn report_first(&mut self) -> Result<(), String> {
+        let Some(first) = self.under_way.pop_front() else {
+            return Ok(());
+        };
+        let sequence = first.await.map_err(|error| self.failed(&error))?;
+        self.acknowledged += 1;
+        let printed = writeln!(std::io::stdout(), "{sequence}");
+        printed.map_err(|error| format!("cannot print: {error}; {}", self.durable()))
+    }
+
+    /// What became of the first one that is not acknowledged, and of those before it.
+    fn failed(&self, error: &ClientError) -> String {
+        let number = self.acknowledged + 1;
+        format!("record {number} of the input: {error}; {}", self.durable())
+    }
+
+    fn durable(&self) -> String {
+        match self.acknowledged {
+            0 => "none of them is known to be durable".to_owned(),
+            1 => "only the first is known to be durable".to_owned(),
+            count => format!("the first {count} are durable"),
+        }
+    }
 }
 
 pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
@@ -66,26 +109,42 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
         sequence => ReadFrom::Sequence(sequence),
     });
     let count = arguments.count.unwrap_or(u64::MAX);
-    tokio::select! {
-        printed = print(&mut follower, arguments.follow, count) => printed?,
-        interrupted = evenkeel::signal::ctrl_c() => interrupted?,
+    let printed = tokio::select! {
+        printed = print(&mut follower, arguments.follow, count) => printed,
+        interrupted = evenkeel::signal::ctrl_c() => return Ok(interrupted.map(|()| SUCCESS)?),
+    };
+    match printed {
+        Ok(0) if count > 0 => {
+            let (from, next) = (arguments.from.max(1), client.info().next);
+            eprintln!("txlog: no record from {from} on; the next one to come is {next}");
+        }
+        Ok(_) => {}
+        Err(error) if reader_is_gone(&*error) => {}
+        Err(error) => return Err(error),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
+/// Whether whoever took the output has enough, as `head` does: no failure of a read.
+fn reader_is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Prints so many records, and says how many there were.
 async fn print(
     follower: &mut Follower,
     follow: bool,
     count: u64,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
     let mut output = std::io::stdout();
-    for _ in 0..count {
+    for printed in 0..count {
         let record = if follow {
             follower.next().await?
         } else {
             match follower.try_next().await? {
                 Some(record) => record,
-                None => break,
+                None => return Ok(printed),
             }
         };
         write!(output, "{}\t", record.sequence)?;
@@ -93,7 +152,7 @@ async fn print(
         output.write_all(b"\n")?;
         output.flush()?;
     }
-    Ok(())
+    Ok(count)
 }
 
 pub(crate) async fn ping(arguments: PingArguments) -> Outcome {
@@ -106,5 +165,5 @@ pub(crate) async fn ping(arguments: PingArguments) -> Outcome {
         let took = client.ping().await?;
         println!("{server} answered in {:.3} ms", took.as_secs_f64() * 1e3);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
+use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
 use txlog::nats::{NatsConfig, NatsStore};
 use txlog::server::{Server, ServerConfig};
@@ -39,23 +40,22 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         .clone()
         .ok_or("either --dir or --nats is needed")?;
     let held = LocalDisk::hold(&directory).await;
-    let disk = held.map_err(|error| format!("cannot use {}: {error}", directory.display()))?;
+    let shown = directory.display();
+    let cannot = |error| format!("cannot use {shown}: {}", advice::of_files(&error));
+    let disk = held.map_err(cannot)?;
     let config = LogConfig {
         segment_bytes: arguments.segment_bytes,
         record_bytes_max: arguments.record_bytes_max,
         retention,
         ..LogConfig::default()
     };
-    let (log, recovery) = Log::open(disk, config).await?;
+    let opened = Log::open(disk, config).await;
+    let (log, recovery) = opened.map_err(|error| super::of_directory(&directory, &error))?;
     if let Some(torn) = &recovery.torn {
         eprintln!("txlog: {torn}; cut off, as what a crash left of an unfinished write");
     }
-    eprintln!(
-        "txlog: {} holds the records {} to before {}",
-        directory.display(),
-        recovery.first,
-        recovery.next
-    );
+    let records = super::numbers(recovery.first, recovery.next);
+    eprintln!("txlog: {shown} holds {records}");
     serve(log, &arguments, signals).await
 }
 
@@ -80,7 +80,10 @@ async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Sign
         ..ServerConfig::default()
     };
     let server = Server::bind(arguments.listen.as_str(), store, config).await;
-    let cannot = |error| format!("cannot listen on {}: {error}", arguments.listen);
+    let cannot = |error| {
+        let why = advice::of_listening(&error);
+        format!("cannot listen on {}: {why}", arguments.listen)
+    };
     let server = server.map_err(cannot)?;
     let mut output = std::io::stdout();
     writeln!(output, "listening on {}", server.local_addr()?)?;

@@ -9,18 +9,17 @@ use super::{Outcome, VerifyArguments};
 pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     let disk = LocalDisk::borrow(&arguments.dir);
     let found = verify(&disk, |segment, first, records| {
-        println!("{segment}: {records} records from {first} on, all whole");
+        let records = super::numbers(first, first + records);
+        println!("{segment}: {records}, all whole");
     })
-    .await?;
+    .await;
+    let found = found.map_err(|error| super::of_directory(&arguments.dir, &error))?;
     if found.segments == 0 {
-        return Err(format!("{} holds no log", arguments.dir.display()).into());
+        let directory = arguments.dir.display();
+        let what = "holds no log; give the directory that `txlog serve --dir` has";
+        return Err(format!("{directory} {what}").into());
     }
-    println!(
-        "{} records, from {} to before {}",
-        found.next - found.first,
-        found.first,
-        found.next
-    );
+    println!("whole in all: {}", super::numbers(found.first, found.next));
     if let Some(torn) = &found.torn {
         println!(
             "{torn}; the next `serve` cuts it off, as what a crash left of an unfinished write"

@@ -53,7 +53,7 @@ pub enum LogError {
         found: u64,
     },
     /// The records are no longer kept.
-    #[error("record {sequence} is no longer kept; the oldest is {first}")]
+    #[error("record {sequence} is no longer kept; the oldest is {first}: read from there on")]
     Trimmed {
         /// The one that was asked for.
         sequence: u64,

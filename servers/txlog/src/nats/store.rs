@@ -236,7 +236,9 @@ impl Store for NatsStore {
         let (first, next) = *self.inner.bounds.borrow();
         let begin = if from == 0 { first } else { from };
         if begin < first {
-            let text = format!("record {from} is no longer kept; the oldest is {first}");
+            let text = format!(
+                "record {from} is no longer kept; the oldest is {first}: read from there on"
+            );
             return Err(StoreError::new(Code::Trimmed, text));
         }
         let connection = self.inner.connection().await?;

@@ -81,8 +81,10 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
         Err(fault) => return fail(ends, fault).await,
     };
     send(&mut ends.write, &welcome(&context, version), stall_max).await?;
+    // Requests of other kinds have room, too, however small records have to be.
+    let append_bytes_max = context.store.record_bytes_max() + APPEND_OVERHEAD;
     ends.frames
-        .set_frame_bytes_max(context.store.record_bytes_max() + APPEND_OVERHEAD);
+        .set_frame_bytes_max(append_bytes_max.max(SMALL_BYTES_MAX));
     let mut closing = context.closing.subscribe();
     loop {
         let request = tokio::select! {
@@ -227,7 +229,7 @@ impl<S: Store> Requests<S> {
                 let Ok(answer) = self.ordered.reserve().await else {
                     return Ok(false);
                 };
-                answer.send(match self.context.store.submit(payload).await {
+                answer.send(match self.submit(payload).await {
                     Ok(record) => Ordered::Append(Append {
                         id,
                         record,
@@ -257,6 +259,18 @@ impl<S: Store> Requests<S> {
             Request::Ping { id } => Ok(self.others.send(Response::Pong { id }).await.is_ok()),
             Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
         }
+    }
+
+    /// Hands a record in, unless it is too large: where records have to be small, the frame may
+    /// have room for more.
+    async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
+        let store = &self.context.store;
+        let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
+        if bytes > bytes_max {
+            let text = format!("a record of {bytes} bytes; the server takes {bytes_max} at most");
+            return Err(StoreError::new(Code::RecordTooLarge, text));
+        }
+        store.submit(payload).await
     }
 
     async fn begin_read(&self, id: u64, from: u64, limits: ReadLimits, wait: Duration) {

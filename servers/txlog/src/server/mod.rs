@@ -17,6 +17,7 @@ use evenkeel::time::{sleep, timeout};
 use tokio::sync::{Semaphore, watch};
 use txlog_client::frame::{Code, Response};
 
+use crate::advice;
 use crate::store::{Store, StoreError};
 
 /// What a server takes, and how long it waits.
@@ -176,11 +177,15 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Takes connections. Does not return.
 async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room: &Arc<Semaphore>) {
+    let mut complaints = Complaints::default();
     loop {
         let (stream, _) = match listener.accept().await {
-            Ok(accepted) => accepted,
+            Ok(accepted) => {
+                complaints.pass();
+                accepted
+            }
             Err(error) => {
-                eprintln!("txlog: cannot accept: {error}");
+                complaints.say(format!("cannot accept: {}", advice::of_accepting(&error)));
                 // Mostly there are no descriptors left, which passes when connections end.
                 sleep(Duration::from_millis(10)).await;
                 continue;
@@ -212,12 +217,62 @@ fn refuse(stream: &TcpStream, connections_max: usize) {
     let _ = stream.try_write(&buffer);
 }
 
-/// Lets the store give up what need not be kept, now and then. Does not return.
+/// Lets the store give up what need not be kept, now and then, and says when it has failed. Does
+/// not return.
 async fn maintain<S: Store>(store: &S, every: Duration) {
+    let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
     loop {
         sleep(every).await;
-        if let Err(error) = store.maintain().await {
-            eprintln!("txlog: cannot remove old records: {error}");
+        if let Some(failure) = store.failure() {
+            failures.say(failure.to_string());
         }
+        match store.maintain().await {
+            Ok(()) => removals.pass(),
+            Err(error) => removals.say(format!("cannot remove old records: {error}")),
+        }
+    }
+}
+
+/// What goes wrong again and again is said once, until it is over or something else is wrong:
+/// whoever reads a server's output looks for what is new.
+#[derive(Debug, Default)]
+struct Complaints {
+    said: Option<String>,
+}
+
+impl Complaints {
+    fn say(&mut self, what: String) {
+        if self.is_new(&what) {
+            eprintln!("txlog: {what}");
+        }
+    }
+
+    /// Whether this was not said last.
+    fn is_new(&mut self, what: &str) -> bool {
+        let is_new = self.said.as_deref() != Some(what);
+        if is_new {
+            self.said = Some(what.to_owned());
+        }
+        is_new
+    }
+
+    /// It is over.
+    fn pass(&mut self) {
+        self.said = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_again_and_again_is_said_once() {
+        let mut complaints = Complaints::default();
+        assert!(complaints.is_new("no files"));
+        assert!(!complaints.is_new("no files"));
+        assert!(complaints.is_new("no memory"));
+        complaints.pass();
+        assert!(complaints.is_new("no memory"));
     }
 }

@@ -197,6 +197,22 @@ fn a_turn_that_is_used_up_goes_to_the_next() {
     });
 }
 
+/// A task that was about to go on, and does not.
+#[test]
+fn a_file_that_pauses_passes_its_turn_on_sooner() {
+    Runtime::new().unwrap().block_on(async {
+        let (turns, clock) = (Arc::new(Turns::new(1)), Clock::start());
+        let (mut first, mut second, mut third) = <(Turn, Turn, Turn)>::default();
+        assert!(ask(&mut first, &turns, clock, MIB));
+        assert!(!ask(&mut second, &turns, clock, MIB));
+        first.pause();
+        sleep(Duration::from_millis(PAUSE_MS + 5)).await;
+        // Who comes passes on what is overdue.
+        assert!(!ask(&mut third, &turns, clock, MIB));
+        assert_eq!(turns.taken(), (1, 1), "the second has it");
+    });
+}
+
 #[test]
 fn who_is_dropped_passes_its_turn_on() {
     Runtime::new().unwrap().block_on(async {

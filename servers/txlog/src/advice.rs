@@ -1,0 +1,74 @@
+//! What to do about what the system has refused.
+
+use std::io::{self, ErrorKind};
+
+/// Of a directory, or a file in it: the error, and what to do.
+pub fn of_files(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on that disk",
+        ErrorKind::PermissionDenied => "let this user write there, or take another directory",
+        ErrorKind::ReadOnlyFilesystem => "mount it to be written, or take another directory",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "a file is where a directory has to be: take another path"
+        }
+        ErrorKind::NotFound => "see whether the path is right",
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
+}
+
+/// Of an address to listen on: the error, and what to do.
+pub fn of_listening(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "a program listens there already, perhaps another `txlog serve`: end it, or take \
+             another port (0 is any that is free)"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "this machine has no such address: take one of its own, or 0.0.0.0 for all of them"
+        }
+        ErrorKind::PermissionDenied => "this user may not use that port: take one from 1024 on",
+        ErrorKind::InvalidInput => "give host and port, as in 127.0.0.1:7010",
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
+}
+
+/// Of a connection that could not be accepted: the error, and what to do.
+pub fn of_accepting(error: &io::Error) -> String {
+    /// `EMFILE` and `ENFILE`, which the standard library has no word for.
+    const TOO_MANY_FILES: [i32; 2] = [24, 23];
+    match error.raw_os_error() {
+        Some(code) if TOO_MANY_FILES.contains(&code) => format!(
+            "{error}; allow more open files (`ulimit -n`), or fewer connections by \
+             --connections-max"
+        ),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_for_what_happened() {
+        let error = |code| io::Error::from_raw_os_error(code);
+        for (said, advice) in [
+            (of_files(&error(28)), "make room"),
+            (of_files(&error(13)), "let this user write"),
+            (of_files(&error(20)), "a file is where"),
+            (of_listening(&error(98)), "another port"),
+            (of_listening(&error(13)), "from 1024 on"),
+            (of_accepting(&error(24)), "ulimit"),
+        ] {
+            if cfg!(target_os = "linux") {
+                assert!(said.contains(advice), "{said}");
+            }
+        }
+        let plain = io::Error::other("no reason that anybody knows");
+        for said in [of_files(&plain), of_listening(&plain), of_accepting(&plain)] {
+            assert_eq!(said, plain.to_string());
+        }
+    }
+}
