@@ -39,11 +39,11 @@ async fn fill(
     while holds.len() < threads + waiting {
         let (hold, held) = mpsc::channel::<()>();
         let begins = Arc::clone(&begun);
-        let (task, join) =
-            crate::blocking::new_work(super::super::lookup::called_from(), None, move || {
-                begins.fetch_add(1, Ordering::SeqCst);
-                let _ = held.recv();
-            });
+        let place = super::super::lookup::called_from();
+        let (task, join) = crate::blocking::new_work(core, place, None, move || {
+            begins.fetch_add(1, Ordering::SeqCst);
+            let _ = held.recv();
+        });
         core.submit(&file.inner.handle, task, true);
         drop(join);
         holds.push(hold);
