@@ -477,8 +477,8 @@ impl State {
         Some(task)
     }
 
-    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it pass
-    /// over a task, until it comes by again.
+    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it
+    /// pass over a task, until it comes by again.
     fn take_aborted(&mut self) -> Vec<Runnable> {
         let mut aborted = Vec::new();
         let mut left = LOOKED_AT;

@@ -14,9 +14,9 @@
 //! stood still while it could have run, tells.
 //!
 //! The monitor also starts threads for tasks that wait in the lane, takes those out that were
-//! aborted, and charges what polls there use while they go on. It runs nothing of the user's. While no worker is awake and the lane is at
-//! rest it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say
-//! how none is overlooked.
+//! aborted, and charges what polls there use while they go on. It runs nothing of the user's. While
+//! no worker is awake and the lane is at rest it sleeps, until a worker wakes:
+//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
 mod pace;
 

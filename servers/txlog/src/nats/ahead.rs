@@ -45,8 +45,8 @@ impl Ahead {
         }
     }
 
-    /// Room for one more answer of so many bytes at most, to be held until it has been taken. A read
-    /// that waits for none yet waits for room; another one does with what it has.
+    /// Room for one more answer of so many bytes at most, to be held until it has been taken. A
+    /// read that waits for none yet waits for room; another one does with what it has.
     pub(super) async fn room(
         &self,
         message_bytes_max: usize,
