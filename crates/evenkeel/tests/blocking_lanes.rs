@@ -13,7 +13,7 @@ use std::time::Duration;
 use evenkeel::blocking::{Lane, LaneBuildError, LaneError};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::LaneStats;
-use evenkeel::time::sleep;
+use evenkeel::time::{sleep, timeout};
 use evenkeel::{Class, ClassConfig, spawn_in};
 use hang::watched;
 use tokio::sync::oneshot;
@@ -285,6 +285,55 @@ fn what_is_given_up_is_called_off_unless_it_has_begun() {
             while ran.load(SeqCst) == 0 {
                 sleep(Duration::from_micros(200)).await;
             }
+        });
+    });
+}
+
+/// A device that hangs keeps all threads of its lane, and callers that wait no longer come again.
+#[test]
+fn what_is_called_off_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captured() {
+    watched("room", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("hung").queue(4).build().unwrap();
+            let hold = occupy(&lane).await;
+            let captured = Arc::new(());
+            let wanted = lane.run(|| 1);
+            for round in 0..1_000 {
+                let captured_here = Arc::clone(&captured);
+                let work = lane.run(move || drop(captured_here));
+                assert_eq!(stats("hung").queued, 2, "{round}");
+                let waited = timeout(Duration::ZERO, work).await;
+                assert!(waited.is_err(), "{round}: {waited:?}");
+                assert_eq!(Arc::strong_count(&captured), 1, "{round}");
+                assert_eq!(stats("hung").queued, 1, "{round}");
+            }
+            assert_eq!(stats("hung").refused, 0);
+            drop(hold);
+            assert_eq!(wanted.await.unwrap(), 1);
+        });
+    });
+}
+
+/// What work captured may use the lane again when it is dropped, and may panic.
+#[test]
+fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
+    struct Uses(Lane);
+    impl Drop for Uses {
+        fn drop(&mut self) {
+            drop(self.0.run(|| ()));
+            assert_eq!(stats("hung").queued, 0);
+            panic!("on purpose");
+        }
+    }
+    watched("lock", || {
+        Runtime::new().unwrap().block_on(async {
+            let lane = Lane::builder("hung").build().unwrap();
+            let hold = occupy(&lane).await;
+            let uses = Uses(lane.clone());
+            drop(lane.run(move || drop(uses)));
+            assert_eq!(stats("hung").queued, 0);
+            drop(hold);
+            assert_eq!(lane.run(|| 1).await.unwrap(), 1);
         });
     });
 }

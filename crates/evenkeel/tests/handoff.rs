@@ -245,6 +245,7 @@ enum Order {
 struct Puppet {
     orders: tokio::sync::mpsc::UnboundedSender<Order>,
     polled_on: mpsc::Receiver<ThreadId>,
+    task: JoinHandle<()>,
 }
 
 impl Puppet {
@@ -255,7 +256,7 @@ impl Puppet {
     fn new_in(runtime: &Runtime, class: Class) -> Self {
         let (orders, mut ordered) = tokio::sync::mpsc::unbounded_channel();
         let (tell, polled_on) = mpsc::channel();
-        drop(runtime.spawn_in(class, async move {
+        let task = runtime.spawn_in(class, async move {
             while let Some(order) = ordered.recv().await {
                 match order {
                     Order::Compute(length) => compute(length),
@@ -263,8 +264,12 @@ impl Puppet {
                 }
                 tell.send(thread::current().id()).unwrap();
             }
-        }));
-        Self { orders, polled_on }
+        });
+        Self {
+            orders,
+            polled_on,
+            task,
+        }
     }
 
     /// One poll that computes for so long. Returns where.
@@ -693,6 +698,41 @@ fn tasks_that_wait_in_a_full_lane_are_run_when_there_is_room() {
             puppet.polled_on.recv_timeout(LIMIT).unwrap();
         }
         until("none waits", || runtime.stats().heavy.queued == 0);
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}
+
+#[test]
+fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_same() {
+    watched("aborted", || {
+        let runtime = Builder::new().workers(2).heavy_threads(1).build().unwrap();
+        let mut gate = Gate::closed();
+        let puppets: Vec<_> = (0..100).map(|_| Puppet::new(&runtime)).collect();
+        for puppet in &puppets {
+            puppet.order(Order::LoseSeat);
+        }
+        let before = hand_offs(&runtime);
+        let first = stuck(&runtime, &gate);
+        until("the lane is full", || hand_offs(&runtime) > before);
+        // The last one waits for orders, and nowhere else.
+        for puppet in &puppets[..99] {
+            puppet.send(LONG);
+        }
+        until("they wait", || runtime.stats().heavy.queued == 99);
+        for puppet in &puppets[1..] {
+            puppet.task.abort();
+        }
+        let mut aborted = puppets.into_iter();
+        let kept = aborted.next().unwrap();
+        for puppet in aborted {
+            let error = runtime.block_on(within(puppet.task)).unwrap_err();
+            assert!(error.is_cancelled(), "{error}");
+            assert!(puppet.polled_on.try_recv().is_err(), "it was polled");
+        }
+        until("one waits", || runtime.stats().heavy.queued == 1);
+        gate.open();
+        runtime.block_on(within(first)).unwrap();
+        kept.polled_on.recv_timeout(LIMIT).unwrap();
         runtime.shutdown(LIMIT).unwrap();
     });
 }

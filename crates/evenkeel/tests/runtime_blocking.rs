@@ -157,6 +157,28 @@ fn a_full_queue_refuses() {
     });
 }
 
+/// Behind work that hangs, what nobody wants any more neither takes up room nor keeps memory.
+#[test]
+fn aborted_work_leaves_the_queue_before_a_thread_comes_for_it() {
+    watched("room", || {
+        let runtime = runtime(1, 4, LONG);
+        let busy = Busy::begin(&runtime);
+        let captured = Arc::new(());
+        for round in 0..100 {
+            let captured_here = Arc::clone(&captured);
+            let work = runtime.spawn_blocking(move || drop(captured_here));
+            work.abort_handle().abort();
+            assert_eq!(Arc::strong_count(&captured), 1, "{round}");
+            assert!(
+                runtime.block_on(work).unwrap_err().is_cancelled(),
+                "{round}"
+            );
+        }
+        assert_eq!(runtime.handle().stats().blocking.queued, 0);
+        busy.end(&runtime);
+    });
+}
+
 #[test]
 fn work_that_has_not_begun_can_be_aborted() {
     watched("abort", || {

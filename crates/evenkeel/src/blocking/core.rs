@@ -273,6 +273,7 @@ impl Core {
             kept,
             tidies: false,
         };
+        note_ticket(&state.order, &job);
         if let Err(job) = state.order.push(now, class, job) {
             state.accounts.refused += 1;
             drop(state);
@@ -293,6 +294,20 @@ impl Core {
             self.set_timer(handle, wait);
         }
         brief
+    }
+
+    /// Drops work that nobody wants any more, here and now, if it still waits for a thread: one may
+    /// not come for long. Its place is free then.
+    pub(super) fn call_off(&self, task: &Header) {
+        let mut state = self.state.lock();
+        // Relaxed: the lock orders it.
+        let ticket = task.queued_at.load(Ordering::Relaxed);
+        let called_off = state.order.call_off(ticket);
+        self.note_queued(&state);
+        drop(state);
+        if let Some(job) = called_off {
+            job.task.cancel(|_| ());
+        }
     }
 
     /// Queues what is to be tidied up, such as a file to be closed, which no worker is to do: even
@@ -669,6 +684,14 @@ impl Core {
             runs: state.accounts.runs,
         }
     }
+}
+
+/// Keeps by which ticket the work that is queued next can be called off. Only what is queued by
+/// `submit` ever is.
+fn note_ticket(order: &Order<Job>, job: &Job) {
+    let ticket = order.next_ticket();
+    // Relaxed: the lane's lock orders it.
+    (job.task.header().queued_at).store(ticket, Ordering::Relaxed);
 }
 
 /// Does work on the calling thread. To drop it would not be to do it.

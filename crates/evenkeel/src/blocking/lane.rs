@@ -99,8 +99,9 @@ impl Lane {
     ///
     /// # Cancel safety
     ///
-    /// Work that was not begun when the future is dropped is not done. Work that was is done to its
-    /// end, and its output dropped.
+    /// Work that was not begun when the future is dropped is not done: what the function captured
+    /// is dropped with the future, and its place in the queue is free. Work that was begun is done
+    /// to its end, and its output dropped.
     #[track_caller]
     pub fn run<F, T>(&self, function: F) -> impl Future<Output = Result<T, LaneError>> + use<F, T>
     where
@@ -153,7 +154,7 @@ impl<T: Send + 'static> InLane<T> {
         Self::submit(
             core,
             handle,
-            super::new_work(spawned_at, name, function),
+            super::new_work(core, spawned_at, name, function),
             false,
         )
     }
@@ -172,7 +173,7 @@ impl<T: Send + 'static> InLane<T> {
         Self::submit(
             core,
             handle,
-            super::new_work(spawned_at, name, function),
+            super::new_work(core, spawned_at, name, function),
             true,
         )
     }
@@ -215,7 +216,7 @@ impl<T> Future for InLane<T> {
 impl<T> Drop for InLane<T> {
     fn drop(&mut self) {
         if !self.kept {
-            self.join.abort();
+            self.join.call_off();
         }
     }
 }

@@ -276,7 +276,7 @@ mod tests {
         for what in ["its own", "those of all others"] {
             let device = lanes.device(&handle, used.len() as u64 + 1);
             used.push(Arc::clone(&device));
-            let (task, join) = new_work(Location::caller(), None, || ());
+            let (task, join) = new_work(&device.data, Location::caller(), None, || ());
             device.data.submit(&handle, task, false);
             let result = handle.block_on(join);
             assert!(result.is_err_and(|error| error.is_cancelled()), "{what}");

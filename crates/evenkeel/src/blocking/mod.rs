@@ -19,24 +19,32 @@ use std::panic::Location;
 use crate::class::Class;
 use crate::runtime::context;
 use crate::runtime::handle::Handle;
+use crate::sync::Arc;
 use crate::task::JoinHandle;
-use crate::task::cell::{Origin, Runnable, Schedule, new_task};
+use crate::task::cell::{Header, Origin, Runnable, Schedule, new_task};
+
+use self::core::Core;
 
 pub use error::LaneError;
 pub use lane::{Lane, LaneBuildError, LaneBuilder};
 
 /// The scheduler of blocking work, which is polled once and never waits, so nothing wakes it.
-struct Never;
+struct InQueue(Arc<Core>);
 
-impl Schedule for Never {
+impl Schedule for InQueue {
     fn schedule(&self, task: Runnable) {
         // Only a task that waits is scheduled; if one ever did, ending it is the safe answer.
         task.cancel(|_| ());
     }
+
+    fn aborted_in_queue(&self, task: &Header) {
+        self.0.call_off(task);
+    }
 }
 
-/// A function as a task of the calling task's class, for a lane to run.
+/// A function as a task of the calling task's class, for this lane to run.
 pub(crate) fn new_work<F, T>(
+    core: &Arc<Core>,
     spawned_at: &'static Location<'static>,
     name: Option<&'static str>,
     function: F,
@@ -51,7 +59,8 @@ where
         spawned_at,
         name,
     };
-    let (task, join) = new_task(async move { function() }, Never, origin);
+    let queue = InQueue(Arc::clone(core));
+    let (task, join) = new_task(async move { function() }, queue, origin);
     (task, JoinHandle::new(join))
 }
 
@@ -65,7 +74,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (task, join) = new_work(spawned_at, None, function);
-    handle.shared().lanes.general.submit(handle, task, false);
+    let general = &handle.shared().lanes.general;
+    let (task, join) = new_work(general, spawned_at, None, function);
+    general.submit(handle, task, false);
     join
 }

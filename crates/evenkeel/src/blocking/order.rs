@@ -5,6 +5,10 @@
 //! ahead of the one that had least by more than [`Limits::lead`]; then it is that one's turn. So
 //! urgent work goes first as long as there is little of it, and much of it starves nobody.
 //!
+//! What is called off leaves its line at once and a gap in it, which its ticket finds. Gaps at a
+//! line's front are closed, and all of them when they are more than the work, so they cost the same
+//! for each piece, and a line is at most twice as long as what waits in it.
+//!
 //! Time is a number that the caller passes in.
 
 use std::collections::VecDeque;
@@ -45,6 +49,8 @@ pub(crate) struct Order<T> {
     limits: Limits,
     rows: Box<[Row<T>]>,
     len: usize,
+    /// The one that was given out last.
+    ticket: u64,
     /// The least time over share of any class that had work when some was last taken.
     floor: u128,
 }
@@ -52,15 +58,20 @@ pub(crate) struct Order<T> {
 /// Work in a line, and since when.
 #[derive(Debug)]
 struct Waiting<T> {
+    /// They ascend within a line.
+    ticket: u64,
     since: u64,
     /// It may wait for as long as it takes.
     patient: bool,
-    work: T,
+    /// `None` once it has been called off.
+    work: Option<T>,
 }
 
 #[derive(Debug)]
 struct Row<T> {
+    /// A gap is never first.
     line: VecDeque<Waiting<T>>,
+    gaps: usize,
     entitled: Entitled,
     /// Thread time over share, in parts of 1 / [`SCALE`].
     had: u128,
@@ -75,6 +86,39 @@ impl<T> Row<T> {
     fn over_share(&self, time: u64) -> u128 {
         u128::from(time) * SCALE / u128::from(self.entitled.share.max(1))
     }
+
+    fn take_first(&mut self) -> Option<(u64, T)> {
+        let Waiting { since, work, .. } = self.line.pop_front()?;
+        self.close_gaps();
+        work.map(|work| (since, work))
+    }
+
+    fn call_off(&mut self, ticket: u64) -> Option<T> {
+        let place = (self.line)
+            .binary_search_by_key(&ticket, |waiting| waiting.ticket)
+            .ok()?;
+        let work = self.line[place].work.take()?;
+        self.gaps += 1;
+        self.close_gaps();
+        Some(work)
+    }
+
+    fn close_gaps(&mut self) {
+        while self.line.front().is_some_and(Waiting::is_gap) {
+            self.line.pop_front();
+            self.gaps -= 1;
+        }
+        if self.gaps > self.line.len() / 2 {
+            self.line.retain(|waiting| !waiting.is_gap());
+            self.gaps = 0;
+        }
+    }
+}
+
+impl<T> Waiting<T> {
+    fn is_gap(&self) -> bool {
+        self.work.is_none()
+    }
 }
 
 impl<T> Order<T> {
@@ -82,6 +126,7 @@ impl<T> Order<T> {
     pub(crate) fn new(limits: Limits, classes: impl IntoIterator<Item = Entitled>) -> Self {
         let row = |entitled| Row {
             line: VecDeque::new(),
+            gaps: 0,
             entitled,
             had: 0,
             mean: 0,
@@ -90,8 +135,14 @@ impl<T> Order<T> {
             limits,
             rows: classes.into_iter().map(row).collect(),
             len: 0,
+            ticket: 0,
             floor: 0,
         }
+    }
+
+    /// By which the work that is added next can be called off.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.ticket + 1
     }
 
     /// Changes what a class is entitled to, from now on: what it has had stays as it was counted.
@@ -129,19 +180,28 @@ impl<T> Order<T> {
             // It has not saved up a right to hold everybody up.
             row.had = row.had.max(self.floor);
         }
+        self.ticket += 1;
         row.line.push_back(Waiting {
+            ticket: self.ticket,
             since,
             patient,
-            work,
+            work: Some(work),
         });
         self.len += 1;
+    }
+
+    /// Takes work that nobody wants any more, if it still waits.
+    pub(crate) fn call_off(&mut self, ticket: u64) -> Option<T> {
+        let work = (self.rows.iter_mut()).find_map(|row| row.call_off(ticket))?;
+        self.len -= 1;
+        Some(work)
     }
 
     /// Takes what is to be done next, and since when it waited.
     pub(crate) fn pop(&mut self) -> Option<(u64, T, Charge)> {
         let index = self.turn()?;
         let row = &mut self.rows[index];
-        let Waiting { since, work, .. } = row.line.pop_front()?;
+        let (since, work) = row.take_first()?;
         let advance = row.over_share(row.mean);
         row.had += advance;
         self.len -= 1;
@@ -202,9 +262,15 @@ impl<T> Order<T> {
                 .into_iter()
                 .rev()
                 .for_each(|waiting| row.line.push_front(waiting));
-            self.len -= given_up.len();
-            expired.extend(given_up.into_iter().map(|old| (old.since, old.work)));
+            for old in given_up {
+                match old.work {
+                    Some(work) => expired.push((old.since, work)),
+                    None => row.gaps -= 1,
+                }
+            }
+            row.close_gaps();
         }
+        self.len -= expired.len();
         expired
     }
 
@@ -213,7 +279,7 @@ impl<T> Order<T> {
         let wait = self.limits.wait?;
         let impatient = |row: &Row<T>| {
             let mut line = row.line.iter();
-            line.find(|waiting| !waiting.patient)
+            line.find(|waiting| !waiting.patient && !waiting.is_gap())
                 .map(|waiting| waiting.since.saturating_add(wait))
         };
         self.rows.iter().filter_map(impatient).min()

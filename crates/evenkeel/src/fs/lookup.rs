@@ -166,7 +166,7 @@ where
     if !context::with_worker(|worker| worker.is_some()) {
         return work();
     }
-    let (task, join) = crate::blocking::new_work(called_from(), Some(name), work);
+    let (task, join) = crate::blocking::new_work(core, called_from(), Some(name), work);
     core.tidy_up(handle, task);
     drop(join);
 }

@@ -13,9 +13,9 @@ use std::task::{Context, Poll, ready};
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::runtime::handle::Handle;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 
-use super::lookup::{device_of, in_lane, on_path, runtime};
+use super::lookup::{device_of, in_lane, on_path, runtime, tidy_up};
 
 /// How many entries are read at a time.
 const CHUNK: usize = 64;
@@ -50,23 +50,41 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     // The directory itself may be where another device is mounted.
     let device = device_of(&handle, &path.join("entry")).await?;
     let target = path.to_owned();
+    let (core, closer) = (Arc::clone(&device.names), handle.clone());
     let opened = in_lane("fs::read_dir", &device.names, &handle, move || {
-        Ok::<_, io::Error>(Chunk::next_of(std::fs::read_dir(&target)?))
+        let reader = Mutex::new(Some(std::fs::read_dir(&target)?));
+        Ok::<_, io::Error>(Chunk::next_of(&Arc::new(Directory {
+            reader,
+            core,
+            handle: closer,
+        })))
     });
     let state = State::Read(opened.await??);
-    Ok(ReadDir {
-        state,
-        core: Arc::clone(&device.names),
-        handle,
-    })
+    Ok(ReadDir { state })
+}
+
+/// A directory that is open, as the system's reader and each of its entries have it. All of ours
+/// have this as well, and drop it after the system's: closing may take long, so no worker does it.
+struct Directory {
+    /// There until this is dropped; one piece of work at a time reads.
+    reader: Mutex<Option<std::fs::ReadDir>>,
+    core: Arc<Core>,
+    handle: Handle,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let reader = self.reader.lock().take();
+        tidy_up("fs::ReadDir close", &self.core, &self.handle, move || {
+            drop(reader);
+        });
+    }
 }
 
 /// The entries of a directory, in no order.
 #[must_use = "entries are read by `next_entry`"]
 pub struct ReadDir {
     state: State,
-    core: Arc<Core>,
-    handle: Handle,
 }
 
 enum State {
@@ -76,26 +94,27 @@ enum State {
 
 struct Chunk {
     entries: VecDeque<io::Result<DirEntry>>,
-    /// `None` at the end.
-    rest: Option<std::fs::ReadDir>,
+    /// What there is more of; `None` at the end.
+    rest: Option<Arc<Directory>>,
 }
 
 impl Chunk {
-    fn next_of(mut rest: std::fs::ReadDir) -> Self {
+    fn next_of(directory: &Arc<Directory>) -> Self {
         let mut entries = VecDeque::new();
         let mut ended = false;
+        let mut reader = directory.reader.lock();
         while entries.len() < CHUNK && !ended {
-            match rest.next() {
+            match reader.as_mut().and_then(Iterator::next) {
                 None => ended = true,
                 Some(entry) => {
                     ended = entry.is_err();
-                    entries.push_back(entry.map(DirEntry::new));
+                    entries.push_back(entry.map(|entry| DirEntry::new(entry, directory)));
                 }
             }
         }
         Self {
             entries,
-            rest: Some(rest).filter(|_| !ended),
+            rest: Some(Arc::clone(directory)).filter(|_| !ended),
         }
     }
 }
@@ -145,9 +164,8 @@ impl ReadDir {
             let Some(rest) = chunk.rest.take() else {
                 return Poll::Ready(Ok(None));
             };
-            let reading = in_lane("fs::ReadDir", &self.core, &self.handle, || {
-                Chunk::next_of(rest)
-            });
+            let (core, handle) = (Arc::clone(&rest.core), rest.handle.clone());
+            let reading = in_lane("fs::ReadDir", &core, &handle, move || Chunk::next_of(&rest));
             self.state = State::Reading(reading);
         }
     }
@@ -161,27 +179,36 @@ impl fmt::Debug for ReadDir {
 
 /// An entry of a directory.
 pub struct DirEntry {
-    std: Arc<std::fs::DirEntry>,
+    entry: Arc<Entry>,
     /// Most file systems say it with the name.
     kind: Option<FileType>,
 }
 
+/// In this order, in which the fields are dropped.
+struct Entry {
+    std: std::fs::DirEntry,
+    _directory: Arc<Directory>,
+}
+
 impl DirEntry {
-    fn new(std: std::fs::DirEntry) -> Self {
+    fn new(std: std::fs::DirEntry, directory: &Arc<Directory>) -> Self {
         Self {
             kind: std.file_type().ok(),
-            std: Arc::new(std),
+            entry: Arc::new(Entry {
+                std,
+                _directory: Arc::clone(directory),
+            }),
         }
     }
 
     /// The directory's path, as it was given, with the entry's name.
     pub fn path(&self) -> PathBuf {
-        self.std.path()
+        self.entry.std.path()
     }
 
     /// The entry's name.
     pub fn file_name(&self) -> OsString {
-        self.std.file_name()
+        self.entry.std.file_name()
     }
 
     /// What the system knows of the entry, be it a symbolic link.
@@ -194,9 +221,9 @@ impl DirEntry {
     ///
     /// Cancel safe.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        let std = Arc::clone(&self.std);
+        let entry = Arc::clone(&self.entry);
         on_path("fs::DirEntry::metadata", &self.path(), move |_| {
-            std.metadata()
+            entry.std.metadata()
         })
         .await
     }

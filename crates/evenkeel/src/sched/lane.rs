@@ -19,6 +19,12 @@
 //! time is charged to the class when a poll ends, and at each look of the monitor while it goes
 //! on. What workers do for a class whose work is here and not served is in `worker`: they lend
 //! their processors.
+//!
+//! # Tasks that are aborted
+//!
+//! One that is aborted while it waits here may wait behind polls that never return. So the monitor
+//! looks for such tasks, some at each of its looks, and a worker drops them. A worker that comes by
+//! one on its way here drops it there and then.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,6 +41,9 @@ use super::shares::{Shares, Turn};
 
 /// How long a poll goes on before its thread no longer counts among those that serve the lane.
 const GONE: Duration = Duration::from_millis(50);
+/// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
+/// nobody has to wait for the lock.
+const LOOKED_AT: usize = 64;
 /// How long a thread waits for work before it ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
@@ -62,6 +71,8 @@ pub(crate) struct Lane {
 struct State {
     queues: Vec<VecDeque<Runnable>>,
     queued: usize,
+    /// How many of them, from the first on, were looked at for whether they were aborted.
+    looked_at: usize,
     threads: Vec<Thread>,
     /// Threads that were asked for and have not come yet.
     starting: usize,
@@ -129,6 +140,7 @@ impl Lane {
             state: Mutex::new(State {
                 queues: (0..classes).map(|_| VecDeque::new()).collect(),
                 queued: 0,
+                looked_at: 0,
                 threads: Vec::new(),
                 starting: 0,
                 idle: 0,
@@ -181,6 +193,17 @@ impl Lane {
         drop(state);
         self.work.notify_all();
         waiting
+    }
+
+    /// For the monitor: takes out tasks that were aborted while they waited, if any are among the
+    /// next few.
+    pub(crate) fn take_aborted(&self, ledger: &Ledger) -> Vec<Runnable> {
+        let mut state = self.state.lock();
+        let aborted = state.take_aborted();
+        if !aborted.is_empty() {
+            state.publish(ledger, &self.clock);
+        }
+        aborted
     }
 
     /// The next task for a thread of the lane; waits for one. `None` if the thread should end: it
@@ -452,6 +475,31 @@ impl State {
         let task = self.queues[class.index()].pop_front()?;
         self.queued -= 1;
         Some(task)
+    }
+
+    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it
+    /// pass over a task, until it comes by again.
+    fn take_aborted(&mut self) -> Vec<Runnable> {
+        let mut aborted = Vec::new();
+        let mut left = LOOKED_AT;
+        let mut place = self.looked_at;
+        for queue in &mut self.queues {
+            while place < queue.len() && left > 0 {
+                left -= 1;
+                if queue[place].is_aborted() {
+                    aborted.extend(queue.remove(place));
+                } else {
+                    place += 1;
+                    self.looked_at += 1;
+                }
+            }
+            place = place.saturating_sub(queue.len());
+        }
+        if left > 0 {
+            self.looked_at = 0;
+        }
+        self.queued -= aborted.len();
+        aborted
     }
 
     fn queued_classes(&self) -> u32 {

@@ -13,10 +13,10 @@
 //! A worker whose thread is merely not let by the kernel is not stuck: its processor time, which
 //! stood still while it could have run, tells.
 //!
-//! The monitor also starts threads for tasks that wait in the lane, and charges what polls there
-//! use while they go on. It runs nothing of the user's. While no worker is awake and the lane is at
-//! rest it sleeps, until a worker wakes: `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say
-//! how none is overlooked.
+//! The monitor also starts threads for tasks that wait in the lane, takes those out that were
+//! aborted, and charges what polls there use while they go on. It runs nothing of the user's. While
+//! no worker is awake and the lane is at rest it sleeps, until a worker wakes:
+//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
 mod pace;
 
@@ -257,8 +257,8 @@ impl Watch {
     }
 }
 
-/// Starts threads that the lane wants, and charges what its polls use. Returns whether it is at
-/// rest.
+/// Starts threads that the lane wants, charges what its polls use, and has what was aborted there
+/// dropped. Returns whether it is at rest.
 fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
     let lane = &shared.lane;
     match lane.is_at_rest() {
@@ -271,6 +271,8 @@ fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) ->
         *sampled_at = now;
         lane.sample(&shared.ledger, &shared.desks);
     }
+    // Their drops are the user's: a worker sees to them.
+    (lane.take_aborted(&shared.ledger).into_iter()).for_each(|task| shared.push_outside(task));
     while lane.wants_thread() {
         if start(Start::Lane).is_err() {
             lane.give_up_thread();

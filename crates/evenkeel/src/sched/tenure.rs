@@ -158,6 +158,14 @@ impl Tenure {
         self.contested.load(Ordering::Relaxed)
     }
 
+    /// Whether the poll that is under way has cost the thread its seat. It may do so yet. While a
+    /// claim is being decided, it waits for that. For the thread alone.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        // A claim for an earlier poll takes nothing, and says nothing of this one.
+        self.is_contested() && !self.resolve()
+    }
+
     /// Takes the seat from the thread, if it is still at the poll that began at `since`, nobody
     /// else has taken it, and the fence can be had. For a thread that is to take it over. As long
     /// as it holds the claim, the one that lost its seat does not come back from that poll.
@@ -180,6 +188,18 @@ impl Tenure {
         } else {
             None
         }
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+impl Tenure {
+    /// As a claim for a poll that is over, which takes as long as this.
+    pub(crate) fn claim_in_vain(&self, meanwhile: impl FnOnce()) {
+        let lost = self.lost.lock();
+        self.contested.store(true, Ordering::SeqCst);
+        meanwhile();
+        self.contested.store(false, Ordering::SeqCst);
+        drop(lost);
     }
 }
 

@@ -373,7 +373,7 @@ impl Worker {
     // ---- Running ----
 
     fn poll(&self, task: Runnable) {
-        if hog::is_heavy(task.header()) {
+        if hog::is_heavy(task.header()) && !task.is_aborted() {
             return self.pass_on(task);
         }
         if self.searching.get() {
@@ -395,14 +395,14 @@ impl Worker {
         let registry = &self.shared.registry;
         let ran = task.run(
             |task| {
-                if self.desk.tenure().is_contested() {
+                if self.desk.tenure().has_lost() {
                     hog::mark(task.header());
                 }
                 self.note_cut_short(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
-                if hog::acquit(header) && !self.desk.tenure().is_contested() {
+                if hog::acquit(header) && !self.desk.tenure().has_lost() {
                     self.shared.places.judge(header.spawned_at(), false);
                 }
                 registry.remove(header);

@@ -34,7 +34,7 @@ use crate::sched::inbox::Link;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
-use crate::task::state::{Claim, Completed, DropJoin, Idle, Start, State};
+use crate::task::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
@@ -44,6 +44,10 @@ pub(crate) trait Schedule: Send + Sync + 'static {
     /// A task was woken that needs no queue: it lies in one, or runs, or has completed. If it
     /// runs on the calling thread it has woken itself, which is a way of giving way.
     fn woken_again(&self, _task: &Header) {}
+
+    /// A task was aborted that was in a queue, or on the way to one. It may have been taken out
+    /// since, and even have completed; otherwise whoever takes it out will drop it.
+    fn aborted_in_queue(&self, _task: &Header) {}
 }
 
 /// What a task is told at birth.
@@ -61,7 +65,8 @@ pub(crate) struct Header {
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
     origin: Origin,
-    /// When the task was last put into a queue, in cycles. Relaxed throughout: a statistic.
+    /// When the task was last put into a queue, in cycles. Of blocking work, the ticket by which it
+    /// can be called off. Relaxed throughout: a statistic, or under the lane's lock.
     pub(crate) queued_at: AtomicU64,
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.
@@ -102,6 +107,7 @@ struct Vtable {
     join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
     schedule: unsafe fn(NonNull<Header>, Runnable),
     woken_again: unsafe fn(NonNull<Header>),
+    aborted_in_queue: unsafe fn(NonNull<Header>),
     /// Frees the memory. Needs the last reference.
     free: unsafe fn(NonNull<Header>),
 }
@@ -136,6 +142,7 @@ where
         join_waker: Self::join_waker,
         schedule: Self::schedule,
         woken_again: Self::woken_again,
+        aborted_in_queue: Self::aborted_in_queue,
         free: Self::free,
     };
 
@@ -232,6 +239,12 @@ where
         // SAFETY: the cell is live: the caller holds a reference.
         let cell = unsafe { header.cast::<Self>().as_ref() };
         cell.scheduler.woken_again(&cell.header);
+    }
+
+    unsafe fn aborted_in_queue(header: NonNull<Header>) {
+        // SAFETY: the cell is live: the caller holds a reference.
+        let cell = unsafe { header.cast::<Self>().as_ref() };
+        cell.scheduler.aborted_in_queue(&cell.header);
     }
 
     unsafe fn free(header: NonNull<Header>) {
@@ -492,8 +505,11 @@ impl Reference {
 
     /// Has the future dropped as soon as no thread polls it.
     pub(crate) fn abort(&self) {
-        if self.header().state.abort() {
-            self.schedule();
+        match self.header().state.abort() {
+            Aborted::Runnable => self.schedule(),
+            // SAFETY: this reference keeps the cell alive.
+            Aborted::InQueue => unsafe { (self.header().vtable.aborted_in_queue)(self.0) },
+            Aborted::Noted => {}
         }
     }
 
@@ -530,6 +546,23 @@ pub(crate) struct Join<T> {
 impl<T> Join<T> {
     pub(crate) fn task(&self) -> &Reference {
         &self.task
+    }
+
+    /// Aborts the task, whose output nobody waits for any more: this handle is about to go.
+    pub(crate) fn call_off(&mut self) {
+        if self.task.is_complete() {
+            return;
+        }
+        let state = &self.task.header().state;
+        // Whoever gave the waker is not to be woken by what it does itself. If the task completes
+        // meanwhile, it is.
+        if state.has_join_waker() && state.empty_join_waker() {
+            // SAFETY: the cell is live.
+            let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
+            // SAFETY: the flag is unset, so the slot is the join handle's.
+            drop_quietly(slot.with_mut(|slot| unsafe { (*slot).take() }));
+        }
+        self.task.abort();
     }
 
     /// The output, or the promise to wake `waker` when it is there. `None` if it was taken before.

@@ -45,9 +45,15 @@ impl<T> JoinHandle<T> {
     /// error for which [`JoinError::is_cancelled`] is true, unless the task finished first.
     ///
     /// A poll that is under way is not interrupted. Blocking work that has begun goes on to its
-    /// end.
+    /// end; what has not is dropped before this returns, on the calling thread, and its place in
+    /// the queue is free.
     pub fn abort(&self) {
         self.join.task().abort();
+    }
+
+    /// Aborts the task, whose output nobody waits for any more.
+    pub(crate) fn call_off(&mut self) {
+        self.join.call_off();
     }
 
     /// A handle that can abort the task, and nothing else.

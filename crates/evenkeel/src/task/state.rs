@@ -68,6 +68,18 @@ pub(crate) enum Idle {
     Notified,
 }
 
+/// What [`State::abort`] found.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Aborted {
+    /// The task waits: the caller got the right to run it, and has to put it into a queue.
+    Runnable,
+    /// The task is in a queue, or on its way to one, and was not aborted before.
+    InQueue,
+    /// The task is being polled, or was aborted before, or has completed.
+    Noted,
+}
+
 /// What [`State::complete`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -169,12 +181,15 @@ impl State {
         before & (NOTIFIED | RUNNING | COMPLETE) == 0
     }
 
-    /// (4) Someone wants the future dropped. Returns as [`notify`](State::notify).
-    #[must_use]
-    pub(crate) fn abort(&self) -> bool {
+    /// (4) Someone wants the future dropped.
+    pub(crate) fn abort(&self) -> Aborted {
         // AcqRel: as in `notify`.
         let before = self.0.fetch_or(NOTIFIED | ABORTED, Ordering::AcqRel);
-        before & (NOTIFIED | RUNNING | COMPLETE) == 0
+        match before & (NOTIFIED | RUNNING | COMPLETE) {
+            0 => Aborted::Runnable,
+            NOTIFIED if before & ABORTED == 0 => Aborted::InQueue,
+            _ => Aborted::Noted,
+        }
     }
 
     /// (5) Shutdown wants the future dropped, and does it itself if the task waits.

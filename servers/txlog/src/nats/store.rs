@@ -15,13 +15,11 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use txlog_client::Record;
 use txlog_client::frame::Code;
 
+use super::ahead::Ahead;
 use super::connection::{self, Answer, Connection, NatsError};
 use super::protocol::{self, Message};
 use crate::log::{ReadLimits, Retention, now_ms};
 use crate::store::{Found, Store, StoreError};
-
-/// How many messages are asked for before the first has come.
-const READ_AHEAD: usize = 32;
 
 /// JetStream's code for a stream that is not there.
 const NO_STREAM: u64 = 10_059;
@@ -70,6 +68,9 @@ impl Default for NatsConfig {
 ///
 /// A connection that breaks fails what is under way, which may be stored or not, and is made anew
 /// with the next request. Records that others publish are seen with a second's delay.
+///
+/// A read asks for up to 32 records at a time, and for no more than fit into its limit if they are
+/// as large as those before. What all reads together wait for is 64 MiB at most.
 #[derive(Clone)]
 pub struct NatsStore {
     inner: Arc<Inner>,
@@ -80,6 +81,7 @@ struct Inner {
     subject: String,
     connection: Mutex<Connection>,
     room: Arc<Semaphore>,
+    ahead: Ahead,
     /// The numbers of the oldest record and the next one to come.
     bounds: watch::Sender<(u64, u64)>,
     record_bytes_max: usize,
@@ -110,6 +112,7 @@ impl NatsStore {
             inner: Arc::new(Inner {
                 record_bytes_max: config.record_bytes_max.min(message_max),
                 room: Arc::new(Semaphore::new(config.appends_max.max(1))),
+                ahead: Ahead::new(connection.payload_max),
                 connection: Mutex::new(connection),
                 bounds: watch::Sender::new((1, 1)),
                 subject,
@@ -244,13 +247,17 @@ impl Store for NatsStore {
         let connection = self.inner.connection().await?;
         let (mut records, mut bytes) = (Vec::new(), 0);
         let (mut reached, mut asked, mut answers) = (begin, begin, VecDeque::new());
+        let ahead = &self.inner.ahead;
+        let mut window = ahead.begin(limits);
         while records.len() < limits.records_max {
-            while asked < next && answers.len() < READ_AHEAD.min(limits.records_max) {
+            while asked < next && answers.len() < window.messages(records.len(), bytes) {
+                let room = ahead.room(connection.payload_max, !answers.is_empty());
+                let Some(room) = room.await else { break };
                 let answer = self.inner.ask_record(&connection, asked).await?;
-                answers.push_back((asked, answer));
+                answers.push_back((asked, answer, room));
                 asked += 1;
             }
-            let Some((sequence, answer)) = answers.pop_front() else {
+            let Some((sequence, answer, _room)) = answers.pop_front() else {
                 break;
             };
             let message = answer.wait().await?;
@@ -264,12 +271,13 @@ impl Store for NatsStore {
                         sleep(LAG).await;
                         break;
                     }
-                    answers.retain(|(asked, _)| *asked >= reached);
+                    answers.retain(|(asked, ..)| *asked >= reached);
                     asked = asked.max(reached);
                     continue;
                 }
                 status => return Err(unusable(format!("a read was answered by {status}"))),
             }
+            window.came(message.payload.len());
             bytes += message.payload.len();
             if bytes > limits.bytes_max && !records.is_empty() {
                 break;

@@ -21,7 +21,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
         while core.stats().busy == 0 {
             crate::time::sleep(Duration::from_millis(1)).await;
         }
-        let (task, join) = crate::blocking::new_work(Location::caller(), None, || ());
+        let (task, join) = crate::blocking::new_work(core, Location::caller(), None, || ());
         let job = Job {
             task,
             kept: false,
@@ -57,7 +57,7 @@ fn what_tidies_up_is_done_even_if_there_is_no_thread() {
     }
     let (tell, told) = std::sync::mpsc::channel();
     let tidy = move || tell.send(()).unwrap();
-    let (task, _join) = crate::blocking::new_work(Location::caller(), None, tidy);
+    let (task, _join) = crate::blocking::new_work(core, Location::caller(), None, tidy);
     core.tidy_up(handle, task);
     core.state.lock().coming -= 1;
     core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);

@@ -26,6 +26,7 @@ enum Step {
     Done(u64),
     Pass(u64),
     Expire,
+    CallOff(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -35,26 +36,37 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..10_000_u64).prop_map(Step::Done),
         1 => (0..500_u64).prop_map(Step::Pass),
         1 => Just(Step::Expire),
+        3 => (0..60_usize).prop_map(Step::CallOff),
     ];
     proptest::collection::vec(step, 1..300)
 }
 
 proptest! {
     /// Whatever happens, work comes out once, within its class in the order of coming; no more
-    /// waits than may, and nothing for longer than it may once that was looked for.
+    /// waits than may, and nothing for longer than it may once that was looked for. What is called
+    /// off comes out at once, if it has not before, and lines are short for what waits in them.
     #[test]
     fn nothing_is_lost_or_overtaken(steps in steps(), queue in 1..40_usize) {
         let mut order = order(queue, Some(400), &[30, 50, 20]);
         let mut oracle: [VecDeque<(u64, u32)>; 3] = Default::default();
         let mut charges = VecDeque::new();
+        let mut tickets: Vec<(u64, u32)> = Vec::new();
         let (mut now, mut next) = (0, 0);
         for step in steps {
             match step {
+                Step::CallOff(back) => {
+                    let Some(&(ticket, work)) = tickets.iter().rev().nth(back) else { continue };
+                    let waits = oracle.iter().flatten().any(|(_, waiting)| *waiting == work);
+                    prop_assert_eq!(order.call_off(ticket), waits.then_some(work));
+                    oracle.iter_mut().for_each(|line| line.retain(|(_, other)| *other != work));
+                }
                 Step::Push(class) => {
                     let waiting: usize = oracle.iter().map(VecDeque::len).sum();
+                    let ticket = order.next_ticket();
                     let pushed = order.push(now, Class::at(class), next);
                     prop_assert_eq!(pushed.is_ok(), waiting < queue);
                     if pushed.is_ok() {
+                        tickets.push((ticket, next));
                         oracle[class].push_back((now, next));
                     }
                     next += 1;
@@ -89,6 +101,9 @@ proptest! {
             let waiting: usize = oracle.iter().map(VecDeque::len).sum();
             prop_assert_eq!(order.len(), waiting);
             prop_assert_eq!(order.is_empty(), waiting == 0);
+            for (row, line) in order.rows.iter().zip(&oracle) {
+                prop_assert!(row.line.len() <= 2 * line.len());
+            }
         }
         prop_assert_eq!(order.take_all().len(), oracle.iter().map(VecDeque::len).sum::<usize>());
     }

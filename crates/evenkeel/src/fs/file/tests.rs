@@ -39,11 +39,11 @@ async fn fill(
     while holds.len() < threads + waiting {
         let (hold, held) = mpsc::channel::<()>();
         let begins = Arc::clone(&begun);
-        let (task, join) =
-            crate::blocking::new_work(super::super::lookup::called_from(), None, move || {
-                begins.fetch_add(1, Ordering::SeqCst);
-                let _ = held.recv();
-            });
+        let place = super::super::lookup::called_from();
+        let (task, join) = crate::blocking::new_work(core, place, None, move || {
+            begins.fetch_add(1, Ordering::SeqCst);
+            let _ = held.recv();
+        });
         core.submit(&file.inner.handle, task, true);
         drop(join);
         holds.push(hold);
@@ -85,6 +85,50 @@ fn a_worker_closes_no_file_even_if_the_lane_is_full() {
         drop(holds);
         until(|| !is_open(number, &path)).await;
         std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// How often a directory is open.
+fn opened(directory: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    open.filter(|open| std::fs::read_link(open.path()).is_ok_and(|open| open == directory))
+        .count()
+}
+
+/// By the last of its entries, by its reader, or by a read that is called off before it has begun.
+#[test]
+fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let directory = path("directory");
+        std::fs::create_dir_all(&directory).unwrap();
+        // More than are read at a time.
+        for number in 0..100 {
+            std::fs::write(directory.join(number.to_string()), "").unwrap();
+        }
+        let file = File::open(directory.join("0")).await.unwrap();
+        let names = Arc::clone(file.inner.names_lane());
+        for last in ["entry", "reader", "read"] {
+            let mut reader = fs::read_dir(&directory).await.unwrap();
+            let entry = reader.next_entry().await.unwrap().unwrap();
+            let _ = entry.metadata().await.unwrap();
+            while last == "entry" && reader.next_entry().await.unwrap().is_some() {}
+            let waiting = usize::from(last != "read");
+            let holds = fill(&file, &names, names.stats().threads_max, waiting).await;
+            if last == "entry" {
+                drop(reader);
+                drop(entry);
+            } else {
+                drop(entry);
+                while last == "read" && !given_up(reader.next_entry()).await {}
+                drop(reader);
+            }
+            assert_eq!(opened(&directory), 1, "{last}: it was closed by the worker");
+            drop(holds);
+            until(|| opened(&directory) == 0).await;
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
     });
     runtime.block_on(task).unwrap();
 }

@@ -355,6 +355,36 @@ fn only_long_writes_to_the_cache_take_turns() {
     });
 }
 
+/// Long writes that wait for the device copy nothing, so they wait for no turn: those of a file on
+/// which all turns hang for ever get as far as the system lets them.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_goes_past_the_cache_takes_no_turn() {
+    let scratch = Scratch::new("direct");
+    two_turns().block_on(async {
+        let cached = scratch.file(0).await;
+        hang(turns_of(&cached), 2, u64::MAX / 2);
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_DIRECT);
+        let mut file = match options.open(scratch.0.join("0")).await {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+                eprintln!("skipped: no file of this file system goes past the cache");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert!(file.inner.turns(Class::NORMAL).is_none());
+        for _ in 0..turn::TURN / MIB + 1 {
+            let taken_over = write_or_give_up(&mut file, &[6; MIB], 1).await;
+            assert!(taken_over > 0, "it waits for a turn");
+            // Memory that is not aligned as the device wants it may be refused, by the system.
+            let _ = file.flush().await;
+        }
+        assert_eq!(taken(&cached), (2, 0));
+    });
+}
+
 #[test]
 fn a_turn_goes_back_when_there_is_nothing_more_to_write() {
     let scratch = Scratch::new("back");

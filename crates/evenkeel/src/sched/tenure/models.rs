@@ -17,6 +17,7 @@
 //! - `resolve` says that it is lost: `a_claim_that_comes_late_takes_nothing` and 5 others
 //! - `resolve` takes a lock that is held for a seat that is kept: `a_seat_has_one_holder` and 4
 //!   others
+//! - `has_lost` does not ask under the lock: `a_claim_that_comes_late_is_no_word_of_the_next_poll`
 //! - a thread that lost its seat does not clear its desk, or an heir clears the desk of one that
 //!   keeps it: `what_a_thread_wakes_while_it_loses_its_seat_is_polled_once`
 //! - an heir loses what it takes from the desk:
@@ -161,6 +162,42 @@ fn a_claim_that_comes_late_takes_nothing() {
         roles(
             [role(move || seat.poll_on(1)), role(move || heir.inherit(1))],
             |[kept, claimed]| assert!(kept && !claimed),
+        )
+    });
+}
+
+/// Nor does it say of the poll that it meets that this one cost the thread its seat, by which its
+/// task would be taken for a hog.
+#[test]
+fn a_claim_that_comes_late_is_no_word_of_the_next_poll() {
+    model(|| {
+        let seat = Seat::new();
+        assert!(seat.tenure.end_poll());
+        seat.tenure.begin_poll(2);
+        let heir = Arc::clone(&seat);
+        let thread = move || seat.tenure.has_lost() || !seat.tenure.end_poll();
+        roles(
+            [role(thread), role(move || heir.inherit(1))],
+            |[lost, claimed]| assert!(!lost && !claimed),
+        )
+    });
+}
+
+/// What a poll that costs the seat says of itself before its end is true.
+#[test]
+fn a_poll_that_says_it_has_lost_the_seat_has() {
+    model(|| {
+        let seat = Seat::new();
+        let heir = Arc::clone(&seat);
+        let thread = move || {
+            let said = seat.tenure.has_lost();
+            let kept = seat.tenure.end_poll();
+            assert!(!(said && kept), "it has it still");
+            kept
+        };
+        roles(
+            [role(thread), role(move || heir.inherit(1))],
+            |[kept, claimed]| assert_ne!(kept, claimed),
         )
     });
 }

@@ -189,12 +189,15 @@ mod tests {
     use std::future::{Future, poll_fn};
     use std::panic::Location;
     use std::pin::pin;
+    use std::sync::mpsc;
     use std::task::Poll;
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use crate::class::Class;
     use crate::net::UdpSocket;
-    use crate::runtime::{Builder, Handle};
+    use crate::runtime::{Builder, Handle, context};
+    use crate::sync::Arc;
     use crate::task::yield_now;
 
     /// Has a future begin to wait, and gives it up.
@@ -254,6 +257,39 @@ mod tests {
         });
         let checks = runtime.block_on(passing).unwrap();
         assert!(checks > 10, "{checks} checks");
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+    }
+
+    /// The poll that an heir came for is over, and the next is no hog for that.
+    #[test]
+    fn a_claim_that_comes_late_makes_no_hog_of_the_poll_it_meets() {
+        let mut builder = Builder::new();
+        builder.workers(1);
+        // The polls that wait for the other thread are not to be taken for hogs.
+        builder.hand_off_after(Some(Duration::from_secs(60)));
+        let runtime = builder.build().unwrap();
+        let polls = runtime.spawn(async {
+            for _ in 0..3 {
+                let desk = context::with_worker(|worker| {
+                    let desk = worker.unwrap().desk_index;
+                    Arc::clone(worker.unwrap().shared.desks.get(desk))
+                });
+                let (tell, told) = mpsc::channel();
+                let heir = thread::spawn(move || {
+                    desk.tenure().claim_in_vain(|| {
+                        tell.send(()).unwrap();
+                        // So long the poll has to come to its end.
+                        thread::sleep(Duration::from_millis(50));
+                    });
+                });
+                told.recv().unwrap();
+                yield_now().await;
+                let in_lane = context::with_worker(|worker| worker.unwrap().lost.get());
+                assert!(!in_lane, "it runs where hogs do");
+                heir.join().unwrap();
+            }
+        });
+        runtime.block_on(polls).unwrap();
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
