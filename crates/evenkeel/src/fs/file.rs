@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::blocking::core::Core;
@@ -16,9 +16,8 @@ use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
 use super::buffers::Buffers;
-use super::lookup::{in_lane, is_appended_to, is_special, is_written_to_cache, runtime, tidy_up};
+use super::lookup::{in_lane, is_special, is_written_to_cache, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
-use super::parts::Parts;
 use super::stream::Pipe;
 use super::turns::Turns;
 
@@ -37,10 +36,6 @@ use super::turns::Turns;
 /// 16 MiB each before it is the next one's turn. A write waits for a turn for 250 milliseconds at
 /// most, and then goes on without. Special files take no turns, nor what is opened with `O_DIRECT`,
 /// `O_SYNC` or `O_DSYNC`.
-///
-/// Long writes to the cache, in either way, are made by several calls of the system, of 64 KiB and
-/// more, so that none keeps a processor for long. Whoever else reads or writes there meanwhile may
-/// find a part of them done; what is opened to append is written by one call.
 ///
 /// Any task of any runtime may use a file; the work is done in the runtime that opened it.
 ///
@@ -73,8 +68,6 @@ pub(super) struct Inner {
     special: bool,
     /// Whether long writes in sequence take turns with others'.
     in_turns: bool,
-    /// Whether a long write is to be one call of the system.
-    whole: bool,
     handle: Handle,
 }
 
@@ -112,14 +105,6 @@ impl Inner {
     /// The line in which a class's long writes in sequence to this file stand, if they take turns.
     pub(super) fn turns(&self, class: Class) -> Option<&Arc<Turns>> {
         self.in_turns.then_some(&self.device.turns[class.index()])
-    }
-
-    /// How it is written.
-    pub(super) fn parts(&self) -> Parts {
-        Parts {
-            clock: self.handle.shared().clock,
-            whole: self.whole,
-        }
     }
 
     /// What is read and written in sequence passes through these.
@@ -198,14 +183,12 @@ impl File {
 
     pub(super) fn adopt(handle: &Handle, file: std::fs::File) -> io::Result<File> {
         let (device, metadata) = lanes_for(handle, &file)?;
-        let cached = is_written_to_cache(&file, &metadata);
         Ok(File {
             inner: Arc::new(Inner {
                 device,
                 number: metadata.dev(),
                 special: is_special(&metadata),
-                in_turns: cached,
-                whole: !cached || is_appended_to(&file),
+                in_turns: is_written_to_cache(&file, &metadata),
                 file: Some(file),
                 handle: handle.clone(),
             }),
@@ -242,7 +225,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of [`FileExt::read_at`](std::os::unix::fs::FileExt::read_at), and those of the lane.
+    /// Those of [`FileExt::read_at`], and those of the lane.
     ///
     /// # Cancel safety
     ///
@@ -291,7 +274,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of [`FileExt::write_at`](std::os::unix::fs::FileExt::write_at), and those of the lane.
+    /// Those of [`FileExt::write_at`], and those of the lane.
     ///
     /// # Cancel safety
     ///
@@ -301,9 +284,8 @@ impl File {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        let parts = self.inner.parts();
         let written = self.run("fs::File::write_at", self.inner.data_lane(), move |file| {
-            let count = parts.write_at(file, bytes.as_ref(), offset)?;
+            let count = retry(|| file.write_at(bytes.as_ref(), offset))?;
             Ok((count, bytes))
         });
         written.await?
@@ -322,12 +304,11 @@ impl File {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        let parts = self.inner.parts();
         let written = self.run(
             "fs::File::write_all_at",
             self.inner.data_lane(),
             move |file| {
-                parts.write_all_at(file, bytes.as_ref(), offset)?;
+                file.write_all_at(bytes.as_ref(), offset)?;
                 Ok(bytes)
             },
         );
@@ -348,14 +329,11 @@ impl File {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        let parts = self.inner.parts();
         let written = self.run(
             "fs::File::write_all_vectored_at",
             self.inner.data_lane(),
             move |file| {
-                let slices = buffers.iter().map(|buffer| IoSlice::new(buffer.as_ref()));
-                let mut slices: Vec<_> = slices.collect();
-                parts.write_all_vectored_at(file, &mut slices, offset)?;
+                write_all_vectored(file, &buffers, offset)?;
                 Ok(buffers)
             },
         );
@@ -498,6 +476,29 @@ pub(super) fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result
             result => return result,
         }
     }
+}
+
+fn write_all_vectored<B: AsRef<[u8]>>(
+    file: &std::fs::File,
+    buffers: &[B],
+    mut offset: u64,
+) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = (buffers.iter())
+        .map(|buffer| IoSlice::new(buffer.as_ref()))
+        .collect();
+    let mut rest = &mut slices[..];
+    // Without the empty ones at its head, which would look like a full device.
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        // One call takes as many buffers as the system allows, of those that it is given.
+        let written = retry(|| Ok(rustix::io::pwritev(file, rest, offset)?))?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        offset += written as u64;
+        IoSlice::advance_slices(&mut rest, written);
+    }
+    Ok(())
 }
 
 impl AsFd for File {

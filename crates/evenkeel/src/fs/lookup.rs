@@ -71,11 +71,6 @@ pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
     metadata.is_file() && fcntl_getfl(file).is_ok_and(|flags| !flags.intersects(past_cache))
 }
 
-/// Whether what is written comes after whatever else was, by anybody: one write is then one piece.
-pub(super) fn is_appended_to(file: &File) -> bool {
-    fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::APPEND))
-}
-
 /// The runtime of the calling thread.
 pub(super) fn runtime() -> io::Result<Handle> {
     context::current().map_err(io::Error::other)

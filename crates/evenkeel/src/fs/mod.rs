@@ -33,8 +33,6 @@ pub(crate) mod lookup;
 #[cfg(not(evenkeel_loom))]
 mod open;
 #[cfg(not(evenkeel_loom))]
-mod parts;
-#[cfg(not(evenkeel_loom))]
 mod paths;
 #[cfg(not(evenkeel_loom))]
 mod read_dir;

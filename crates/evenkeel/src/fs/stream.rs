@@ -12,7 +12,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice, Read, Seek, SeekFrom};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -264,9 +264,7 @@ impl Pump {
             let mut wakers = pipe.take_wakers();
             drop(pipe);
             wake_all(&mut wakers);
-            failed = (self.inner.parts())
-                .write_all(self.inner.file(), &bytes)
-                .err();
+            failed = self.inner.file().write_all(&bytes).err();
             let used = mem::take(&mut bytes);
             self.inner.buffers().put_back(used, &mut bytes);
         }

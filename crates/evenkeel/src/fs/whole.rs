@@ -1,7 +1,7 @@
 //! Whole files at once.
 
 use std::fs::Permissions;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,6 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::file::File;
 use super::lookup::{device_of, directory_of, in_lane, is_special, on_path, runtime, tidy_up};
-use super::parts::Parts;
 
 /// Does work on a path in the lane for data of its device, or in the one for special files if it is
 /// such a file.
@@ -119,11 +118,8 @@ pub async fn write<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
 where
     B: AsRef<[u8]> + Send + 'static,
 {
-    let clock = runtime()?.shared().clock;
     on_data("fs::write", path.as_ref(), move |path| {
-        let file = std::fs::File::create(path)?;
-        let whole = !file.metadata()?.is_file();
-        Parts { clock, whole }.write_all(&file, bytes.as_ref())
+        std::fs::write(path, bytes)
     })
     .await
 }
@@ -295,11 +291,7 @@ impl Draft {
         let (path, file) = create_beside(target, &options)?;
         self.path = Some(path);
         let file = self.file.insert(file);
-        let parts = Parts {
-            clock: self.handle.shared().clock,
-            whole: false,
-        };
-        parts.write_all(file, bytes)?;
+        file.write_all(bytes)?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }

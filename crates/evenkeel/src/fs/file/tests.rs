@@ -295,23 +295,3 @@ fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
     });
     runtime.block_on(task).unwrap();
 }
-
-#[test]
-fn what_others_would_see_in_parts_or_waits_for_the_device_is_written_whole() {
-    let path = path("whole");
-    let runtime = Runtime::new().unwrap();
-    runtime.block_on(async {
-        let opened = async |flags: i32, append: bool| {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).append(append);
-            options.custom_flags(flags);
-            options.open(&path).await.unwrap().inner.parts().whole
-        };
-        assert!(!opened(0, false).await, "what goes to the cache");
-        assert!(opened(0, true).await, "appended");
-        assert!(opened(libc::O_DSYNC, false).await, "synced by each write");
-        let special = File::create("/dev/null").await.unwrap();
-        assert!(special.inner.parts().whole, "no file");
-    });
-    std::fs::remove_file(&path).unwrap();
-}
