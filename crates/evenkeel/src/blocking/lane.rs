@@ -194,6 +194,11 @@ impl<T: Send + 'static> InLane<T> {
         }
     }
 
+    /// Calls the work off if it has not begun, even if it is kept whether anybody waits or not.
+    pub(crate) fn call_off(&mut self) {
+        self.join.call_off();
+    }
+
     /// Whether the work is likely to be done within a moment.
     pub(crate) fn is_brief(&self) -> bool {
         self.brief

@@ -451,9 +451,9 @@ impl File {
     ///
     /// If the future is dropped, the file is closed.
     pub async fn into_std(self) -> std::fs::File {
-        // An error of an earlier write is the next writer's to find out.
-        let _ = self.settle().await;
-        let File { mut inner, .. } = self;
+        self.come_to_rest().await;
+        let mut inner = Arc::clone(&self.inner);
+        drop(self);
         loop {
             match Arc::try_unwrap(inner) {
                 Ok(mut alone) => match alone.file.take() {

@@ -333,6 +333,13 @@ impl File {
         poll_fn(|cx| settling.poll(cx)).await
     }
 
+    /// Waits for what was written in sequence, and for a seek that was given up.
+    pub(super) async fn come_to_rest(&self) {
+        // Errors are the next writer's, or reader's, to find out.
+        let _ = self.settle().await;
+        let _ = poll_fn(|cx| self.poll_sought(Waiter::Seeker, cx)).await;
+    }
+
     fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let pipe = ready!(self.poll_pump(self.pipe.lock(), Waiter::Writer, cx))?;
         Poll::Ready(settled(pipe))
@@ -460,6 +467,23 @@ impl File {
             drop(ready!(self.poll_pump(pipe, Waiter::Writer, cx))?);
         }
         Poll::Ready(Ok(taken))
+    }
+}
+
+/// Nobody takes any more what was still to be read, or asks where a seek led. What is to be written
+/// is written all the same.
+impl Drop for File {
+    fn drop(&mut self) {
+        let mut pipe = self.pipe.lock();
+        let reads = pipe.pumping && !pipe.writing;
+        let reading = pipe.pump.take_if(|_| reads);
+        let seeking = pipe.seeking.take();
+        // What is called off takes the lock when it is dropped.
+        drop(pipe);
+        if let Some(mut reading) = reading {
+            reading.call_off();
+        }
+        drop(seeking);
     }
 }
 

@@ -244,6 +244,66 @@ fn a_seek_that_fails_leaves_the_reader_where_it_is() {
     runtime.block_on(task).unwrap();
 }
 
+/// Behind a device that hangs it would fill the queue, and keep the file open.
+#[test]
+fn what_a_dropped_file_was_still_to_read_or_seek_leaves_the_queue() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (file, path) = with_contents("dropped", b"0123456789").await;
+        let holds = hold_data(&file).await;
+        let data = Arc::clone(file.inner.data_lane());
+        for what in ["read", "seek"] {
+            let mut other = File::open(&path).await.unwrap();
+            let number = other.as_raw_fd();
+            let waits = match what {
+                "read" => given_up(other.read_u8()).await,
+                _ => given_up(other.seek(SeekFrom::Start(5))).await,
+            };
+            assert!(waits && data.stats().queued == 1, "{what}");
+            drop(other);
+            assert_eq!(data.stats().queued, 0, "{what}");
+            until(|| !is_open(number, &path)).await;
+        }
+        drop(holds);
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_seek_that_is_given_up_is_made_before_the_file_is_the_standard_librarys() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (mut file, path) = with_contents("seek-into-std", b"0123456789").await;
+        let holds = hold_data(&file).await;
+        assert!(given_up(file.seek(SeekFrom::Start(5))).await);
+        let into_std = crate::spawn(file.into_std());
+        sleep(Duration::from_millis(5)).await;
+        drop(holds);
+        let mut file = into_std.await.unwrap();
+        assert_eq!(std::io::Seek::stream_position(&mut file).unwrap(), 5);
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// As what was taken over is written.
+#[test]
+fn what_a_dropped_file_was_to_write_is_written_after_what_it_was_to_seek() {
+    let runtime = narrow();
+    let task = runtime.spawn(async {
+        let (mut file, path) = with_contents("dropped-writer", b"").await;
+        let holds = hold_data(&file).await;
+        file.write_all(b"abc").await.unwrap();
+        assert!(given_up(file.seek(SeekFrom::Start(1))).await);
+        drop(file);
+        drop(holds);
+        until(|| std::fs::read(&path).unwrap() == b"abc").await;
+        std::fs::remove_file(&path).unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
 #[test]
 fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
     let runtime = narrow();
