@@ -331,11 +331,16 @@ fn a_known_hog_is_polled_in_the_lane_and_comes_back_when_its_polls_are_short() {
 
 /// A fresh task that has one poll; returns where it ran. All from one place.
 fn one_shot(runtime: &Runtime, length: Duration) -> ThreadId {
-    let task = runtime.spawn(async move {
+    runtime
+        .block_on(within(begin_one_shot(runtime, length)))
+        .unwrap()
+}
+
+fn begin_one_shot(runtime: &Runtime, length: Duration) -> JoinHandle<ThreadId> {
+    runtime.spawn(async move {
         compute(length);
         thread::current().id()
-    });
-    runtime.block_on(within(task)).unwrap()
+    })
 }
 
 #[test]
@@ -733,6 +738,35 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
         gate.open();
         runtime.block_on(within(first)).unwrap();
         kept.polled_on.recv_timeout(LIMIT).unwrap();
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}
+
+#[test]
+fn tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place() {
+    watched("unseen", || {
+        let runtime = Builder::new().workers(2).heavy_threads(1).build().unwrap();
+        let in_lane = || runtime.stats().hogs.iter().any(|hogs| hogs.in_lane);
+        for _ in 0..100 {
+            if !in_lane() {
+                one_shot(&runtime, Duration::from_millis(20));
+            }
+        }
+        assert!(in_lane(), "the place is not learned");
+        let mut gate = Gate::closed();
+        let before = hand_offs(&runtime);
+        let first = stuck(&runtime, &gate);
+        until("the lane is full", || hand_offs(&runtime) > before);
+        let unseen: Vec<_> = (0..20).map(|_| begin_one_shot(&runtime, LONG)).collect();
+        until("they wait", || runtime.stats().heavy.queued == 20);
+        for task in unseen {
+            task.abort();
+            let error = runtime.block_on(within(task)).unwrap_err();
+            assert!(error.is_cancelled(), "{error}");
+        }
+        assert!(in_lane(), "it was forgiven for what they might have done");
+        gate.open();
+        runtime.block_on(within(first)).unwrap();
         runtime.shutdown(LIMIT).unwrap();
     });
 }

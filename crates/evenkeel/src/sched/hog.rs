@@ -90,7 +90,8 @@ pub(crate) fn acquit(task: &Header) -> bool {
         return false;
     }
     task.ways.store(ways & !TRACKED, Ordering::Relaxed);
-    true
+    // What was dropped before it was ever polled has shown nothing.
+    !task.is_aborted_unseen()
 }
 
 /// A task that hogs: what [`Builder::on_hog`](crate::runtime::Builder::on_hog) is given.

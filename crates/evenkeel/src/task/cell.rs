@@ -31,7 +31,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::sched::inbox::Link;
-use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
+use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
 use crate::task::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
@@ -452,6 +452,13 @@ impl Header {
     #[inline]
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
         self.origin.spawned_at
+    }
+
+    /// Whether the task was aborted, and no poll has left it waiting: it has had none, unless it
+    /// was aborted in the first. For its runner.
+    pub(crate) fn is_aborted_unseen(&self) -> bool {
+        // Relaxed: the runner alone touches it.
+        self.state.is_aborted() && self.registered.load(Ordering::Relaxed) == 0
     }
 }
 
