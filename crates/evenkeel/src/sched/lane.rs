@@ -484,15 +484,20 @@ impl State {
         let mut left = LOOKED_AT;
         let mut place = self.looked_at;
         for queue in &mut self.queues {
-            while place < queue.len() && left > 0 {
-                left -= 1;
-                if queue[place].is_aborted() {
-                    aborted.extend(queue.remove(place));
-                } else {
-                    place += 1;
-                    self.looked_at += 1;
+            let end = queue.len().min(place.saturating_add(left));
+            let begin = place.min(end);
+            left -= end - begin;
+            // Those that stay move up, so that the rest of the queue, which may be long, has to
+            // but once.
+            let mut stay = begin;
+            for at in begin..end {
+                if !queue[at].is_aborted() {
+                    queue.swap(stay, at);
+                    stay += 1;
                 }
             }
+            self.looked_at += stay - begin;
+            aborted.extend(queue.drain(stay..end));
             place = place.saturating_sub(queue.len());
         }
         if left > 0 {
