@@ -46,7 +46,7 @@ impl<T> JoinHandle<T> {
     ///
     /// A poll that is under way is not interrupted. Blocking work that has begun goes on to its
     /// end; what has not is dropped before this returns, on the calling thread, and its place in
-    /// the queue is free.
+    /// the queue is free. A thread that has just taken it drops it itself, a moment later.
     pub fn abort(&self) {
         self.join.task().abort();
     }
