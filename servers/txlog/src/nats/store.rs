@@ -149,8 +149,7 @@ impl Inner {
 
     /// Takes over what JetStream says of the stream, unless more is known by now.
     fn take_bounds(&self, state: &Value) {
-        let first = state["first_seq"].as_u64().unwrap_or(1).max(1);
-        let next = state["last_seq"].as_u64().unwrap_or(0) + 1;
+        let (first, next) = bounds_of(state);
         self.bounds.send_if_modified(|bounds| {
             let new = (first.max(bounds.0), next.max(bounds.1));
             std::mem::replace(bounds, new) != new
@@ -160,7 +159,7 @@ impl Inner {
     fn acknowledged(&self, sequence: u64) {
         self.bounds.send_if_modified(|bounds| {
             let later = sequence >= bounds.1;
-            bounds.1 = bounds.1.max(sequence + 1);
+            bounds.1 = bounds.1.max(sequence.saturating_add(1));
             later
         });
     }
@@ -400,6 +399,13 @@ fn millis_of(stamp: &str) -> Option<u64> {
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + millis)
 }
 
+/// The numbers of the oldest record and of the next one to come.
+fn bounds_of(state: &Value) -> (u64, u64) {
+    let first = state["first_seq"].as_u64().unwrap_or(1).max(1);
+    let next = state["last_seq"].as_u64().unwrap_or(0).saturating_add(1);
+    (first, next)
+}
+
 /// What JetStream knows of the stream, which is made if it is not there.
 async fn find_or_make(
     connection: &Connection,
@@ -489,7 +495,22 @@ impl From<NatsError> for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use super::millis_of;
+    use serde_json::json;
+
+    use super::{bounds_of, millis_of};
+
+    #[test]
+    fn bounds_of_any_stream_are_numbers() {
+        for (first, last, bounds) in [
+            (0, 0, (1, 1)),
+            (1, 0, (1, 1)),
+            (3, 7, (3, 8)),
+            (u64::MAX, u64::MAX, (u64::MAX, u64::MAX)),
+        ] {
+            let state = json!({ "first_seq": first, "last_seq": last });
+            assert_eq!(bounds_of(&state), bounds);
+        }
+    }
 
     #[test]
     fn times_of_nats_are_understood() {
