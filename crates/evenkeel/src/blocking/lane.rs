@@ -100,8 +100,9 @@ impl Lane {
     /// # Cancel safety
     ///
     /// Work that was not begun when the future is dropped is not done: what the function captured
-    /// is dropped with the future, and its place in the queue is free. Work that was begun is done
-    /// to its end, and its output dropped.
+    /// is dropped with the future, and its place in the queue is free. (A thread that has just
+    /// taken it drops it itself, a moment later.) Work that was begun is done to its end, and its
+    /// output dropped.
     #[track_caller]
     pub fn run<F, T>(&self, function: F) -> impl Future<Output = Result<T, LaneError>> + use<F, T>
     where

@@ -14,8 +14,9 @@
 //! stood still while it could have run, tells.
 //!
 //! The monitor also starts threads for tasks that wait in the lane, takes those out that were
-//! aborted, and charges what polls there use while they go on. It runs nothing of the user's. While
-//! no worker is awake and the lane is at rest it sleeps, until a worker wakes:
+//! aborted, and charges what polls there use while they go on. It runs nothing of the user's, but
+//! for the drop of such an aborted task where the runtime ends and no worker takes it any more.
+//! While no worker is awake and the lane is at rest it sleeps, until a worker wakes:
 //! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
 mod pace;
@@ -271,7 +272,7 @@ fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) ->
         *sampled_at = now;
         lane.sample(&shared.ledger, &shared.desks);
     }
-    // Their drops are the user's: a worker sees to them.
+    // Their drops are the user's: a worker sees to them, unless the runtime ends.
     (lane.take_aborted(&shared.ledger).into_iter()).for_each(|task| shared.push_outside(task));
     while lane.wants_thread() {
         if start(Start::Lane).is_err() {

@@ -564,9 +564,10 @@ impl<T> Join<T> {
         // Whoever gave the waker is not to be woken by what it does itself. If the task completes
         // meanwhile, it is.
         if state.has_join_waker() && state.empty_join_waker() {
-            // SAFETY: the cell is live.
+            // SAFETY: the cell is live: this handle holds a reference.
             let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
-            // SAFETY: the flag is unset, so the slot is the join handle's.
+            // SAFETY: the flag is unset, so the slot is the join handle's, as `state` has it, and
+            // this is the only one.
             drop_quietly(slot.with_mut(|slot| unsafe { (*slot).take() }));
         }
         self.task.abort();

@@ -27,6 +27,13 @@ fn narrow() -> Runtime {
     builder.build().unwrap()
 }
 
+/// Runs a test in a task of such a runtime: on a worker, as nobody is to block there.
+fn in_task(test: impl Future<Output = ()> + Send + 'static) {
+    let runtime = narrow();
+    let task = runtime.spawn(test);
+    runtime.block_on(task).unwrap();
+}
+
 /// Makes so many threads of a lane busy, and lets so much wait, until what is returned is dropped.
 async fn fill(
     file: &File,
@@ -72,8 +79,7 @@ async fn until(holds: impl Fn() -> bool) {
 
 #[test]
 fn a_worker_closes_no_file_even_if_the_lane_is_full() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let path = path("close");
         let file = File::create(&path).await.unwrap();
         let other = file.try_clone().await.unwrap();
@@ -86,7 +92,6 @@ fn a_worker_closes_no_file_even_if_the_lane_is_full() {
         until(|| !is_open(number, &path)).await;
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// How often a directory is open.
@@ -99,8 +104,7 @@ fn opened(directory: &Path) -> usize {
 /// By the last of its entries, by its reader, or by a read that is called off before it has begun.
 #[test]
 fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let directory = path("directory");
         std::fs::create_dir_all(&directory).unwrap();
         // More than are read at a time.
@@ -130,7 +134,6 @@ fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
         }
         std::fs::remove_dir_all(&directory).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// The file beside the one that was to be replaced.
@@ -140,8 +143,7 @@ fn drafts(directory: &Path) -> usize {
 
 #[test]
 fn a_worker_removes_nothing_of_a_replacement_that_fails() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let directory = path("replace");
         std::fs::create_dir_all(&directory).unwrap();
         let opened = std::fs::File::open(&directory).unwrap();
@@ -160,7 +162,6 @@ fn a_worker_removes_nothing_of_a_replacement_that_fails() {
         until(|| drafts(&directory) == 0).await;
         std::fs::remove_dir(&directory).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// Polled once, then dropped.
@@ -186,8 +187,7 @@ async fn hold_data(file: &File) -> Vec<mpsc::Sender<()>> {
 
 #[test]
 fn a_seek_that_is_given_up_is_not_made_after_what_followed_it() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (mut file, path) = with_contents("seek-given-up", b"").await;
         let holds = hold_data(&file).await;
         file.write_all(b"abc").await.unwrap();
@@ -201,13 +201,11 @@ fn a_seek_that_is_given_up_is_not_made_after_what_followed_it() {
         assert_eq!(std::fs::read(&path).unwrap(), b"axy");
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 #[test]
 fn a_seek_that_is_given_up_is_made_before_what_is_read() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (mut file, path) = with_contents("seek-then-read", b"0123456789").await;
         let holds = hold_data(&file).await;
         assert!(given_up(file.read_u8()).await);
@@ -216,13 +214,11 @@ fn a_seek_that_is_given_up_is_made_before_what_is_read() {
         assert_eq!(file.read_u8().await.unwrap(), b'5');
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 #[test]
 fn a_seek_that_fails_leaves_the_reader_where_it_is() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (mut file, path) = with_contents("seek-fails", b"0123456789").await;
         let holds = hold_data(&file).await;
         let asked = poll_fn(|cx| {
@@ -241,14 +237,12 @@ fn a_seek_that_fails_leaves_the_reader_where_it_is() {
         assert_eq!(&four, b"4567");
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// Behind a device that hangs it would fill the queue, and keep the file open.
 #[test]
 fn what_a_dropped_file_was_still_to_read_or_seek_leaves_the_queue() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (file, path) = with_contents("dropped", b"0123456789").await;
         let holds = hold_data(&file).await;
         let data = Arc::clone(file.inner.data_lane());
@@ -267,13 +261,11 @@ fn what_a_dropped_file_was_still_to_read_or_seek_leaves_the_queue() {
         drop(holds);
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 #[test]
 fn a_seek_that_is_given_up_is_made_before_the_file_is_the_standard_librarys() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (mut file, path) = with_contents("seek-into-std", b"0123456789").await;
         let holds = hold_data(&file).await;
         assert!(given_up(file.seek(SeekFrom::Start(5))).await);
@@ -284,14 +276,12 @@ fn a_seek_that_is_given_up_is_made_before_the_file_is_the_standard_librarys() {
         assert_eq!(std::io::Seek::stream_position(&mut file).unwrap(), 5);
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// As what was taken over is written.
 #[test]
 fn what_a_dropped_file_was_to_write_is_written_after_what_it_was_to_seek() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (mut file, path) = with_contents("dropped-writer", b"").await;
         let holds = hold_data(&file).await;
         file.write_all(b"abc").await.unwrap();
@@ -301,13 +291,11 @@ fn what_a_dropped_file_was_to_write_is_written_after_what_it_was_to_seek() {
         until(|| std::fs::read(&path).unwrap() == b"abc").await;
         std::fs::remove_file(&path).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 #[test]
 fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (file, from) = with_contents("copied", b"text").await;
         let to = path("copied-to");
         let made = std::process::Command::new("mkfifo").arg(&to).status();
@@ -328,14 +316,12 @@ fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
         std::fs::remove_file(&from).unwrap();
         std::fs::remove_file(&to).unwrap();
     });
-    runtime.block_on(task).unwrap();
 }
 
 /// What came from a peer comes once, and cannot be gone back to.
 #[test]
 fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
-    let runtime = narrow();
-    let task = runtime.spawn(async {
+    in_task(async {
         let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
         let near = std::fs::File::from(std::os::fd::OwnedFd::from(near));
         let mut file = File::from_std(near).unwrap();
@@ -353,5 +339,4 @@ fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
         file.read_exact(&mut ten[..6]).await.unwrap();
         assert_eq!(&ten[..6], b"456789");
     });
-    runtime.block_on(task).unwrap();
 }
