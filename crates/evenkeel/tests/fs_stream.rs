@@ -8,14 +8,16 @@ mod scratch;
 use std::future::{Future, poll_fn};
 use std::io::SeekFrom;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use evenkeel::fs::{self, File, OpenOptions};
 use evenkeel::runtime::{Builder, Runtime};
 use hang::{until, watched};
 use scratch::Scratch;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 7 % 251) as u8).collect()
@@ -173,6 +175,41 @@ fn what_was_taken_over_is_written_though_all_is_dropped() {
                 let written = std::fs::read(path.with_extension(number.to_string())).unwrap();
                 assert_eq!(written, b"first second", "round {round}, file {number}");
             }
+        }
+    });
+}
+
+/// Also what a file took over at the very moment, from a task that writes bit by bit for ever.
+#[test]
+fn what_was_taken_over_is_written_though_the_runtime_ends_under_a_long_writer() {
+    watched("long writers", || {
+        let scratch = Scratch::new("long-writers");
+        for round in 0..30 {
+            let path = scratch.path(round.to_string());
+            let runtime = Builder::new().workers(1).disk_threads(1).build().unwrap();
+            let accepted = Arc::new(AtomicUsize::new(0));
+            let mut file = runtime.block_on(File::create(&path)).unwrap();
+            let counts = Arc::clone(&accepted);
+            let writer = runtime.spawn(async move {
+                loop {
+                    // Counted in the same poll, so that dropping the task leaves none uncounted.
+                    let write = |cx: &mut Context<'_>| {
+                        let written = Pin::new(&mut file).poll_write(cx, &[7; 100]);
+                        if let Poll::Ready(Ok(count)) = &written {
+                            counts.fetch_add(*count, Ordering::SeqCst);
+                        }
+                        written
+                    };
+                    if poll_fn(write).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_millis(3 + round % 10));
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            drop(writer);
+            let written = std::fs::read(&path).unwrap().len();
+            assert_eq!(written, accepted.load(Ordering::SeqCst), "round {round}");
         }
     });
 }

@@ -90,8 +90,8 @@ struct Job {
     task: Runnable,
     /// It is done even if the runtime shuts down before it was begun.
     kept: bool,
-    /// It tidies up: nobody waits for it, and it is done however long it takes.
-    tidies: bool,
+    /// It is done even if it has to wait for long, or there is no thread for it.
+    patient: bool,
 }
 
 #[derive(Debug)]
@@ -271,7 +271,7 @@ impl Core {
         let job = Job {
             task,
             kept,
-            tidies: false,
+            patient: false,
         };
         note_ticket(&state.order, &job);
         if let Err(job) = state.order.push(now, class, job) {
@@ -310,10 +310,10 @@ impl Core {
         }
     }
 
-    /// Queues what is to be tidied up, such as a file to be closed, which no worker is to do: even
-    /// if the queue is full, and for as long as it takes. There is no more of it than there were
+    /// Queues what is to be done in any case, such as a file to be closed, or written on: even if
+    /// the queue is full, and for as long as it takes. There is no more of it than there were
     /// files. In a lane that is closed it is done here and now.
-    pub(crate) fn tidy_up(self: &Arc<Self>, handle: &Handle, task: Runnable) {
+    pub(crate) fn submit_anyway(self: &Arc<Self>, handle: &Handle, task: Runnable) {
         let shared = handle.shared();
         let class = class_here(shared, &task);
         let now = shared.clock.cycles();
@@ -325,13 +325,18 @@ impl Core {
         let job = Job {
             task,
             kept: true,
-            tidies: true,
+            patient: true,
         };
         state.order.push_anyway(now, class, job);
         self.note_queued(&state);
         let hand = state.send_for_hand(self.settings.threads);
         drop(state);
         self.send(handle, hand);
+    }
+
+    /// Whether it takes no more work, as the runtime ends.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Whether other work is under way or waits here, and such work was short of late.
@@ -411,8 +416,12 @@ impl Core {
     /// Remembers a thread, to be joined at the end, and forgets those that have ended.
     fn keep_track(&self, thread: JoinHandle<()>) {
         let mut state = self.state.lock();
-        state.handles.retain(|handle| !handle.is_finished());
+        let ended = state.handles.extract_if(.., |handle| handle.is_finished());
+        let ended: Vec<_> = ended.collect();
         state.handles.push(thread);
+        drop(state);
+        // With what a hook of the user's panicked with, whose drop may run anything.
+        drop(ended);
     }
 
     /// There is one thread less than counted on. If there are others, one of them will do the work;
@@ -425,7 +434,8 @@ impl Core {
         } else {
             Vec::new()
         };
-        let (tidies, orphans): (Vec<Job>, Vec<Job>) = left.into_iter().partition(|job| job.tidies);
+        let (patient, orphans): (Vec<Job>, Vec<Job>) =
+            left.into_iter().partition(|job| job.patient);
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
         // Whoever counted on the thread set no timer. If the others hang, somebody has to look.
@@ -443,8 +453,8 @@ impl Core {
                 kind,
             }));
         }
-        // Nobody would come to tidy up, perhaps for ever.
-        tidies.into_iter().for_each(|job| run_here(job.task));
+        // Nobody would come to do it, perhaps for ever.
+        patient.into_iter().for_each(|job| run_here(job.task));
     }
 
     /// Does work until there has been none for the time to keep alive, or the lane closes.

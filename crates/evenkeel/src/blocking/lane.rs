@@ -179,6 +179,23 @@ impl<T: Send + 'static> InLane<T> {
         )
     }
 
+    /// As [`kept`](Self::kept), and also if the lane is full, or has closed: then on this thread.
+    /// For work that goes on with what was begun here.
+    pub(crate) fn anyway<F>(
+        core: &Arc<Core>,
+        handle: &Handle,
+        spawned_at: &'static Location<'static>,
+        name: Option<&'static str>,
+        function: F,
+    ) -> Self
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (task, join) = super::new_work(core, spawned_at, name, function);
+        core.submit_anyway(handle, task);
+        Self::submitted(core, handle, join, true)
+    }
+
     fn submit(
         core: &Arc<Core>,
         handle: &Handle,
@@ -186,11 +203,17 @@ impl<T: Send + 'static> InLane<T> {
         kept: bool,
     ) -> Self {
         let brief = core.submit(handle, task, kept);
+        let mut submitted = Self::submitted(core, handle, join, kept);
+        submitted.brief = brief;
+        submitted
+    }
+
+    fn submitted(core: &Arc<Core>, handle: &Handle, join: JoinHandle<T>, kept: bool) -> Self {
         Self {
             join,
             core: Arc::clone(core),
             kept,
-            brief,
+            brief: false,
             handle: handle.clone(),
         }
     }

@@ -6,6 +6,7 @@
 //! this one thread.
 
 use std::io;
+use std::mem;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -44,12 +45,24 @@ struct Answer {
 
 impl Reply {
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
-        let mut answer = self.0.lock();
-        if let Some(result) = answer.result.take() {
-            return Poll::Ready(result);
+        // A waker's clone and drop may run anything, so both are done outside the lock.
+        let mut spare = None;
+        loop {
+            let mut answer = self.0.lock();
+            if let Some(result) = answer.result.take() {
+                return Poll::Ready(result);
+            }
+            let stored = answer.waker.as_ref();
+            if stored.is_some_and(|stored| stored.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
+            if spare.is_some() {
+                mem::swap(&mut answer.waker, &mut spare);
+                return Poll::Pending;
+            }
+            drop(answer);
+            spare = Some(cx.waker().clone());
         }
-        answer.waker = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     fn give(&self, result: io::Result<Vec<u8>>) {
@@ -107,7 +120,7 @@ impl<F> Read<F> {
                 if self.exact && self.filled < self.buffer.len() {
                     return After::Again(self);
                 }
-                let mut buffer = std::mem::take(&mut self.buffer);
+                let mut buffer = mem::take(&mut self.buffer);
                 buffer.truncate(self.filled);
                 After::Over(self, Ok(buffer))
             }
@@ -213,7 +226,7 @@ impl<F: Send + 'static> Ring<F> {
         }
         state.count += 1;
         state.reads.push(read);
-        let bell = std::mem::take(&mut state.asleep)
+        let bell = mem::take(&mut state.asleep)
             .then(|| state.bell.clone())
             .flatten();
         drop(state);
@@ -315,7 +328,7 @@ impl<F> Mailbox<F> {
         let left = {
             let mut state = self.state.lock();
             state.closed = true;
-            std::mem::take(&mut state.reads)
+            mem::take(&mut state.reads)
         };
         for read in left.iter().chain(ring.readings()) {
             let error = format!("the kernel broke off its completion queue: {error}");

@@ -162,6 +162,6 @@ where
         return work();
     }
     let (task, join) = crate::blocking::new_work(core, called_from(), Some(name), work);
-    core.tidy_up(handle, task);
+    core.submit_anyway(handle, task);
     drop(join);
 }

@@ -62,6 +62,8 @@ pub(super) struct Pipe {
     /// What is to be written, and whether the pump that runs writes.
     pending: Vec<u8>,
     writing: bool,
+    /// The runtime ends, and the pump takes over nothing more.
+    closing: bool,
     /// The memory of what was written before.
     written: Vec<u8>,
     /// A write failed, and nobody has heard of it.
@@ -79,10 +81,13 @@ pub(super) struct Pipe {
     /// it waits no more.
     wakers: [Option<Waker>; 3],
     settling: Slab<Option<Waker>>,
+    /// How often they were told.
+    told: u64,
 }
 
 impl Pipe {
     fn take_wakers(&mut self) -> Vec<Waker> {
+        self.told += 1;
         let each = self.wakers.iter_mut();
         let all = each.chain(self.settling.iter_mut().map(|(_, waker)| waker));
         all.filter_map(Option::take).collect()
@@ -116,27 +121,67 @@ impl Pipe {
         self.chunks.clear();
         self.end = None;
     }
+}
 
-    /// No pump runs. If one was called off, says why, once.
-    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.stopped {
-            return Poll::Ready(Ok(()));
-        }
-        let outcome = match &mut self.pump {
-            None => Poll::Pending,
-            Some(pump) => Pin::new(pump).poll(cx),
-        };
-        let Poll::Ready(outcome) = outcome else {
-            // It is being called off on another thread at this moment.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        };
-        self.pump = None;
-        self.stopped = false;
-        self.asked = 0;
-        self.pending.clear();
-        Poll::Ready(outcome.map_err(io::Error::from))
+/// No pump runs. If one was called off, says why, once.
+fn poll_stopped<'a>(
+    lock: &'a Mutex<Pipe>,
+    mut pipe: MutexGuard<'a, Pipe>,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<MutexGuard<'a, Pipe>>> {
+    if !pipe.stopped {
+        return Poll::Ready(Ok(pipe));
     }
+    // Out of the pipe, as it is asked with a waker, which may run anything.
+    let mut pump = pipe.pump.take();
+    drop(pipe);
+    let polled = match &mut pump {
+        None => Poll::Pending,
+        Some(pump) => Pin::new(pump).poll(cx),
+    };
+    let Poll::Ready(outcome) = polled else {
+        let mut pipe = lock.lock();
+        if pipe.pump.is_none() {
+            mem::swap(&mut pipe.pump, &mut pump);
+        }
+        drop(pipe);
+        // It is being called off on another thread at this moment, or was asked on another.
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    };
+    drop(pump);
+    let mut pipe = lock.lock();
+    pipe.stopped = false;
+    pipe.asked = 0;
+    pipe.pending.clear();
+    match outcome {
+        Ok(()) => Poll::Ready(Ok(pipe)),
+        Err(error) => Poll::Ready(Err(error.into())),
+    }
+}
+
+/// Keeps a waker in the pipe, for the next time that those who wait are told. It is cloned and
+/// dropped outside the lock, as either may run anything; if they are told meanwhile, it is woken.
+fn enlist(
+    lock: &Mutex<Pipe>,
+    mut pipe: MutexGuard<'_, Pipe>,
+    waker: &Waker,
+    place: impl Fn(&mut Pipe) -> &mut Option<Waker>,
+) {
+    let slot = place(&mut pipe).as_ref();
+    if slot.is_some_and(|stored| stored.will_wake(waker)) {
+        return;
+    }
+    let told = pipe.told;
+    drop(pipe);
+    let mut spare = Some(waker.clone());
+    let mut pipe = lock.lock();
+    if pipe.told == told {
+        mem::swap(place(&mut pipe), &mut spare);
+        return;
+    }
+    drop(pipe);
+    waker.wake_by_ref();
 }
 
 /// Who waits.
@@ -163,8 +208,19 @@ enum Direction {
 }
 
 impl Pump {
-    /// Starts a pump; the caller has set `pumping`.
+    /// Starts a pump; the caller has set `pumping`. Returns whether it is likely to end within a
+    /// moment.
     fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) -> bool {
+        Self::submit(inner, pipe, direction, false)
+    }
+
+    /// `again`: a pump goes on, which nothing is to keep from it.
+    fn submit(
+        inner: &Arc<Inner>,
+        pipe: &Arc<Mutex<Pipe>>,
+        direction: Direction,
+        again: bool,
+    ) -> bool {
         let number = {
             let mut pipe = pipe.lock();
             pipe.pumps += 1;
@@ -183,13 +239,9 @@ impl Pump {
             Direction::Read => "fs::File read",
             Direction::Write => "fs::File write",
         };
-        let started = InLane::kept(
-            inner.data_lane(),
-            inner.handle(),
-            called_from(),
-            Some(name),
-            work,
-        );
+        let into_lane = if again { InLane::anyway } else { InLane::kept };
+        let (lane, handle) = (inner.data_lane(), inner.handle());
+        let started = into_lane(lane, handle, called_from(), Some(name), work);
         let brief = started.is_brief();
         let mut pipe = pipe.lock();
         if pipe.pumps == number {
@@ -247,8 +299,13 @@ impl Pump {
     fn write(self) {
         let mut failed = self.set_back().err();
         let mut bytes = mem::take(&mut self.pipe.lock().written);
-        for _ in 0..ROUNDS_MAX {
+        let mut rounds = 0;
+        // In a lane that has closed, nobody else waits for the thread. So that it comes to an end,
+        // nothing more is taken over there.
+        while rounds < ROUNDS_MAX || self.inner.data_lane().is_closed() {
             let mut pipe = self.pipe.lock();
+            pipe.closing = rounds >= ROUNDS_MAX;
+            rounds += 1;
             if let Some(error) = failed.take() {
                 // What comes after it is not to be written as if nothing had been.
                 pipe.failed.get_or_insert(error);
@@ -274,14 +331,16 @@ impl Pump {
             pipe.pending.clear();
         }
         self.pipe.lock().written = bytes;
-        // Others in the lane have their turn before more is written.
+        // Others in the lane have their turn before more is written. It will be, as it was taken
+        // over.
         self.ended.set(true);
-        Pump::start(&self.inner, &self.pipe, Direction::Write);
+        Pump::submit(&self.inner, &self.pipe, Direction::Write, true);
     }
 
     fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
         self.ended.set(true);
         pipe.pumping = false;
+        pipe.closing = false;
         let mut wakers = pipe.take_wakers();
         let goes_on = mem::take(&mut pipe.goes_on) && !pipe.stopped && pipe.failed.is_none();
         let turn = if goes_on {
@@ -317,13 +376,6 @@ impl File {
         !self.has_idle_worker() || self.inner.data_lane().is_shared_by_short_work()
     }
 
-    /// Returns whether the pump is likely to end within a moment.
-    fn pump(&self, mut pipe: MutexGuard<'_, Pipe>, direction: Direction) -> bool {
-        pipe.pumping = true;
-        drop(pipe);
-        Pump::start(&self.inner, &self.pipe, direction)
-    }
-
     /// Waits for what was written in sequence, and says whether it was.
     pub(super) async fn settle(&self) -> io::Result<()> {
         let mut settling = Settling {
@@ -347,8 +399,8 @@ impl File {
 
     /// Waits until no pump runs. If one was called off, says why, once.
     fn poll_pump<'a>(
-        &self,
-        mut pipe: MutexGuard<'a, Pipe>,
+        &'a self,
+        pipe: MutexGuard<'a, Pipe>,
         waiter: Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<MutexGuard<'a, Pipe>>> {
@@ -356,22 +408,14 @@ impl File {
             self.wait(pipe, waiter, cx);
             return Poll::Pending;
         }
-        let outcome = ready!(pipe.poll_stopped(cx));
-        Poll::Ready(outcome.map(|()| pipe))
+        poll_stopped(&self.pipe, pipe, cx)
     }
 
     /// Waits for the pump, or a seek, to get on.
-    fn wait(&self, mut pipe: MutexGuard<'_, Pipe>, waiter: Waiter, cx: &Context<'_>) {
-        let slot = &mut pipe.wakers[waiter as usize];
-        let known = slot
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()));
-        if !known {
-            let displaced = slot.replace(cx.waker().clone());
-            // Dropping a waker may run anything, so it is done outside the lock.
-            drop(pipe);
-            drop(displaced);
-        }
+    fn wait(&self, pipe: MutexGuard<'_, Pipe>, waiter: Waiter, cx: &Context<'_>) {
+        enlist(&self.pipe, pipe, cx.waker(), |pipe| {
+            &mut pipe.wakers[waiter as usize]
+        });
     }
 
     /// Waits for a turn to write so much, if this file takes turns.
@@ -422,7 +466,7 @@ impl File {
         // is a processor for that.
         let length: usize = parts.clone().map(<[u8]>::len).sum();
         let alone = self.inner.is_special() || (length >= CHUNK && !self.has_idle_worker());
-        if writes && (alone || pipe.pending.len() >= PENDING_MAX) {
+        if writes && (alone || pipe.closing || pipe.pending.len() >= PENDING_MAX) {
             pipe.goes_on = true;
             self.wait(pipe, Waiter::Writer, cx);
             return Poll::Pending;
@@ -433,16 +477,12 @@ impl File {
         // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
         let mut bytes = mem::take(&mut pipe.pending);
         drop(pipe);
-        if bytes.is_empty() {
+        let owes = !bytes.is_empty();
+        if !owes {
             bytes = self.inner.buffers().get(bytes, length.min(ASKED_MAX));
             bytes.clear();
         }
-        let mut taken = 0;
-        for part in parts {
-            let count = part.len().min(ASKED_MAX.saturating_sub(taken));
-            bytes.extend_from_slice(&part[..count]);
-            taken += count;
-        }
+        let taken = append(&mut bytes, parts);
         let mut pipe = self.pipe.lock();
         if let Some(error) = pipe.failed.take() {
             let turn = pipe.turn.give_back();
@@ -459,8 +499,10 @@ impl File {
         if pipe.pending.is_empty() || pipe.pumping {
             return Poll::Ready(Ok(taken));
         }
-        pipe.writing = true;
-        self.pump(pipe, Direction::Write);
+        (pipe.pumping, pipe.writing) = (true, true);
+        drop(pipe);
+        // With bytes that were taken over before, it goes on for the one that ended.
+        Pump::submit(&self.inner, &self.pipe, Direction::Write, owes);
         let pipe = self.pipe.lock();
         if pipe.stopped {
             // Refused at once, so it is this write that failed.
@@ -468,6 +510,17 @@ impl File {
         }
         Poll::Ready(Ok(taken))
     }
+}
+
+/// Copies as much as one write takes over. Returns how much.
+fn append<'a>(bytes: &mut Vec<u8>, parts: impl Iterator<Item = &'a [u8]>) -> usize {
+    let mut taken = 0;
+    for part in parts {
+        let count = part.len().min(ASKED_MAX.saturating_sub(taken));
+        bytes.extend_from_slice(&part[..count]);
+        taken += count;
+    }
+    taken
 }
 
 /// Nobody takes any more what was still to be read, or asks where a seek led. What is to be written
@@ -508,20 +561,12 @@ impl Settling<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut pipe = self.pipe.lock();
         if pipe.pumping {
-            let waker = Some(cx.waker().clone());
-            let displaced = match self.key {
-                Some(key) => mem::replace(&mut pipe.settling[key], waker),
-                None => {
-                    self.key = Some(pipe.settling.insert(waker));
-                    None
-                }
-            };
-            // As in `wait`.
-            drop(pipe);
-            drop(displaced);
+            let settling = &mut pipe.settling;
+            let key = *self.key.get_or_insert_with(|| settling.insert(None));
+            enlist(self.pipe, pipe, cx.waker(), |pipe| &mut pipe.settling[key]);
             return Poll::Pending;
         }
-        ready!(pipe.poll_stopped(cx))?;
+        let pipe = ready!(poll_stopped(self.pipe, pipe, cx))?;
         Poll::Ready(settled(pipe))
     }
 }
@@ -539,7 +584,7 @@ impl Drop for Settling<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let waker = self.pipe.lock().settling.remove(key);
-            // As in `wait`.
+            // Dropping it may run anything.
             drop(waker);
         }
     }
@@ -571,8 +616,9 @@ impl AsyncRead for File {
                 false => ASKED_MAX,
             };
             pipe.asked = wanted.min(most);
-            pipe.writing = false;
-            if self.pump(pipe, Direction::Read) {
+            (pipe.pumping, pipe.writing) = (true, false);
+            drop(pipe);
+            if Pump::start(&self.inner, &self.pipe, Direction::Read) {
                 let (core, handle) = (self.inner.data_lane(), self.inner.handle());
                 linger(core, handle, || !self.pipe.lock().pumping);
             }
@@ -669,13 +715,14 @@ impl File {
         };
         // Without the lock, which the seek takes at its end; only one task polls at a time.
         drop(pipe);
-        let polled = Pin::new(&mut seeking).poll(cx);
-        pipe = self.pipe.lock();
-        let Poll::Ready(position) = polled else {
+        let Poll::Ready(position) = Pin::new(&mut seeking).poll(cx) else {
+            pipe = self.pipe.lock();
             pipe.seeking = Some(seeking);
             self.wait(pipe, waiter, cx);
             return Poll::Pending;
         };
+        drop(seeking);
+        pipe = self.pipe.lock();
         let position = position.map_err(io::Error::from).flatten()?;
         // Where it fails, the cursor is as far ahead of the task as it was.
         pipe.position = position;

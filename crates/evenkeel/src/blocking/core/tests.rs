@@ -25,7 +25,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
         let job = Job {
             task,
             kept: false,
-            tidies: false,
+            patient: false,
         };
         // As if a second one had been sent for.
         {
@@ -58,9 +58,34 @@ fn what_tidies_up_is_done_even_if_there_is_no_thread() {
     let (tell, told) = std::sync::mpsc::channel();
     let tidy = move || tell.send(()).unwrap();
     let (task, _join) = crate::blocking::new_work(core, Location::caller(), None, tidy);
-    core.tidy_up(handle, task);
+    core.submit_anyway(handle, task);
     core.state.lock().coming -= 1;
     core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
     told.recv().unwrap();
     assert!(core.is_empty());
+}
+
+/// What a hook panicked with, which may come back to the lane.
+struct Payload(Arc<Core>, std::sync::mpsc::Sender<bool>);
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0.state.try_lock().is_some());
+    }
+}
+
+#[test]
+fn what_a_thread_panicked_with_is_dropped_under_no_lock() {
+    let runtime = Runtime::new().unwrap();
+    let lane = runtime.block_on(async { Lane::builder("panics").build().unwrap() });
+    let (core, _) = lane.parts();
+    let (tell, told) = std::sync::mpsc::channel();
+    let payload = Payload(Arc::clone(core), tell);
+    let panics = thread::spawn(move || std::panic::resume_unwind(Box::new(payload)));
+    while !panics.is_finished() {
+        thread::yield_now();
+    }
+    core.keep_track(panics);
+    core.keep_track(thread::spawn(|| ()));
+    assert!(told.recv().unwrap(), "it was dropped under the lane's lock");
 }

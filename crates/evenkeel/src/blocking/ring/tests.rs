@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::runtime::Runtime;
+use crate::sys::touchy::touchy_wakers;
 
 fn ring() -> Option<Ring<Arc<File>>> {
     let ring = Ring::start("ring-test".to_owned());
@@ -102,4 +103,21 @@ fn a_waker_that_panics_harms_no_other_read() {
         assert!(!late, "it is forgotten");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Either may run anything, such as a look at the same read.
+#[test]
+fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_read() {
+    let reply = Arc::new(Reply::default());
+    let lock = Arc::clone(&reply);
+    let (wakers, misplaced) = touchy_wakers::<3>(move || lock.0.try_lock().is_some());
+    for waker in &wakers {
+        let mut cx = Context::from_waker(waker);
+        assert!(reply.poll(&mut cx).is_pending());
+        assert!(reply.poll(&mut cx).is_pending());
+    }
+    reply.give(Ok(b"read".to_vec()));
+    let polled = reply.poll(&mut Context::from_waker(&wakers[0]));
+    assert!(matches!(polled, Poll::Ready(Ok(read)) if read == b"read"));
+    assert_eq!(misplaced.load(Ordering::SeqCst), 0);
 }

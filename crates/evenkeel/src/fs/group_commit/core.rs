@@ -77,15 +77,15 @@ struct List {
     bytes: usize,
 }
 
-/// Whoever commits, while it has nothing to do.
-#[derive(Debug)]
-enum Committer<W> {
+/// Whoever commits.
+#[derive(Clone, Copy, Debug)]
+enum Committer {
     /// It works, or has not been here yet.
     Busy,
     /// It waits for a record.
-    Idle(W),
+    Idle,
     /// It has a record and waits for company.
-    Delaying(W),
+    Delaying,
     /// It is gone.
     Ended,
 }
@@ -143,7 +143,9 @@ pub(super) struct Core<W> {
     writing_bytes: usize,
     /// Where the next record goes.
     next: Position,
-    committer: Committer<W>,
+    committer: Committer,
+    /// The one with which it asked last, unless that was woken since.
+    committer_waker: Option<W>,
     closed: bool,
     failure: Option<Failure>,
     totals: Totals,
@@ -164,6 +166,7 @@ impl<W> Core<W> {
             writing_bytes: 0,
             next,
             committer: Committer::Busy,
+            committer_waker: None,
             closed: false,
             failure: None,
             totals: Totals::default(),
@@ -209,27 +212,28 @@ impl<W> Core<W> {
         (bytes > self.limits.batch_bytes).then_some(Refused::TooLarge)
     }
 
-    /// Is the record in the queue, or past it? If not, `waker` is woken when it is.
-    pub(super) fn is_admitted(&mut self, key: usize, waker: impl FnOnce(Option<W>) -> W) -> bool {
+    /// Is the record in the queue, or past it? If not, the waker that `renew` leaves is woken when
+    /// it is.
+    pub(super) fn is_admitted(&mut self, key: usize, renew: impl FnOnce(&mut Option<W>)) -> bool {
         let entry = &mut self.entries[key];
         let waits = matches!(entry.stage, Stage::Waiting);
         if waits {
-            entry.waker = Some(waker(entry.waker.take()));
+            renew(&mut entry.waker);
             entry.wants_room = true;
         }
         !waits
     }
 
     /// What became of a record, which is then forgotten, and given back if it was not written. If
-    /// that is not known yet, `waker` is woken when it is.
+    /// that is not known yet, the waker that `renew` leaves is woken when it is.
     pub(super) fn result(
         &mut self,
         key: usize,
-        waker: impl FnOnce(Option<W>) -> W,
+        renew: impl FnOnce(&mut Option<W>),
     ) -> Option<(Result<Position, Failure>, Bytes)> {
         let entry = &mut self.entries[key];
         if !matches!(entry.stage, Stage::Done(_)) {
-            entry.waker = Some(waker(entry.waker.take()));
+            renew(&mut entry.waker);
             entry.wants_room = false;
             return None;
         }
@@ -260,15 +264,21 @@ impl<W> Core<W> {
         Some((entry.record, entry.waker))
     }
 
-    /// What to do next, for whoever commits. The records are added to `records`; `waker` is kept if
-    /// there is to be sleep. Those who are now admitted are added to `wake`.
+    /// What to do next, for whoever commits, and the waker which `waker` replaces. The records are
+    /// added to `records`, those who are now admitted to `wake`.
+    #[must_use = "the waker is to be dropped outside the lock"]
     pub(super) fn next(
         &mut self,
         now_ns: u64,
-        waker: impl FnOnce() -> W,
+        waker: W,
         records: &mut Vec<Bytes>,
         wake: &mut Vec<W>,
-    ) -> Next {
+    ) -> (Next, Option<W>) {
+        let before = self.committer_waker.replace(waker);
+        (self.next_step(now_ns, records, wake), before)
+    }
+
+    fn next_step(&mut self, now_ns: u64, records: &mut Vec<Bytes>, wake: &mut Vec<W>) -> Next {
         debug_assert!(self.writing.is_empty(), "one batch at a time");
         self.committer = Committer::Busy;
         if self.failure.is_some() || (self.closed && self.queued.len == 0) {
@@ -276,14 +286,14 @@ impl<W> Core<W> {
             return Next::End;
         }
         if self.queued.len == 0 {
-            self.committer = Committer::Idle(waker());
+            self.committer = Committer::Idle;
             return Next::Sleep;
         }
         let due_ns = self.entries[self.queued.first]
             .pushed_ns
             .saturating_add(self.limits.delay_ns);
         if due_ns > now_ns && !self.is_batch_full() && !self.closed {
-            self.committer = Committer::Delaying(waker());
+            self.committer = Committer::Delaying;
             return Next::SleepUntil(due_ns);
         }
         let position = self.next;
@@ -341,12 +351,9 @@ impl<W> Core<W> {
     /// that has to be woken.
     pub(super) fn close(&mut self) -> Option<W> {
         self.closed = true;
-        match mem::replace(&mut self.committer, Committer::Busy) {
-            Committer::Idle(waker) | Committer::Delaying(waker) => Some(waker),
-            other => {
-                self.committer = other;
-                None
-            }
+        match self.committer {
+            Committer::Idle | Committer::Delaying => self.roused(),
+            Committer::Busy | Committer::Ended => None,
         }
     }
 
@@ -363,8 +370,9 @@ impl<W> Core<W> {
         key
     }
 
-    /// Whoever commits is gone. If it has left anything, that fails.
-    pub(super) fn end(&mut self, wake: &mut Vec<W>) {
+    /// Whoever commits is gone, and here is its waker. If it has left anything, that fails.
+    #[must_use = "the waker is to be dropped outside the lock"]
+    pub(super) fn end(&mut self, wake: &mut Vec<W>) -> Option<W> {
         let finished = self.closed && self.queued.len + self.waiting.len + self.writing.len() == 0;
         if !finished && self.failure.is_none() {
             self.fail(&Failure::new(FailedStage::Abandoned, None), wake);
@@ -374,6 +382,7 @@ impl<W> Core<W> {
             let result = self.end_result();
             self.finish(key, result, wake);
         }
+        self.committer_waker.take()
     }
 
     pub(super) fn failure(&self) -> Option<&Failure> {
@@ -427,17 +436,16 @@ impl<W> Core<W> {
     /// Whoever commits, if it sleeps and there is something to do.
     fn rouse(&mut self) -> Option<W> {
         let due = match self.committer {
-            Committer::Idle(_) => true,
-            Committer::Delaying(_) => self.is_batch_full(),
+            Committer::Idle => true,
+            Committer::Delaying => self.is_batch_full(),
             Committer::Busy | Committer::Ended => false,
         };
-        if !due {
-            return None;
-        }
-        match mem::replace(&mut self.committer, Committer::Busy) {
-            Committer::Idle(waker) | Committer::Delaying(waker) => Some(waker),
-            Committer::Busy | Committer::Ended => None,
-        }
+        if due { self.roused() } else { None }
+    }
+
+    fn roused(&mut self) -> Option<W> {
+        self.committer = Committer::Busy;
+        self.committer_waker.take()
     }
 
     /// Moves from the line to the queue what there is room for.

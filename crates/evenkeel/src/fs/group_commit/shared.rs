@@ -1,7 +1,9 @@
 //! The core behind its lock: what those who append and the one who commits share.
 //!
-//! Nothing is woken and no record or waker dropped under the lock, since either may run anything.
+//! Nothing is woken, no waker cloned, and no record or waker dropped under the lock, since each may
+//! run anything.
 
+use std::mem;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
@@ -41,7 +43,8 @@ impl Shared {
         waker: Option<&Waker>,
     ) -> Result<usize, CommitError> {
         let bytes = record.len();
-        let pushed = self.core.lock().push(record, now_ns, || waker.cloned());
+        let mut waker = waker.cloned();
+        let pushed = self.core.lock().push(record, now_ns, || waker.take());
         match pushed {
             Ok((key, committer)) => {
                 committer.into_iter().for_each(Waker::wake);
@@ -56,16 +59,17 @@ impl Shared {
 
     /// Waits until the record has room in the queue.
     pub(super) fn poll_admitted(&self, key: usize, waker: &Waker) -> Poll<()> {
-        let mut before = None;
-        let admitted = self
-            .core
-            .lock()
-            .is_admitted(key, |old| renewed(old, waker, &mut before));
-        drop(before);
-        if admitted {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        let mut spare = None;
+        loop {
+            let mut is_kept = true;
+            let renew = |slot: &mut _| is_kept = renewed(slot, waker, &mut spare);
+            if self.core.lock().is_admitted(key, renew) {
+                return Poll::Ready(());
+            }
+            if is_kept {
+                return Poll::Pending;
+            }
+            spare = Some(waker.clone());
         }
     }
 
@@ -75,16 +79,19 @@ impl Shared {
         key: usize,
         waker: &Waker,
     ) -> Poll<Result<Position, CommitError>> {
-        let mut before = None;
-        let result = self
-            .core
-            .lock()
-            .result(key, |old| renewed(old, waker, &mut before));
-        drop(before);
-        match result {
-            // What is left of the record is dropped here, outside the lock.
-            Some((result, _record)) => Poll::Ready(result.map_err(failed)),
-            None => Poll::Pending,
+        let mut spare = None;
+        loop {
+            let mut is_kept = true;
+            let renew = |slot: &mut _| is_kept = renewed(slot, waker, &mut spare);
+            let result = self.core.lock().result(key, renew);
+            if let Some((result, _record)) = result {
+                // What is left of the record is dropped here, outside the lock.
+                return Poll::Ready(result.map_err(failed));
+            }
+            if is_kept {
+                return Poll::Pending;
+            }
+            spare = Some(waker.clone());
         }
     }
 
@@ -99,10 +106,9 @@ impl Shared {
     /// What the one who commits is to do next.
     pub(super) fn next(&self, now_ns: u64, waker: &Waker, records: &mut Vec<Bytes>) -> Next {
         let mut wake = Vec::new();
-        let next = self
-            .core
-            .lock()
-            .next(now_ns, || waker.clone(), records, &mut wake);
+        let waker = waker.clone();
+        let (next, before) = self.core.lock().next(now_ns, waker, records, &mut wake);
+        drop(before);
         wake_all(&mut wake);
         next
     }
@@ -143,7 +149,8 @@ impl Shared {
     /// The one who commits is gone.
     pub(super) fn end(&self) {
         let mut wake = Vec::new();
-        self.core.lock().end(&mut wake);
+        let committer = self.core.lock().end(&mut wake);
+        drop(committer);
         wake_all(&mut wake);
     }
 
@@ -172,14 +179,64 @@ fn failed(failure: Failure) -> CommitError {
     CommitError(Kind::Failed(failure))
 }
 
-/// The waker to keep: the old one if it wakes the same task. One that is replaced goes to `before`,
-/// to be dropped outside the lock.
-fn renewed(old: Option<Waker>, waker: &Waker, before: &mut Option<Waker>) -> Waker {
-    match old {
-        Some(old) if old.will_wake(waker) => old,
-        old => {
-            *before = old;
-            waker.clone()
+/// Sees that `slot` has a waker of the same task as `waker`. If that takes a `spare` one, which is
+/// made and dropped outside the lock, and there is none, the answer is no.
+fn renewed(slot: &mut Option<Waker>, waker: &Waker, spare: &mut Option<Waker>) -> bool {
+    let is_known = slot.as_ref().is_some_and(|kept| kept.will_wake(waker));
+    if !is_known && spare.is_some() {
+        mem::swap(slot, spare);
+        return true;
+    }
+    is_known
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::sync::Weak;
+
+    use super::*;
+    use crate::sync::Arc;
+    use crate::sync::atomic::Ordering;
+    use crate::sys::touchy::touchy_wakers;
+
+    /// Either may run anything, such as an append to the same log.
+    #[test]
+    fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_log() {
+        let limits = Limits {
+            batch_bytes: 4,
+            batch_records: 1,
+            queue_bytes: 4,
+            queue_records: 1,
+            delay_ns: 0,
+        };
+        let log = Arc::new(Shared::new(limits, Position::default()));
+        let lock: Weak<Shared> = Arc::downgrade(&log);
+        let is_free = move || (lock.upgrade()).is_none_or(|log| log.core.try_lock().is_some());
+        let (wakers, misplaced) = touchy_wakers::<3>(is_free);
+        let record = || Bytes::from_static(b"x");
+        let (mut records, mut keys) = (Vec::new(), Vec::new());
+        for waker in &wakers {
+            assert_eq!(log.next(0, waker, &mut records), Next::Sleep);
         }
+        assert!(
+            log.push(Bytes::from_static(b"large"), 0, Some(&wakers[0]))
+                .is_err()
+        );
+        for waker in &wakers {
+            keys.push(log.push(record(), 0, Some(waker)).unwrap());
+        }
+        for waker in &wakers {
+            assert!(log.poll_admitted(keys[1], waker).is_pending());
+            assert!(log.poll_result(keys[2], waker).is_pending());
+            assert!(log.poll_result(keys[2], waker).is_pending());
+        }
+        let next = log.next(0, &wakers[0], &mut records);
+        assert_eq!(next, Next::Write(Position::default()));
+        log.complete(&mut Vec::new());
+        assert!(log.poll_result(keys[0], &wakers[1]).is_ready());
+        log.cancel(keys[1]);
+        log.end();
+        assert!(log.poll_result(keys[2], &wakers[1]).is_ready());
+        assert_eq!(misplaced.load(Ordering::SeqCst), 0);
     }
 }

@@ -4,7 +4,9 @@ use std::task::Waker;
 
 use super::*;
 use crate::runtime::Runtime;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread;
+use crate::sys::touchy::touchy_wakers;
 
 #[derive(Default)]
 struct Idle {
@@ -141,6 +143,127 @@ fn all_who_wait_for_a_seek_hear_of_its_end() {
         }
         let position = poll_fn(|cx| file.poll_seek(Waiter::Reader, cx)).await;
         assert_eq!(position.unwrap(), 7);
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
+/// Writes a byte whenever it is woken, and ends the lane in the round that is a pump's last.
+struct Feeder {
+    file: Mutex<Option<File>>,
+    accepted: AtomicUsize,
+    refused: AtomicBool,
+}
+
+impl std::task::Wake for Feeder {
+    fn wake(self: std::sync::Arc<Self>) {
+        let Some(mut file) = self.file.try_lock() else {
+            return;
+        };
+        let Some(file) = file.as_mut() else { return };
+        if self.accepted.load(Ordering::SeqCst) == ROUNDS_MAX {
+            file.inner.data_lane().close(file.inner.handle());
+        }
+        let waker = Waker::from(std::sync::Arc::clone(&self));
+        let mut cx = Context::from_waker(&waker);
+        match Pin::new(&mut *file).poll_write(&mut cx, b"x") {
+            Poll::Pending => {}
+            Poll::Ready(Err(_)) => self.refused.store(true, Ordering::SeqCst),
+            Poll::Ready(Ok(count)) => {
+                self.accepted.fetch_add(count, Ordering::SeqCst);
+                assert!(Pin::new(file).poll_flush(&mut cx).is_pending());
+            }
+        }
+    }
+}
+
+/// In the moment in which a pump that has written for long makes room for others.
+#[test]
+fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
+    let path = std::env::temp_dir().join(format!("evenkeel-long-{}", std::process::id()));
+    Runtime::new().unwrap().block_on(async {
+        let mut file = File::create(&path).await.unwrap();
+        let feeder = std::sync::Arc::new(Feeder {
+            file: Mutex::new(None),
+            accepted: AtomicUsize::new(1),
+            refused: AtomicBool::new(false),
+        });
+        let (inner, pipe) = (Arc::clone(&file.inner), Arc::clone(&file.pipe));
+        {
+            let mut pipe = pipe.lock();
+            (pipe.pumping, pipe.writing) = (true, true);
+            pipe.pending = b"x".to_vec();
+        }
+        let waker = Waker::from(std::sync::Arc::clone(&feeder));
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut file).poll_flush(&mut cx).is_pending());
+        *feeder.file.lock() = Some(file);
+        Pump::start(&inner, &pipe, Direction::Write);
+        while pipe.lock().pumping {
+            thread::yield_now();
+        }
+        let accepted = feeder.accepted.load(Ordering::SeqCst);
+        let written = std::fs::read(&path).unwrap();
+        assert!(accepted > ROUNDS_MAX);
+        assert_eq!(written, vec![b'x'; accepted]);
+        while !feeder.refused.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        assert_eq!(feeder.accepted.load(Ordering::SeqCst), accepted);
+        drop(feeder.file.lock().take());
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
+/// Either may run anything, such as a look at the same file.
+#[test]
+fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
+    let path = std::env::temp_dir().join(format!("evenkeel-touchy-{}", std::process::id()));
+    Runtime::new().unwrap().block_on(async {
+        let mut file = File::create(&path).await.unwrap();
+        let pipe = Arc::clone(&file.pipe);
+        let (wakers, misplaced) = touchy_wakers::<3>(move || pipe.try_lock().is_some());
+        let mut memory = [0];
+        // Of others than before, so that those are dropped.
+        file.pipe.lock().pumping = true;
+        for waker in &wakers {
+            let mut cx = Context::from_waker(waker);
+            let mut buffer = ReadBuf::new(&mut memory);
+            let read = Pin::new(&mut file).poll_read(&mut cx, &mut buffer);
+            let written = Pin::new(&mut file).poll_write(&mut cx, b"x");
+            let flushed = Pin::new(&mut file).poll_flush(&mut cx);
+            assert!(read.is_pending() && written.is_pending() && flushed.is_pending());
+        }
+        {
+            let mut synced = std::pin::pin!(file.sync_data());
+            for waker in &wakers {
+                let polled = synced.as_mut().poll(&mut Context::from_waker(waker));
+                assert!(polled.is_pending());
+            }
+        }
+        assert_eq!(misplaced.load(Ordering::SeqCst), 0, "while a pump runs");
+        // As if the pump were being called off, which is asked of its lane.
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let (lane, handle) = (file.inner.data_lane(), file.inner.handle());
+        let pump = in_lane("held", lane, handle, move || _ = held.recv());
+        {
+            let mut pipe = file.pipe.lock();
+            (pipe.pumping, pipe.stopped, pipe.pump) = (false, true, Some(pump));
+        }
+        for waker in &wakers {
+            let mut cx = Context::from_waker(waker);
+            assert!(Pin::new(&mut file).poll_flush(&mut cx).is_pending());
+        }
+        while file.inner.data_lane().running().is_empty() {
+            thread::yield_now();
+        }
+        drop(hold);
+        // Until its thread touches no waker any more.
+        while !file.inner.data_lane().running().is_empty() {
+            thread::yield_now();
+        }
+        let mut cx = Context::from_waker(&wakers[0]);
+        assert!(Pin::new(&mut file).poll_flush(&mut cx).is_ready());
+        assert_eq!(misplaced.load(Ordering::SeqCst), 0, "when one has stopped");
         std::fs::remove_file(&path).unwrap();
     });
 }

@@ -173,7 +173,7 @@ impl Pair {
         let Some(at) = self.pick(index) else { return };
         let waker = self.waker();
         let key = self.records[at].key;
-        let admitted = self.core.is_admitted(key, |_| waker);
+        let admitted = self.core.is_admitted(key, |slot| *slot = Some(waker));
         let admitted_count = self.core.depth().queued;
         let ahead = self.unwritten().take_while(|r| r.key != key).count();
         let expected = self.records[at].is != Is::Unwritten || ahead < admitted_count;
@@ -189,7 +189,9 @@ impl Pair {
     fn ask_result(&mut self, index: usize) {
         let Some(at) = self.pick(index) else { return };
         let waker = self.waker();
-        let result = self.core.result(self.records[at].key, |_| waker);
+        let result = self
+            .core
+            .result(self.records[at].key, |slot| *slot = Some(waker));
         let record = &mut self.records[at];
         match result {
             None => {
@@ -223,9 +225,7 @@ impl Pair {
     fn next(&mut self) {
         let waker = self.waker();
         let (mut records, mut wake) = (Vec::new(), Vec::new());
-        let next = self
-            .core
-            .next(self.now_ns, || waker, &mut records, &mut wake);
+        let (next, _) = (self.core).next(self.now_ns, waker, &mut records, &mut wake);
         self.asleep = None;
         match next {
             Next::End => assert!(self.failed || (self.closed && self.unwritten().count() == 0)),
@@ -402,8 +402,8 @@ proptest! {
             pair.apply(&Op::Next);
         }
         let key = pair.core.await_end();
-        pair.core.end(&mut Vec::new());
-        let (end, _) = pair.core.result(key, |_| 0).expect("it has ended");
+        let _ = pair.core.end(&mut Vec::new());
+        let (end, _) = pair.core.result(key, |_| ()).expect("it has ended");
         prop_assert_eq!(end.unwrap(), pair.next);
     }
 }
@@ -422,13 +422,13 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
         .map(|_| core.push(Bytes::from_static(b"x"), 0, || None).unwrap().0)
         .collect();
     let (mut records, mut wake) = (Vec::new(), Vec::new());
-    let next = core.next(0, || 0, &mut records, &mut wake);
+    let (next, _) = core.next(0, 0, &mut records, &mut wake);
     assert_eq!(next, Next::Write(Position::default()));
-    core.end(&mut wake);
+    let _ = core.end(&mut wake);
     let errors: Vec<_> = keys
         .into_iter()
         .map(|key| {
-            core.result(key, |_| 0)
+            core.result(key, |_| ())
                 .expect("it has failed")
                 .0
                 .unwrap_err()
