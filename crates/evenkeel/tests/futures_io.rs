@@ -49,6 +49,18 @@ async fn slices_are_gathered_and_scattered() {
     let mut into = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)];
     assert_eq!(within((&server).read_vectored(&mut into)).await.unwrap(), 7);
     assert_eq!((&head, &tail[..4]), (b"one", &b" two"[..]));
+
+    // More than the system takes in one call, of which each leaves some unread.
+    let bytes = vec![7; 3_000];
+    let (mut memory, mut heard) = (vec![0; 4_000], 0);
+    let write = async { (&client).write_all(&bytes).await.unwrap() };
+    let read = async {
+        while heard < bytes.len() {
+            let mut into: Vec<_> = memory.chunks_mut(1).map(IoSliceMut::new).collect();
+            heard += (&server).read_vectored(&mut into).await.unwrap();
+        }
+    };
+    within(futures_util::future::join(read, write)).await;
 }
 
 #[evenkeel::test]

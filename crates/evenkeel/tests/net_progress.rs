@@ -4,11 +4,14 @@ mod support;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream};
-use evenkeel::runtime::Handle;
+use evenkeel::runtime::{Builder, Handle};
 use support::within;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
@@ -153,4 +156,99 @@ async fn a_task_that_was_cut_short_gives_way_again() {
     go.send(()).unwrap();
     assert_eq!(within(reading).await.unwrap(), b'!');
     assert_eq!(count + polls.try_iter().count(), 4);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks the thread on a future, as other crates' executors do. Returns also how often it polled.
+fn block_here<F: Future>(future: F) -> (F::Output, usize) {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    for polls in 1..=100_000 {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return (output, polls),
+            Poll::Pending => thread::park(),
+        }
+    }
+    panic!("it is told to come again, and again");
+}
+
+/// A task whose slice is used up blocks its thread on a socket and on a timer, so the poll in which
+/// these would have it give way does not end before they are ready.
+#[evenkeel::test(workers = 1)]
+async fn a_task_that_blocks_on_what_has_it_give_way_gets_on() {
+    const ROUNDS: usize = 3;
+    support::watch_descriptors();
+    let (mut client, mut server) = connected().await;
+    let (waits, mut waiting) = tokio::sync::mpsc::unbounded_channel();
+    let reading = evenkeel::spawn(async move {
+        (0..ROUNDS).fold(0, |polls, _| {
+            compute();
+            waits.send(()).unwrap();
+            let (byte, first) = block_here(server.read_u8());
+            assert_eq!(byte.unwrap(), b'!');
+            compute();
+            let ((), second) = block_here(evenkeel::time::sleep(COMPUTES));
+            polls + first + second
+        })
+    });
+    let writing = async {
+        while let Some(()) = waiting.recv().await {
+            evenkeel::time::sleep(COMPUTES).await;
+            client.write_all(b"!").await.unwrap();
+        }
+    };
+    let (polls, ()) = within(async { tokio::join!(reading, writing) }).await;
+    let polls = polls.unwrap();
+    assert!(polls <= ROUNDS * 2 * 2_000, "{polls} polls");
+}
+
+/// Many futures in one task, each of which always has something to do: what is cut short so often
+/// in one poll is taken for a future that blocks, and yet the poll ends.
+#[test]
+fn a_task_of_very_many_futures_gives_way() {
+    // A poll that did not end would keep the only worker.
+    let mut builder = Builder::new();
+    let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, turns) = (Arc::clone(&stop), Arc::new(AtomicUsize::new(0)));
+    let of_others = Arc::clone(&turns);
+    let busy = runtime.spawn(async move {
+        let mut busy: Vec<_> = (0..3_000)
+            .map(|_| {
+                let stopped = &stopped;
+                Box::pin(async move {
+                    while !stopped.load(SeqCst) {
+                        evenkeel::task::checkpoint().await;
+                    }
+                })
+            })
+            .collect();
+        poll_fn(|cx| {
+            // Those that are done are not polled again.
+            busy.retain_mut(|future| future.as_mut().poll(cx).is_pending());
+            if busy.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    });
+    let other = runtime.spawn(async move {
+        for _ in 0..10 {
+            of_others.fetch_add(1, SeqCst);
+            evenkeel::task::yield_now().await;
+        }
+        stop.store(true, SeqCst);
+    });
+    runtime.block_on(within(other)).unwrap();
+    runtime.block_on(within(busy)).unwrap();
+    assert_eq!(turns.load(SeqCst), 10);
 }

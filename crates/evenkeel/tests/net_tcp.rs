@@ -332,6 +332,53 @@ async fn slices_are_gathered_and_scattered_in_order() {
     );
 }
 
+/// What came back short of all buffers was not short of those that the system takes in one call.
+#[evenkeel::test]
+async fn a_read_into_more_buffers_than_the_system_takes_leaves_the_rest_readable() {
+    support::watch_descriptors();
+    let (mut client, server) = pair().await;
+    // Registered, as short reads say nothing before.
+    let error = server.try_read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    let (readable, written) = within(async {
+        let bytes = pattern(3_000);
+        tokio::join!(server.readable(), client.write_all(&bytes))
+    })
+    .await;
+    readable.and(written).unwrap();
+    let mut all = vec![0; 3_000];
+    while within(server.peek(&mut all)).await.unwrap() < all.len() {
+        evenkeel::task::yield_now().await;
+    }
+    let mut heard = Vec::new();
+    while heard.len() < all.len() {
+        within(server.readable()).await.unwrap();
+        let mut memory = vec![0; 4_000];
+        let mut into: Vec<_> = memory.chunks_mut(1).map(IoSliceMut::new).collect();
+        match server.try_read_vectored(&mut into) {
+            Ok(count) => heard.extend_from_slice(&memory[..count]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    assert!(heard == all);
+}
+
+/// Else the stream would seem to have ended, or to take no more.
+#[evenkeel::test]
+async fn any_number_of_empty_buffers_may_come_first() {
+    support::watch_descriptors();
+    let (mut client, server) = pair().await;
+    let mut slices = vec![IoSlice::new(b""); 2_000];
+    slices.push(IoSlice::new(b"heard"));
+    assert_eq!(within(client.write_vectored(&slices)).await.unwrap(), 5);
+    let mut heard = [0; 8];
+    let mut into: Vec<_> = (0..2_000).map(|_| IoSliceMut::new(&mut [])).collect();
+    into.push(IoSliceMut::new(&mut heard));
+    within(server.readable()).await.unwrap();
+    assert_eq!(server.try_read_vectored(&mut into).unwrap(), 5);
+    assert_eq!(&heard[..5], b"heard");
+}
+
 #[evenkeel::test]
 async fn attempts_say_would_block_and_then_the_wait_is_real() {
     support::watch_descriptors();

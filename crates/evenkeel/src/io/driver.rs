@@ -1,12 +1,18 @@
 //! A worker's readiness queue: what the kernel says about the descriptors registered with it.
 //!
 //! Descriptors are registered once, for both directions, edge-triggered, and never re-armed. The
-//! worker that owns the queue checks it; any other thread may do so when the owner cannot.
+//! worker that owns the queue checks it; any other thread, a *visitor*, may do so when the owner
+//! cannot.
+//!
+//! The wake-up of the owner is an event like others, and told once. A visitor that takes it keeps
+//! it for the owner, under the lock of the queue, which the owner holds as long as it sleeps: so
+//! the owner hears of it before its next sleep, and no visitor takes it during one.
 //!
 //! Beside the queue stands its *sweep*: the deadlines of those descriptors whose readers are held
 //! back ([`pace`](super::pace)).
 
 use std::io;
+use std::mem;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -68,6 +74,8 @@ pub(crate) struct Driver {
 struct Queue {
     poll: mio::Poll,
     events: mio::Events,
+    /// A visitor took the owner's wake-up. Cleared by the owner's next check, which does not sleep.
+    wake_up: bool,
 }
 
 impl Driver {
@@ -85,6 +93,7 @@ impl Driver {
             queue: Mutex::new(Queue {
                 poll,
                 events: mio::Events::with_capacity(events_max),
+                wake_up: false,
             }),
             registry,
             waker,
@@ -171,7 +180,7 @@ impl Driver {
     /// Wakes the readers whose deadline has come. Like timers, a bounded number of them: the rest
     /// is due still.
     pub(crate) fn sweep(&self, now_tick: u64, wakers: &mut WakeList) -> Swept {
-        let mut due = std::mem::take(&mut *self.due.lock());
+        let mut due = mem::take(&mut *self.due.lock());
         self.sweep.fire(now_tick, &mut due);
         let mut swept = Swept::default();
         for readiness in due.drain(..) {
@@ -203,9 +212,20 @@ impl Driver {
         by_owner: bool,
         wakers: &mut WakeList,
     ) -> Checked {
-        let Queue { poll, events } = queue;
+        let Queue {
+            poll,
+            events,
+            wake_up,
+        } = queue;
         let mut checked = Checked::default();
+        let timeout = if by_owner && mem::take(wake_up) {
+            Some(Duration::ZERO)
+        } else {
+            timeout
+        };
+        crate::sync::point();
         let polled = poll.poll(events, timeout);
+        crate::sync::point();
         if by_owner {
             // Before any event is held back, so that nobody calls a worker that is awake.
             self.sweep.after_park();
@@ -220,7 +240,12 @@ impl Driver {
             return checked;
         }
         let slots = self.slots.lock();
-        for event in events.iter().filter(|event| event.token() != WAKE) {
+        for event in events.iter() {
+            if event.token() == WAKE {
+                // An owner that gets it is awake.
+                *wake_up |= !by_owner;
+                continue;
+            }
             // A stale event's token resolves to nothing.
             if let Some(readiness) = slots.resolve(Token(event.token().0)) {
                 checked.events += 1;
@@ -233,6 +258,7 @@ impl Driver {
 
     /// Ends the owner's sleep in `check`, or its next one.
     pub(crate) fn wake(&self) {
+        crate::sync::point();
         if let Err(error) = self.waker.wake() {
             // The event descriptor lives as long as the driver and cannot be full for long, so
             // this is a defect; the worker would sleep on, which must not go unnoticed.
@@ -311,4 +337,32 @@ fn ready_of(event: &mio::event::Event) -> Ready {
         }
     }
     ready
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::sync::thread;
+
+    /// In a check without end; a test that fails leaves its thread behind.
+    #[test]
+    fn a_visitor_leaves_the_owner_its_wake_up() {
+        let driver = Arc::new(Driver::new(16, Clock::start()).unwrap());
+        let (done, ended) = mpsc::channel();
+        let owner = Arc::clone(&driver);
+        driver.wake();
+        // The second finds nothing, which takes nothing back.
+        for _ in 0..2 {
+            assert!(driver.visit(&mut WakeList::new()).is_some());
+        }
+        thread::spawn(move || {
+            owner.check(None, &mut WakeList::new());
+            done.send(())
+        });
+        let checked = ended.recv_timeout(Duration::from_secs(60));
+        checked.expect("the owner sleeps through its wake-up");
+        assert!(!driver.queue.lock().wake_up, "its next sleep is to last");
+    }
 }

@@ -8,6 +8,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::Shutdown;
+use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, AsRawFd};
 use std::task::{Context, Poll};
 
@@ -20,8 +21,8 @@ use crate::io::delivery::Delivery;
 use crate::io::source::{Direction, Source};
 use crate::sys::watermark;
 
-/// Slices that one gathering write passes on: the kernel refuses more (`IOV_MAX` on Linux).
-const SLICES_MAX: usize = 1024;
+/// Buffers that one call passes on: of more the kernel takes so many, or none (`IOV_MAX` on Linux).
+const BUFFERS_MAX: usize = 1024;
 
 /// A write to a peer that has gone must fail with `EPIPE`; the signal that comes with it by
 /// default would kill a process that does not ignore it. Apple's systems have an option of the
@@ -125,7 +126,9 @@ pub(crate) fn poll_read_vectored<S: Stream>(
     cx: &mut Context<'_>,
     bufs: &mut [IoSliceMut<'_>],
 ) -> Poll<io::Result<usize>> {
-    let full = full_read::<S>(room_of(bufs));
+    let passed = passed_on(bufs);
+    let bufs = &mut bufs[passed];
+    let full = full_read::<S>(total(bufs));
     source.poll_transfer(cx, Direction::Read, full, |stream| {
         stream.read_vectored(bufs)
     })
@@ -144,7 +147,7 @@ pub(crate) fn poll_write_vectored<S: Stream>(
     cx: &mut Context<'_>,
     bufs: &[IoSlice<'_>],
 ) -> Poll<io::Result<usize>> {
-    let bufs = within_limit(bufs);
+    let bufs = &bufs[passed_on(bufs)];
     let full = total(bufs);
     source.poll_transfer(cx, Direction::Write, full, |stream| {
         send_vectored(stream, bufs)
@@ -177,7 +180,9 @@ pub(super) fn try_read_vectored<S: Stream>(
     source: &Source<S>,
     bufs: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    let full = full_read::<S>(room_of(bufs));
+    let passed = passed_on(bufs);
+    let bufs = &mut bufs[passed];
+    let full = full_read::<S>(total(bufs));
     source.try_transfer(Direction::Read, full, |stream| stream.read_vectored(bufs))
 }
 
@@ -189,7 +194,7 @@ pub(super) fn try_write_vectored<S: Stream>(
     source: &Source<S>,
     bufs: &[IoSlice<'_>],
 ) -> io::Result<usize> {
-    let bufs = within_limit(bufs);
+    let bufs = &bufs[passed_on(bufs)];
     source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))
 }
 
@@ -201,16 +206,14 @@ fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> 
     SockRef::from(stream).send_vectored_with_flags(bufs, SEND_FLAGS)
 }
 
-fn within_limit<'a, 'b>(bufs: &'a [IoSlice<'b>]) -> &'a [IoSlice<'b>] {
-    &bufs[..bufs.len().min(SLICES_MAX)]
+/// Which of the buffers one call passes on. It begins with one that is not empty: a call that moves
+/// nothing says that the stream has ended, or takes no more.
+fn passed_on(bufs: &[impl Deref<Target = [u8]>]) -> Range<usize> {
+    let first = bufs.iter().position(|buf| !buf.is_empty()).unwrap_or(0);
+    first..bufs.len().min(first + BUFFERS_MAX)
 }
 
-fn room_of(bufs: &[IoSliceMut<'_>]) -> usize {
-    bufs.iter()
-        .fold(0, |room, buf| room.saturating_add(buf.len()))
-}
-
-fn total(bufs: &[IoSlice<'_>]) -> usize {
+fn total(bufs: &[impl Deref<Target = [u8]>]) -> usize {
     bufs.iter()
         .fold(0, |total, buf| total.saturating_add(buf.len()))
 }

@@ -10,6 +10,12 @@
 //! short there for ever. Where several of a task's futures were cut short in one poll, as in the
 //! branches of a join, one of them that chance chooses goes on in the next poll beside the first:
 //! if the first always has something to do, the others would else never have their turn.
+//!
+//! Nor does a poll cut futures short without end. One that blocks its thread on a future, as with
+//! another crate's `block_on`, polls that future again and again and does not return before it is
+//! ready. So after a thousand cuts the next future goes on, and has a slice once it has got
+//! something done. A join of more futures than that gives way as well, a slice later for each
+//! thousand.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
