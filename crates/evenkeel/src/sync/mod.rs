@@ -5,6 +5,10 @@
 //! interleaving of the code that stands on this module. No other module names `std::sync`,
 //! `std::sync::atomic` or `std::thread` for these things: a model sees only what passes here.
 //!
+//! Two more configurations put something around the standard library's names. With
+//! `--cfg evenkeel_preempt` every use may pause at random (`preempt`), and with
+//! `--cfg evenkeel_tsan` ThreadSanitizer sees what the standard library orders (`tsan`).
+//!
 //! Three things differ from the standard library, so that code reads the same in both worlds:
 //!
 //! - [`Mutex::lock`] returns the guard itself, and [`Condvar`] takes and returns it: see
@@ -19,18 +23,28 @@
     reason = "the façade offers one full set, whichever part its callers use in a given build"
 )]
 
-#[cfg(not(evenkeel_loom))]
+#[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]
 use std::sync as imp;
 
 #[cfg(evenkeel_loom)]
 use loom::sync as imp;
 
+#[cfg(any(evenkeel_preempt, evenkeel_tsan))]
+use instrumented as imp;
+
 pub(crate) use imp::{Arc, MutexGuard};
 
 #[cfg(not(evenkeel_loom))]
-pub(crate) use std::sync::OnceLock;
+pub(crate) use imp::OnceLock;
 #[cfg(not(evenkeel_loom))]
 pub(crate) use std::{hint, thread};
+
+#[cfg(any(evenkeel_preempt, evenkeel_tsan))]
+mod instrumented;
+#[cfg(evenkeel_preempt)]
+pub(crate) mod preempt;
+#[cfg(evenkeel_tsan)]
+mod tsan;
 
 #[cfg(evenkeel_loom)]
 pub(crate) use loom::{hint, thread};
@@ -47,8 +61,18 @@ pub(crate) mod atomic {
 
     /// Keeps the compiler from moving accesses across; no model is compiled from code that uses it.
     #[cfg(not(evenkeel_loom))]
-    pub(crate) use std::sync::atomic::compiler_fence;
+    pub(crate) use super::imp::atomic::compiler_fence;
 }
+
+/// Where a thread may pause in builds that look for races (`preempt`): beside an effect that
+/// others see and that does not pass this module, such as a system call.
+#[cfg(evenkeel_preempt)]
+pub(crate) use preempt::point;
+
+/// Nothing, in ordinary builds.
+#[cfg(not(evenkeel_preempt))]
+#[inline(always)]
+pub(crate) fn point() {}
 
 /// The cell through which threads share memory that no lock guards.
 pub(crate) mod cell {
@@ -111,6 +135,7 @@ impl<T> Mutex<T> {
 
     /// Waits for the lock.
     #[inline]
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         match self.0.lock() {
             Ok(guard) => guard,
@@ -120,6 +145,7 @@ impl<T> Mutex<T> {
 
     /// Takes the lock if nobody holds it.
     #[inline]
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -159,6 +185,7 @@ impl Condvar {
     }
 
     /// Waits for a notification. Wakes without one, too, now and then.
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         match self.0.wait(guard) {
             Ok(guard) => guard,
@@ -169,6 +196,7 @@ impl Condvar {
     /// Waits for a notification or for `timeout` to pass; the flag says that the time passed.
     ///
     /// A model has no clock, so under loom this waits for the notification alone.
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -181,10 +209,12 @@ impl Condvar {
         (guard, result.timed_out())
     }
 
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }
 
+    #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
     }

@@ -6,8 +6,9 @@
 //! this was chosen. The kernel marks the counter as its clock source only after it found it to
 //! run at a constant rate, in step on all processors.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use crate::sync::OnceLock;
 
 /// How counts become nanoseconds: `count * mult >> SHIFT`.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,10 @@ const SHIFT: u32 = 32;
 /// How long the counter is compared with the system's clock, once in a process. Reading both
 /// clocks is uncertain by about 50 ns, so the rate is right within 0.005 %.
 const CALIBRATION: Duration = Duration::from_millis(1);
+
+/// How often both clocks are read to have them at one moment. The first reading mostly meets code
+/// that is not in memory yet, and an interrupt may come into any.
+const READINGS: usize = 8;
 
 impl Scale {
     /// The scale of this machine; measured on the first call.
@@ -62,12 +67,14 @@ impl Scale {
 
 fn calibrate() -> Scale {
     let began = Instant::now();
-    let first = read_counter();
+    let nanos = || began.elapsed().as_nanos();
+    let first = both_now(read_counter, nanos);
     while began.elapsed() < CALIBRATION {
         std::hint::spin_loop();
     }
-    let nanos = began.elapsed().as_nanos();
-    let cycles = u128::from(read_counter().wrapping_sub(first));
+    let last = both_now(read_counter, nanos);
+    let cycles = u128::from(last.0.wrapping_sub(first.0));
+    let nanos = last.1.saturating_sub(first.1);
     match u64::try_from((nanos << SHIFT) / cycles.max(1)) {
         Ok(mult) if mult > 0 => Scale {
             counter: true,
@@ -76,6 +83,18 @@ fn calibrate() -> Scale {
         // A counter that stood still, or ran absurdly, is no clock.
         _ => Scale::NANOSECONDS,
     }
+}
+
+/// Both clocks at one moment: as they were read when the counter went on least meanwhile. What
+/// comes between two readings, if only a page fault, would else count for one clock alone.
+fn both_now(counter: impl Fn() -> u64, nanos: impl Fn() -> u128) -> (u64, u128) {
+    let readings = (0..READINGS).map(|_| {
+        let (before, nanos, after) = (counter(), nanos(), counter());
+        let between = after.wrapping_sub(before);
+        (between, before.wrapping_add(between / 2), nanos)
+    });
+    let closest = readings.min_by_key(|&(between, ..)| between);
+    closest.map_or((0, 0), |(_, counter, nanos)| (counter, nanos))
 }
 
 fn nanoseconds() -> u64 {
@@ -110,6 +129,8 @@ fn read_counter() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -123,6 +144,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Here a count is a nanosecond. The thread stands still before each reading of the counter but
+    /// those around one reading of the other clock.
+    #[test]
+    fn what_comes_between_two_readings_is_in_neither_clock() {
+        let (time, calls) = (Cell::new(0_u64), Cell::new(0));
+        let counter = || {
+            let call = calls.replace(calls.get() + 1);
+            time.set(time.get() + if call == 11 { 1 } else { 5_000 });
+            time.get()
+        };
+        let (counter, nanos) = both_now(counter, || u128::from(time.get()));
+        assert!(u128::from(counter).abs_diff(nanos) <= 1);
     }
 
     #[test]

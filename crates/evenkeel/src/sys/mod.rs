@@ -8,4 +8,6 @@ pub(crate) mod recv_batch;
 pub(crate) mod ring;
 pub(crate) mod signal;
 pub(crate) mod thread;
+#[cfg(all(test, not(evenkeel_loom)))]
+pub(crate) mod touchy;
 pub(crate) mod watermark;

@@ -22,9 +22,14 @@ pub(crate) struct Usage {
     pub(crate) blocked: u64,
 }
 
-/// How many nice levels below the workers the heavy lane begins: a worker has about nine times the
-/// weight of a thread so far below it, and 68 times that of one at [`STEPS_MAX`].
-pub(crate) const STEPS_MIN: i32 = 10;
+/// How many nice levels below the workers a poll in the heavy lane begins: a worker, and any other
+/// program of the same weight, has 2.4 times the weight of a thread so far below it. That is enough
+/// for a worker that wakes to go first, and a request that computes for some milliseconds beside
+/// other programs takes at most so much longer.
+pub(crate) const STEPS_BRIEF: i32 = 4;
+/// The same of a poll that goes on for long: nine times the weight, and 68 times that of a thread
+/// at [`STEPS_MAX`].
+pub(crate) const STEPS_LONG: i32 = 10;
 /// The most levels below the workers.
 pub(crate) const STEPS_MAX: i32 = 19;
 /// The lowest kernel priority of the ordinary policies.
