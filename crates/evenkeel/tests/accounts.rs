@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::net::UnixStream;
 use evenkeel::runtime::{Builder, Runtime};
-use evenkeel::stats::Stats;
+use evenkeel::stats::{Stats, WorkerStats};
 use evenkeel::{BusyWait, Class};
 use hang::{until, watched};
 use support::within;
@@ -35,25 +35,30 @@ fn runtime(workers: usize, level: BusyWait) -> Runtime {
         .unwrap()
 }
 
+#[track_caller]
+fn assert_worker_adds_up(worker: &WorkerStats) {
+    let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal + worker.lend;
+    // Each number is rounded to whole nanoseconds by itself.
+    let slack = worker.wall / 100 + Duration::from_micros(1);
+    assert!(
+        sum.abs_diff(worker.wall) <= slack,
+        "{sum:?} of {:?}: {worker:?}",
+        worker.wall
+    );
+    assert!((0.0..=1.0).contains(&worker.utilisation()), "{worker:?}");
+}
+
 /// Every worker's states add up to its time, and its fractions are fractions.
 #[track_caller]
 fn assert_adds_up(stats: &Stats) {
-    for worker in &stats.workers {
-        let sum =
-            worker.run() + worker.check + worker.spin + worker.park + worker.steal + worker.lend;
-        // Each number is rounded to whole nanoseconds by itself.
-        let slack = worker.wall / 100 + Duration::from_micros(1);
-        assert!(
-            sum.abs_diff(worker.wall) <= slack,
-            "{sum:?} of {:?}: {worker:?}",
-            worker.wall
-        );
-        assert!((0.0..=1.0).contains(&worker.utilisation()), "{worker:?}");
-    }
+    stats.workers.iter().for_each(assert_worker_adds_up);
     assert!((0.0..=1.0).contains(&stats.utilisation()));
     let by_class: Duration = stats.classes.iter().map(|class| class.run).sum();
     let by_worker: Duration = stats.workers.iter().map(|worker| worker.run()).sum();
-    assert_eq!(by_class, by_worker, "run time by class and by worker");
+    // A poll that cost its thread the seat ended in the heavy lane, whose time is no worker's.
+    if stats.heavy.hand_offs == 0 {
+        assert_eq!(by_class, by_worker, "run time by class and by worker");
+    }
     for class in &stats.classes {
         assert_eq!(
             class.waits.count(),
@@ -64,10 +69,12 @@ fn assert_adds_up(stats: &Stats) {
     }
 }
 
-/// Polls and waits are read one after the other, so this is for a runtime at rest.
+/// Polls and waits are read one after the other, so this is for a runtime at rest. A thread without
+/// a processor rests, too; so this is for longer than that is likely to last.
 fn settled(runtime: &Runtime) -> Stats {
     let mut before = runtime.stats();
     until("at rest", || {
+        std::thread::sleep(Duration::from_millis(20));
         let now = runtime.stats();
         let since = now.since(&before);
         before = now;
@@ -131,10 +138,7 @@ fn states_add_up_under_every_load() {
                 for _ in 0..20 {
                     std::thread::sleep(Duration::from_micros(500));
                     for worker in runtime.stats().workers {
-                        let sum =
-                            worker.run() + worker.check + worker.spin + worker.park + worker.steal;
-                        let slack = worker.wall / 100 + Duration::from_micros(1);
-                        assert!(sum.abs_diff(worker.wall) <= slack, "{worker:?}");
+                        assert_worker_adds_up(&worker);
                     }
                 }
                 stop.store(true, SeqCst);

@@ -3,6 +3,9 @@
 //! Each program is started on port 0 and says where it listens. Every wait has a limit, and a
 //! program that a test leaves behind is ended.
 
+// These tests only start programs. Under ThreadSanitizer every program needs a part of the crate.
+use evenkeel as _;
+
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};

@@ -14,7 +14,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Once, mpsc};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 use evenkeel::runtime::{Builder, Handle, Runtime};
@@ -188,6 +188,10 @@ struct Tally {
 }
 
 impl Tally {
+    fn is_even(&self) -> bool {
+        self.made.load(SeqCst) == self.dropped.load(SeqCst)
+    }
+
     fn assert_even(&self, what: &str) {
         let (made, dropped) = (self.made.load(SeqCst), self.dropped.load(SeqCst));
         assert_eq!(made, dropped, "{what}: made, dropped");
@@ -515,6 +519,8 @@ fn run(runtime: Runtime, case: Case) -> Option<Runtime> {
     }
     assert!(course.handle.is_none(), "the handle came to its end");
     let _ = planned(|| drop(course.waker));
+    // Join wakers do not wait for the task's memory to go: they may own what keeps it.
+    until("join wakers are dropped", || world.wakers.is_even());
     drop((course.abort, course.world));
     if let Some(runtime) = &runtime {
         // The worker has survived whatever the task did.
@@ -527,6 +533,53 @@ fn run(runtime: Runtime, case: Case) -> Option<Runtime> {
     world.outputs.assert_even("outputs");
     world.wakers.assert_even("wakers");
     runtime
+}
+
+/// A task that waits for another and may abort it: its waker owns a handle that keeps the other's
+/// memory, which holds the waker.
+#[test]
+fn a_join_waker_that_owns_an_abort_handle_is_dropped() {
+    struct Owner {
+        abort: Mutex<Option<AbortHandle>>,
+    }
+
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    watched("a join waker that owns an abort handle", || {
+        let runtime = new_runtime();
+        for given_up in [None, Some(Waiting), Some(Ended)] {
+            let (go, gone) = tokio::sync::oneshot::channel::<()>();
+            let mut handle = runtime.spawn(async { gone.await.unwrap() });
+            let abort = handle.abort_handle();
+            let owner = Arc::new(Owner {
+                abort: Mutex::new(Some(abort)),
+            });
+            let finished = || owner.abort.lock().unwrap().as_ref().unwrap().is_finished();
+            let waker = Waker::from(Arc::clone(&owner));
+            let poll = Pin::new(&mut handle).poll(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+            drop(waker);
+            let mut handle = Some(handle);
+            if given_up == Some(Waiting) {
+                drop(handle.take());
+                assert_eq!(
+                    Arc::strong_count(&owner),
+                    1,
+                    "the handle took its waker with it"
+                );
+            }
+            go.send(()).unwrap();
+            until("it has ended", finished);
+            if given_up == Some(Ended) {
+                drop(handle.take());
+            }
+            until("the waker is dropped", || Arc::strong_count(&owner) == 1);
+            drop(handle);
+        }
+        shut_down(runtime);
+    });
 }
 
 fn run_all(from: From) {

@@ -63,6 +63,7 @@ pub struct Builder {
     class_error: Option<ClassError>,
     hand_off_after: Option<Duration>,
     heavy_threads: Option<usize>,
+    blocked_threads: usize,
     on_hog: Option<HogHook>,
     max_blocking_threads: usize,
     blocking_queue_limit: usize,
@@ -94,6 +95,7 @@ impl Builder {
             class_error: None,
             hand_off_after: Some(defaults::HAND_OFF_AFTER),
             heavy_threads: None,
+            blocked_threads: defaults::BLOCKED_THREADS,
             on_hog: None,
             max_blocking_threads: defaults::BLOCKING_THREADS,
             blocking_queue_limit: defaults::BLOCKING_QUEUE,
@@ -179,8 +181,9 @@ impl Builder {
         self
     }
 
-    /// How many threads the heavy lane has at most, from 1 to 1024. When it has as many, no more
-    /// seats are handed over: a worker that is stuck in a poll stays so, which
+    /// How many threads the heavy lane has at most that are not blocked, from 1 to 1024. When it
+    /// has as many, no more seats are handed over to make room for polls that compute: a worker
+    /// that is stuck in one stays so, which
     /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for
     /// each worker if that is more.
     pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
@@ -188,8 +191,19 @@ impl Builder {
         self
     }
 
+    /// How many threads the heavy lane has at most that are blocked in a task's poll, in a sleep, a
+    /// lock or a call of the system, beside the others. From 0 to 32768. Default: 512,
+    /// [`defaults::BLOCKED_THREADS`]. When it has as many, a worker that blocks stays so.
+    ///
+    /// They are there for mistakes; work that is known to block belongs in
+    /// [`spawn_blocking`](crate::spawn_blocking).
+    pub fn blocked_threads(&mut self, threads: usize) -> &mut Self {
+        self.blocked_threads = threads;
+        self
+    }
+
     /// Is called when a task hogs, on a thread for blocking work: at most once in a second for
-    /// each place that spawns hogs. If it panics, nothing follows.
+    /// each kind of task that hogs. If it panics, nothing follows.
     pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
         self.on_hog = Some(HogHook::new(hook));
         self
@@ -297,6 +311,7 @@ impl Builder {
             classes: self.classes.clone(),
             hand_off_after: self.hand_off_after,
             heavy_threads,
+            blocked_threads: self.blocked_threads,
             on_hog: self.on_hog.clone(),
             max_blocking_threads: self.max_blocking_threads,
             blocking_queue_limit: self.blocking_queue_limit,
@@ -344,6 +359,12 @@ impl Builder {
             "heavy_threads",
             heavy_threads.to_string(),
             "use 1 to 1024",
+        )?;
+        check(
+            self.blocked_threads <= BLOCKING_THREADS_MAX,
+            "blocked_threads",
+            self.blocked_threads.to_string(),
+            "use at most 32768",
         )
     }
 

@@ -67,8 +67,9 @@ pub(crate) struct Config {
     pub(crate) classes: ClassTable,
     /// How long a poll may last before its worker's seat is handed over; never if `None`.
     pub(crate) hand_off_after: Option<Duration>,
-    /// The most threads of the heavy lane.
+    /// The most threads of the heavy lane that are not blocked, and that are.
     pub(crate) heavy_threads: usize,
+    pub(crate) blocked_threads: usize,
     pub(crate) on_hog: Option<HogHook>,
     pub(crate) max_blocking_threads: usize,
     pub(crate) blocking_queue_limit: usize,

@@ -11,6 +11,7 @@
 //! assert_eq!(defaults::IO_CHECK_BOUND, Duration::from_micros(100));
 //! assert_eq!(defaults::IO_CHECK_EVENTS, 256);
 //! assert_eq!(defaults::HAND_OFF_AFTER, Duration::from_millis(1));
+//! assert_eq!(defaults::BLOCKED_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_QUEUE, 65_536);
 //! assert_eq!(defaults::BLOCKING_KEEP_ALIVE, Duration::from_secs(10));
@@ -45,6 +46,13 @@ pub const IO_CHECK_EVENTS: usize = 256;
 /// Ten times [`IO_CHECK_BOUND`], and several times what it takes to start the thread that takes
 /// over.
 pub const HAND_OFF_AFTER: Duration = Duration::from_millis(1);
+
+/// Threads of the heavy lane that are blocked in a task's poll; see
+/// [`Builder::blocked_threads`](super::Builder::blocked_threads).
+///
+/// As generous as [`BLOCKING_THREADS`]: who blocks by mistake gets what they would have got from
+/// [`spawn_blocking`](crate::spawn_blocking), and what it costs is the same, a thread for each.
+pub const BLOCKED_THREADS: usize = BLOCKING_THREADS;
 
 /// Threads for blocking work; see
 /// [`Builder::max_blocking_threads`](super::Builder::max_blocking_threads).

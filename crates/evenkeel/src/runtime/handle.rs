@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::blocking;
 use crate::class::{Class, ClassConfig, ClassError, ClassInfo, Terms};
-use crate::sched::hog;
 use crate::sched::shared::{Home, Shared};
 use crate::sched::shares::Term;
 use crate::stats::{Load, Stats};
@@ -124,7 +123,6 @@ impl Handle {
                     name,
                 };
                 let (task, join) = new_task(future, Home::new(&self.shared), origin);
-                hog::begin(task.header(), self.shared.places.look_up(spawned_at));
                 self.shared.push_outside(task);
                 JoinHandle::new(join)
             }

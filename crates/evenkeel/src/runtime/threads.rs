@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::sched::monitor::Start;
+use crate::sched::monitor::{Start, Stuck};
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
@@ -68,10 +68,10 @@ impl Threads {
     }
 
     /// A thread that takes a seat over, if its holder is still stuck.
-    fn start_heir(&self, shared: Arc<Shared>, index: usize, since: u64) -> io::Result<()> {
-        let name = format!("{}-{index}", shared.config.thread_name);
+    fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
+        let name = format!("{}-{}", shared.config.thread_name, stuck.worker);
         self.start_thread(name, &Arc::clone(&shared), move || {
-            if let Some((worker, desk)) = Worker::take_over(&shared, index, since) {
+            if let Some((worker, desk)) = Worker::take_over(&shared, stuck) {
                 let sitting = Sitting::new(&shared, desk);
                 context::run_worker(&worker);
                 drop(sitting);
@@ -101,9 +101,7 @@ impl Threads {
         let threads = self.clone();
         self.start_bare(name, move || {
             let start = |wanted| match wanted {
-                Start::Seat { worker, since } => {
-                    threads.start_heir(Arc::clone(&shared), worker, since)
-                }
+                Start::Seat(stuck) => threads.start_heir(Arc::clone(&shared), stuck),
                 Start::Lane => threads.start_heavy(Arc::clone(&shared)),
             };
             shared.monitor.run(&shared, &start);
@@ -138,8 +136,12 @@ impl Threads {
         match started {
             Ok(handle) => {
                 let mut handles = self.alive.handles.lock();
-                handles.retain(|handle| !handle.is_finished());
+                let ended = handles.extract_if(.., |handle| handle.is_finished());
+                let ended: Vec<_> = ended.collect();
                 handles.push(handle);
+                drop(handles);
+                // With what a hook of the user's panicked with, whose drop may run anything.
+                drop(ended);
                 Ok(())
             }
             Err(error) => {

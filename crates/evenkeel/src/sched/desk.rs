@@ -8,11 +8,13 @@
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
+use crate::class::Class;
 use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, ThreadId};
 use crate::task::cell::{Header, Runnable};
+use crate::task::kind::{FutureType, Kind};
 
 use super::lines::{Lines, received};
 use super::ring::Apart;
@@ -39,7 +41,13 @@ struct AtPoll {
     tenure: Tenure,
     /// Where the task that is being polled was spawned; stale between polls.
     running: AtomicPtr<Location<'static>>,
+    /// The type of its future; likewise.
+    future: AtomicPtr<FutureType>,
     is_named: AtomicBool,
+    /// The poll is on guard: if it lasts it is to be noticed sooner than another.
+    on_guard: AtomicBool,
+    /// Its task has been caught at a long poll before.
+    relapses: AtomicBool,
 }
 
 impl Desk {
@@ -52,7 +60,10 @@ impl Desk {
             at_poll: Apart(AtPoll {
                 tenure: Tenure::new(fences),
                 running: AtomicPtr::new(ptr::null_mut()),
+                future: AtomicPtr::new(ptr::null_mut()),
                 is_named: AtomicBool::new(false),
+                on_guard: AtomicBool::new(false),
+                relapses: AtomicBool::new(false),
             }),
             deliveries: Apart(DeliveryCounts::new()),
         }
@@ -124,6 +135,9 @@ impl Desk {
             ptr::from_ref(task.spawned_at()).cast_mut(),
             Ordering::Relaxed,
         );
+        // Relaxed: as above.
+        let future = ptr::from_ref(task.future()).cast_mut();
+        self.at_poll.0.future.store(future, Ordering::Relaxed);
         // Relaxed: as above. Few tasks have names.
         if task.name().is_some() || self.at_poll.0.is_named.load(Ordering::Relaxed) {
             self.note_name(task.name());
@@ -141,9 +155,39 @@ impl Desk {
             .store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// The name of the task that is being polled, if it was given one.
-    pub(crate) fn running_name(&self) -> Option<&'static str> {
-        *self.name.lock()
+    /// Says what is special about the next poll: whether it is on guard, and whether its task has
+    /// been caught at a long one before. To be taken back when it is over.
+    pub(crate) fn mark_poll(&self, on_guard: bool, relapses: bool) {
+        // Relaxed, both: hints for the monitor and an heir.
+        self.at_poll.0.on_guard.store(on_guard, Ordering::Relaxed);
+        self.at_poll.0.relapses.store(relapses, Ordering::Relaxed);
+    }
+
+    /// Whether the task that is being polled has been caught at a long poll before: a hint.
+    pub(crate) fn relapses(&self) -> bool {
+        // Relaxed: a hint.
+        self.at_poll.0.relapses.load(Ordering::Relaxed)
+    }
+
+    /// Whether the poll that is under way is on guard: a hint.
+    #[inline]
+    pub(crate) fn is_on_guard(&self) -> bool {
+        // Relaxed: a hint.
+        self.at_poll.0.on_guard.load(Ordering::Relaxed)
+    }
+
+    /// The kind of the task that is being polled, whose class is this one. It may be that of two
+    /// tasks in part; whoever asks finds out afterwards whether the poll was still that one.
+    pub(crate) fn running_kind(&self, class: Class) -> Option<Kind> {
+        // Relaxed: as in `begin_poll`.
+        let future = self.at_poll.0.future.load(Ordering::Relaxed);
+        Some(Kind {
+            spawned_at: self.last_running()?,
+            // SAFETY: `begin_poll` stores pointers to `'static` types only.
+            future: unsafe { future.as_ref() }?,
+            name: *self.name.lock(),
+            class,
+        })
     }
 
     /// Where the task that was polled last was spawned; for the thread that sits here.

@@ -3,6 +3,12 @@
 //! A task that was caught at a long poll is *heavy*: its next polls run in the heavy lane, until
 //! some in a row were short. The first time that takes four, and each relapse doubles it, up to 64,
 //! so that a task which computes now and then does not go back and forth.
+//!
+//! A fresh task is only *guessed* to be heavy, by what its kind is known for (`kinds`). One short
+//! poll refutes that. A task of which nothing better is known than that some of its kind hog, or
+//! that it was a hog itself until a moment ago, is polled by workers *on guard*: the monitor is
+//! told, and notices sooner than otherwise that it does not come back. Four short polls end that,
+//! and count for its kind as a task that behaved.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -13,107 +19,182 @@ use crate::runtime::handle::Handle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::task::cell::Header;
+use crate::task::kind::Kind;
 
-use super::places::{HogRow, Known};
+use super::kinds::{HogRow, Known, Verdict};
 use super::shared::Shared;
 
 /// Its polls run in the heavy lane.
 const HEAVY: u8 = 1;
 /// It was caught at a long poll.
 const HOGGED: u8 = 1 << 1;
-/// Its place waits to be told what it was like.
+/// Its kind waits to be told what it was like.
 const TRACKED: u8 = 1 << 2;
-/// How often it came back from the lane, up to four times; the two bits from here on.
+/// How often it came back from the lane, up to four times; the three bits from here on.
 const RETURNS: u8 = 1 << 3;
 const RETURNS_MAX: u8 = 4;
-/// How many short polls in a row take a task out of the lane the first time.
+/// Its last long poll was blocked, or those of its kind are.
+const BLOCKS: u8 = 1 << 6;
+/// Its polls on workers are on guard.
+const GUARDED: u8 = 1 << 7;
+/// How many short polls in a row take a task out of the lane the first time, and off guard.
 const SHORT_POLLS: u8 = 4;
 
-/// How long a place is quiet between two reports.
+/// How long a kind is quiet between two reports.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Whether a task's polls run in the heavy lane. For its runner.
-#[inline]
-pub(crate) fn is_heavy(task: &Header) -> bool {
-    // Relaxed: the runner alone touches it, here and in all below.
-    task.ways.load(Ordering::Relaxed) & HEAVY != 0
+/// What a task is known for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ways(u8);
+
+impl Ways {
+    /// For the task's runner.
+    #[inline]
+    pub(crate) fn of(task: &Header) -> Self {
+        // Relaxed: the runner alone touches it, here and in all below.
+        Self(task.ways.load(Ordering::Relaxed))
+    }
+
+    /// Nothing is to be done for it on a worker: most tasks are so for all their lives.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & (HEAVY | GUARDED | HOGGED) == 0
+    }
+
+    /// Its polls on workers are on guard.
+    pub(crate) fn is_guarded(self) -> bool {
+        self.0 & (HEAVY | GUARDED) != 0
+    }
+
+    /// It has been caught at a long poll in its life.
+    pub(crate) fn has_hogged(self) -> bool {
+        self.0 & HOGGED != 0
+    }
+
+    /// Its polls run in the heavy lane.
+    pub(crate) fn is_heavy(self) -> bool {
+        self.0 & HEAVY != 0
+    }
+
+    /// That it is heavy is a guess, for it has not been polled for long itself.
+    pub(crate) fn is_guess(self) -> bool {
+        self.0 & (HEAVY | HOGGED) == HEAVY
+    }
+
+    /// Where it takes long it waits for something and does not compute.
+    pub(crate) fn blocks(self) -> bool {
+        self.0 & BLOCKS != 0
+    }
+
+    /// For the task's runner.
+    fn put(self, task: &Header) {
+        // Relaxed: as in `of`.
+        task.ways.store(self.0, Ordering::Relaxed);
+    }
 }
 
-/// Gives a fresh task what its place is known for.
+/// Gives a fresh task what its kind is known for. One that is urgent waits in no lane for a guess.
 #[inline]
 pub(crate) fn begin(task: &Header, known: Known) {
     let ways = match known {
         Known::Nothing => return,
-        Known::Tracked => TRACKED,
-        Known::Heavy => TRACKED | HEAVY,
+        Known::Few => TRACKED,
+        Known::Some => TRACKED | GUARDED,
+        Known::NearlyAll { .. } if task.class() == Class::URGENT => TRACKED | GUARDED,
+        Known::NearlyAll { blocks: false } => TRACKED | GUARDED | HEAVY,
+        Known::NearlyAll { blocks: true } => TRACKED | GUARDED | HEAVY | BLOCKS,
     };
-    // Relaxed: as in `is_heavy`.
-    task.ways.store(ways, Ordering::Relaxed);
+    Ways(ways).put(task);
 }
 
-/// A poll of the task was too long. For its runner. Returns whether it was the task's first.
-pub(crate) fn mark(task: &Header) -> bool {
-    // Relaxed, all: as in `is_heavy`.
-    let ways = task.ways.load(Ordering::Relaxed);
-    task.ways
-        .store((ways | HEAVY | HOGGED) & !TRACKED, Ordering::Relaxed);
+/// A poll of the task was too long. For its runner.
+pub(crate) fn mark(task: &Header, blocked: bool) {
+    let Ways(ways) = Ways::of(task);
+    let blocks = if blocked { BLOCKS } else { 0 };
+    let kept = ways & !(TRACKED | BLOCKS | GUARDED);
+    Ways(kept | HEAVY | HOGGED | blocks).put(task);
+    // Relaxed: as in `Ways::of`.
     task.short_polls.store(0, Ordering::Relaxed);
-    ways & HOGGED == 0
 }
 
-/// A poll of a heavy task was short. For its runner. Returns whether it is to leave the lane.
-pub(crate) fn behaved(task: &Header) -> bool {
-    // Relaxed, all: as in `is_heavy`.
-    let ways = task.ways.load(Ordering::Relaxed);
-    let returns = ways / RETURNS;
-    let short = task.short_polls.load(Ordering::Relaxed).saturating_add(1);
-    if short < SHORT_POLLS << returns.min(RETURNS_MAX) {
-        task.short_polls.store(short, Ordering::Relaxed);
+/// A poll of a heavy task was short. For its runner. It leaves the lane if that was enough.
+pub(crate) fn behaved(task: &Header) {
+    let Ways(ways) = Ways::of(task);
+    let returns = ways / RETURNS % (2 * RETURNS_MAX);
+    if ways & HOGGED != 0 {
+        if count_short(task) < SHORT_POLLS << returns.min(RETURNS_MAX) {
+            return;
+        }
+        let returns = (returns + 1).min(RETURNS_MAX);
+        let kept = ways & (HOGGED | BLOCKS | TRACKED);
+        Ways(kept | GUARDED | (returns * RETURNS)).put(task);
+    } else {
+        Ways(ways & !HEAVY).put(task);
+    }
+    // Relaxed: as in `Ways::of`.
+    task.short_polls.store(0, Ordering::Relaxed);
+}
+
+/// A poll on guard was short. For the task's runner. Returns whether the kind is to be told that it
+/// behaves.
+pub(crate) fn passed(task: &Header) -> bool {
+    if count_short(task) < SHORT_POLLS {
         return false;
     }
-    let returns = (returns + 1).min(RETURNS_MAX);
-    let flags = ways & (RETURNS - 1) & !HEAVY;
-    // Relaxed, both: as in `is_heavy`.
-    task.ways
-        .store(flags | (returns * RETURNS), Ordering::Relaxed);
+    let Ways(ways) = Ways::of(task);
+    Ways(ways & !GUARDED).put(task);
+    // Relaxed: as in `Ways::of`.
     task.short_polls.store(0, Ordering::Relaxed);
-    true
+    acquit(task)
 }
 
-/// The task has shown, by its end or by leaving the lane, that it is none of the hogs its place is
-/// known for. For its runner. Returns whether the place is to be told.
+/// Counts one more short poll in a row.
+fn count_short(task: &Header) -> u8 {
+    // Relaxed, both: as in `Ways::of`.
+    let short = task.short_polls.load(Ordering::Relaxed).saturating_add(1);
+    task.short_polls.store(short, Ordering::Relaxed);
+    short
+}
+
+/// The task has shown, by its end or by its polls, that it is none of the hogs its kind is known
+/// for. For its runner. Returns whether the kind is to be told.
 #[inline]
 pub(crate) fn acquit(task: &Header) -> bool {
-    // Relaxed, both: as in `is_heavy`.
-    let ways = task.ways.load(Ordering::Relaxed);
+    let Ways(ways) = Ways::of(task);
     if ways & TRACKED == 0 {
         return false;
     }
-    task.ways.store(ways & !TRACKED, Ordering::Relaxed);
+    Ways(ways & !TRACKED).put(task);
     // What was dropped before it was ever polled has shown nothing.
     !task.is_aborted_unseen()
 }
 
 /// A task that hogs: what [`Builder::on_hog`](crate::runtime::Builder::on_hog) is given.
 ///
-/// There is at most one report a second for each place that spawns hogs.
+/// There is at most one report a second for each kind of task that hogs: those of one type, name
+/// and class that one line of source spawned.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HogReport {
     /// Where the task was spawned.
     pub spawned_at: &'static Location<'static>,
+    /// The type of its future, as the compiler writes it: for people, and not to be relied on.
+    pub future: &'static str,
     /// The name it was given with [`task::Builder`](crate::task::Builder), if any.
     pub name: Option<&'static str>,
     /// Its class.
     pub class: Class,
     /// How long the poll has lasted so far.
     pub length: Duration,
-    /// How many long polls tasks from this place have had.
+    /// How many long polls tasks of its kind have had.
     pub count: u64,
     /// How many of them went by without a report since the last one.
     pub suppressed: u64,
     /// Whether the poll goes on.
     pub running: bool,
+    /// Whether its thread was found blocked, in a sleep, a lock or a call of the system, and not
+    /// computing.
+    pub blocked: bool,
 }
 
 impl std::fmt::Display for HogReport {
@@ -125,46 +206,73 @@ impl std::fmt::Display for HogReport {
         let tense = if self.running { "is at" } else { "was at" };
         write!(
             f,
-            " spawned at {} {tense} one poll for {:?}; {} such polls from there so far",
-            self.spawned_at, self.length, self.count
+            " spawned at {} {tense} one poll for {:?}{}; {} such polls so far",
+            self.spawned_at,
+            self.length,
+            if self.blocked { ", blocked" } else { "" },
+            self.count
         )
     }
 }
 
-/// Counts a hog, and reports it unless its place was reported lately.
-pub(crate) fn note(
-    shared: &Arc<Shared>,
-    place: &'static Location<'static>,
-    name: Option<&'static str>,
-    class: Class,
-    length: u64,
-    running: bool,
-) {
+/// A poll that is too long, as it is noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hog {
+    pub(crate) kind: Kind,
+    /// In cycles, so far.
+    pub(crate) length: u64,
+    pub(crate) running: bool,
+    pub(crate) blocked: bool,
+    /// It is the task's first, and counts for what the kind is known for: else a single task that
+    /// hogs all its life would stand for many.
+    pub(crate) fresh: bool,
+}
+
+impl Hog {
+    fn verdict(&self) -> Verdict {
+        if self.blocked {
+            Verdict::Blocked
+        } else {
+            Verdict::Computed
+        }
+    }
+}
+
+/// Counts a hog, has its kind judged by it, and reports it unless its kind was reported lately.
+pub(crate) fn note(shared: &Arc<Shared>, hog: Hog) {
     let clock = &shared.clock;
     let quiet = clock.cycles_of(QUIET);
-    let row = shared
-        .places
-        .hogged(place, class, name, clock.cycles(), quiet);
-    if let Some(row) = row {
-        report(shared, row, clock.to_duration(length), running);
+    let row = shared.kinds.hogged(&hog.kind, clock.cycles(), quiet);
+    if hog.fresh {
+        shared.kinds.judge(&hog.kind, hog.verdict());
     }
+    if let Some(row) = row {
+        report(shared, &row, hog);
+    }
+}
+
+/// The poll of a hog is over.
+pub(crate) fn over(shared: &Shared, hog: Hog) {
+    shared.kinds.ended(&hog.kind, hog.length, hog.blocked);
 }
 
 /// Hands a report to whoever wants it, on a thread for blocking work: what it does there with its
 /// time is its own affair.
-fn report(shared: &Arc<Shared>, row: HogRow, length: Duration, running: bool) {
+fn report(shared: &Arc<Shared>, row: &HogRow, hog: Hog) {
     let hook = shared.config.on_hog.clone();
     if hook.is_none() && !cfg!(feature = "tracing") {
         return;
     }
     let report = HogReport {
-        spawned_at: row.spawned_at,
-        name: row.name,
-        class: row.class,
-        length,
+        spawned_at: hog.kind.spawned_at,
+        future: hog.kind.future.name(),
+        name: hog.kind.name,
+        class: hog.kind.class,
+        length: shared.clock.to_duration(hog.length),
         count: row.count,
         suppressed: row.suppressed,
-        running,
+        running: hog.running,
+        blocked: hog.blocked,
     };
     let handle = Handle::from_shared(Arc::clone(shared));
     drop(blocking::spawn(&handle, Location::caller(), move || {
@@ -180,12 +288,14 @@ fn trace(report: &HogReport) {
     tracing::warn!(
         target: "evenkeel::hog",
         spawned_at = %report.spawned_at,
+        future = report.future,
         name = report.name,
         class = %report.class,
         length_us = report.length.as_micros() as u64,
         count = report.count,
         suppressed = report.suppressed,
         running = report.running,
+        blocked = report.blocked,
         "{report}"
     );
 }

@@ -2,16 +2,27 @@
 //!
 //! Threads come here in two ways. One that is stuck in a poll loses its seat and *becomes* a thread
 //! of the lane, where it finishes the poll. And when tasks that are known to hog wait here, the
-//! monitor starts a thread for them. Either has a kernel priority below a worker's for as long as
-//! it lives (an unprivileged thread cannot raise it again), so that workers are served first, and
-//! ends when it has had nothing to do for a while.
+//! monitor starts a thread for them. One that computes has a kernel priority below a worker's from
+//! then on (an unprivileged thread cannot raise it again), so that workers are served first; at
+//! first by little, so that a request which computes for some milliseconds does not wait long for
+//! other programs, and by more when it goes on. It ends after a poll that went on so long, or when
+//! it has had nothing to do for a while.
 //!
 //! # Bounds
 //!
 //! Tasks that wait here are run by as many threads as there are workers: more would only share the
-//! same processors. A thread that has been at one poll for [`GONE`] does not count, so that hogs
-//! which never return do not stop the others; but all threads together are at most `limit`. When
-//! that is reached no more seats are handed over, which is counted and said.
+//! same processors. A thread that has been at one poll for [`GONE`](state::GONE) does not count, so
+//! that hogs which never return do not stop the others; but all threads that compute are together
+//! at most `limit`. When that is reached no more seats are handed over, which is counted and said.
+//!
+//! # Blocked threads
+//!
+//! A thread that is blocked, in a sleep, a lock or a call of the system, uses no processor. So it
+//! counts for none of these bounds, and has one of its own that is as generous as that of the
+//! threads for blocking work. The kernel knows which those are (`sample`). A task whose long polls
+//! are known to block is given a thread without waiting for one of the servers; how many are
+//! trusted so at a time, before the kernel has been asked about them, grows with those found
+//! blocked.
 //!
 //! # Classes
 //!
@@ -20,30 +31,38 @@
 //! on. What workers do for a class whose work is here and not served is in `worker`: they lend
 //! their processors.
 //!
+//! # The lock
+//!
+//! A thread of the lowest priority may hold it, and the kernel may not schedule that thread for
+//! long. So workers and the monitor only try it. What a worker could not put into the queue it
+//! leaves in an inbox, which whoever has the lock next empties.
+//!
 //! # Tasks that are aborted
 //!
 //! One that is aborted while it waits here may wait behind polls that never return. So the monitor
 //! looks for such tasks, some at each of its looks, and a worker drops them. A worker that comes by
 //! one on its way here drops it there and then.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
-use crate::sync::{Condvar, Mutex};
-use crate::sys::thread::{self, NICE_MAX, STEPS_MAX, STEPS_MIN};
-use crate::task::cell::Runnable;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
+use crate::task::cell::{Header, Runnable};
+use crate::task::kind::Kind;
 
 use super::desk::Desks;
-use super::ledger::{Ledger, Published};
+use super::hog::Hog;
+use super::inbox::Inbox;
+use super::ledger::Ledger;
+use super::lines::received;
 use super::shares::{Shares, Turn};
+use state::{Bounds, Doing, GONE, Running, State, Thread};
 
-/// How long a poll goes on before its thread no longer counts among those that serve the lane.
-const GONE: Duration = Duration::from_millis(50);
-/// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
-/// nobody has to wait for the lock.
-const LOOKED_AT: usize = 64;
+mod state;
+
 /// How long a thread waits for work before it ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
@@ -54,39 +73,21 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Lane {
     state: Mutex<State>,
+    /// What workers brought while the lock was held.
+    pub(crate) arrivals: Inbox<Header>,
+    /// See the function of this name.
+    takes_guess: AtomicBool,
+    /// How often a seat was not handed over.
+    refused: AtomicU64,
     /// What it looked like when it was last asked.
     last: Mutex<LaneStats>,
     /// There is work, or the lane closes.
     work: Condvar,
     clock: Clock,
-    /// The most threads.
-    limit: usize,
-    /// How many of them serve the queue.
-    servers: usize,
     /// The nice level of the workers.
     nice: i32,
-}
-
-#[derive(Debug)]
-struct State {
-    queues: Vec<VecDeque<Runnable>>,
-    queued: usize,
-    /// How many of them, from the first on, were looked at for whether they were aborted.
-    looked_at: usize,
-    threads: Vec<Thread>,
-    /// Threads that were asked for and have not come yet.
-    starting: usize,
-    idle: usize,
-    /// A thread without work is to end.
-    make_room: bool,
-    closed: bool,
-    published: Published,
-    /// Processor time by class, in cycles.
-    spent: [u64; CLASSES_MAX],
-    polls: [u64; CLASSES_MAX],
-    hand_offs: u64,
-    refused: u64,
-    priority: Priority,
+    /// How long a poll has to last to be a hog's, in cycles.
+    hog: u64,
 }
 
 /// What became of the wish for a lower kernel priority.
@@ -101,95 +102,142 @@ pub(crate) enum Priority {
     Refused,
 }
 
-#[derive(Debug)]
-struct Thread {
-    desk: usize,
-    nice: i32,
-    running: Option<Running>,
-}
-
-#[derive(Debug)]
-struct Running {
-    class: Class,
-    /// When the poll began, in cycles.
-    since: u64,
-    /// Up to which processor time of the thread its class has been charged.
-    charged: Duration,
-    /// Whether it could run when last asked.
-    runnable: bool,
-}
-
 /// What the lane looks like at a moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneStats {
     pub(crate) threads: usize,
     pub(crate) limit: usize,
+    pub(crate) blocked: usize,
+    pub(crate) blocked_limit: usize,
     pub(crate) queued: usize,
     pub(crate) running: usize,
     pub(crate) hand_offs: u64,
+    pub(crate) early: u64,
     pub(crate) refused: u64,
     pub(crate) priority: Priority,
     pub(crate) spent: [u64; CLASSES_MAX],
     pub(crate) polls: [u64; CLASSES_MAX],
 }
 
+/// A poll that has cost its thread a seat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adopted {
+    pub(crate) desk: usize,
+    pub(crate) kind: Kind,
+    /// When it began, in cycles.
+    pub(crate) since: u64,
+    /// The thread was found blocked.
+    pub(crate) blocked: bool,
+    /// How long it has gone on, in cycles, and whether it has been noted as a hog's.
+    pub(crate) before: u64,
+    pub(crate) noted: bool,
+    /// It is the first of its task that is too long, if it is.
+    pub(crate) fresh: bool,
+}
+
+/// What a look at the lane's threads found.
+#[derive(Debug, Default)]
+pub(crate) struct Sampled {
+    /// Polls that have turned out to be hogs', and have not been noted.
+    pub(crate) hogs: Vec<Hog>,
+    /// There is something that another look should see to soon.
+    pub(crate) unsettled: bool,
+}
+
 impl Lane {
-    pub(crate) fn new(clock: Clock, classes: usize, servers: usize, limit: usize) -> Self {
+    /// For a runtime with so many workers; `hog` is how long a poll may last, in cycles.
+    pub(crate) fn new(
+        clock: Clock,
+        classes: usize,
+        servers: usize,
+        [limit, blocked_limit]: [usize; 2],
+        hog: u64,
+    ) -> Self {
+        let bounds = Bounds {
+            servers,
+            limit,
+            blocked_limit,
+            gone: clock.cycles_of(GONE),
+        };
         Self {
-            clock,
-            state: Mutex::new(State {
-                queues: (0..classes).map(|_| VecDeque::new()).collect(),
-                queued: 0,
-                looked_at: 0,
-                threads: Vec::new(),
-                starting: 0,
-                idle: 0,
-                make_room: false,
-                closed: false,
-                published: Published::default(),
-                spent: [0; CLASSES_MAX],
-                polls: [0; CLASSES_MAX],
-                hand_offs: 0,
-                refused: 0,
-                priority: Priority::default(),
-            }),
+            state: Mutex::new(State::new(classes, bounds)),
+            arrivals: Inbox::new(),
+            takes_guess: AtomicBool::new(true),
+            refused: AtomicU64::new(0),
             last: Mutex::new(LaneStats {
                 limit,
+                blocked_limit,
                 ..LaneStats::default()
             }),
             work: Condvar::new(),
-            limit,
-            servers,
             nice: thread::nice(),
+            clock,
+            hog,
         }
+    }
+
+    /// For the lane's own threads, and those that are about to be.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.take_in(self.state.lock())
+    }
+
+    /// For workers and the monitor, which do not wait for a thread of the lane.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock().map(|state| self.take_in(state))
+    }
+
+    fn take_in<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if !self.arrivals.is_empty() {
+            let receive = |entry| state.queue(received(entry));
+            self.arrivals.take(usize::MAX, receive);
+        }
+        state
     }
 
     // ---- Queueing ----
 
-    /// Queues a task. Returns it if the lane is closed. The flag says that the monitor has to be
-    /// roused: it may be asleep, or no thread will come for the task by itself.
+    /// Queues a task. Gives it back if a thread of the lane is at the queue, or the lane is closed;
+    /// then it is for the `arrivals`, which know the latter. The flag says that the monitor has to
+    /// be roused: it may be asleep, or no thread will come for the task by itself.
     pub(crate) fn push(&self, ledger: &Ledger, task: Runnable) -> Result<bool, Runnable> {
-        let mut state = self.state.lock();
+        let Some(mut state) = self.try_lock() else {
+            return Err(task);
+        };
         if state.closed {
             return Err(task);
         }
-        let class = task.header().class();
-        let at_rest = state.queued == 0 && state.running().count() == 0;
-        state.queues[class.index()].push_back(task);
-        state.queued += 1;
-        state.publish(ledger, &self.clock);
-        let enough = state.idle >= state.queued;
+        let at_rest = state.is_at_rest();
+        state.queue(task);
+        self.publish(&mut state, ledger);
+        let enough = state.idle >= state.queued();
         drop(state);
         self.work.notify_one();
         Ok(at_rest || !enough)
     }
 
+    /// Whether a task that may be wronged should wait here nevertheless: as a thread will poll it
+    /// at once, or as so many hogs compute already that nobody could take a worker's seat from it.
+    /// As of the last change.
+    pub(crate) fn takes_guess(&self) -> bool {
+        // Relaxed: a hint.
+        self.takes_guess.load(Ordering::Relaxed)
+    }
+
+    /// Tells everybody what has changed.
+    fn publish(&self, state: &mut State, ledger: &Ledger) {
+        let now = self.clock.cycles();
+        state.publish(ledger, now);
+        let takes_guess = state.serves_at_once(now) || !state.has_room(false);
+        // Relaxed: as in `takes_guess`.
+        self.takes_guess.store(takes_guess, Ordering::Relaxed);
+    }
+
     /// Takes what waits, and takes in nothing any more.
     pub(crate) fn close(&self) -> Vec<Runnable> {
-        let mut state = self.state.lock();
+        self.arrivals.close();
+        let mut state = self.lock();
         state.closed = true;
-        let waiting = state.queues.iter_mut().flat_map(std::mem::take).collect();
-        state.queued = 0;
+        let waiting = state.take_all();
         drop(state);
         self.work.notify_all();
         waiting
@@ -198,10 +246,12 @@ impl Lane {
     /// For the monitor: takes out tasks that were aborted while they waited, if any are among the
     /// next few.
     pub(crate) fn take_aborted(&self, ledger: &Ledger) -> Vec<Runnable> {
-        let mut state = self.state.lock();
+        let Some(mut state) = self.try_lock() else {
+            return Vec::new();
+        };
         let aborted = state.take_aborted();
         if !aborted.is_empty() {
-            state.publish(ledger, &self.clock);
+            self.publish(&mut state, ledger);
         }
         aborted
     }
@@ -209,30 +259,30 @@ impl Lane {
     /// The next task for a thread of the lane; waits for one. `None` if the thread should end: it
     /// is the lane's no more.
     pub(crate) fn next(&self, ledger: &Ledger, desk: usize) -> Option<Runnable> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
+        let leaves = state.thread(desk).is_some_and(|thread| thread.leaves);
         let mut waited = false;
-        while !state.closed {
-            if state.serving(&self.clock) < self.servers
-                && let Some(task) = state.pop(ledger)
-            {
+        while !state.closed && !leaves {
+            let first = |classes| first_of(ledger, classes);
+            if let Some(task) = state.pop(self.clock.cycles(), first) {
                 return Some(task);
             }
             // As many wait for work as could serve it at once; the others end, and make room.
             let make_room = std::mem::take(&mut state.make_room);
-            if waited || make_room || state.idle >= self.servers {
+            if waited || make_room || state.idle >= state.bounds.servers {
                 break;
             }
             state.idle += 1;
             // What waits behind polls that have gone on for too long gets this thread when those
             // no longer count, of which nobody tells it.
-            let wait = if state.queued > 0 { GONE } else { KEEP_ALIVE };
+            let wait = if state.queued() > 0 { GONE } else { KEEP_ALIVE };
             let (guard, timed_out) = self.work.wait_timeout(state, wait);
-            state = guard;
+            state = self.take_in(guard);
             state.idle -= 1;
             waited = timed_out && wait == KEEP_ALIVE;
         }
         state.threads.retain(|thread| thread.desk != desk);
-        state.publish(ledger, &self.clock);
+        self.publish(&mut state, ledger);
         None
     }
 
@@ -241,37 +291,40 @@ impl Lane {
     /// For the monitor: reserves a place for one more thread, if tasks wait that none will come
     /// for.
     pub(crate) fn wants_thread(&self) -> bool {
-        let mut state = self.state.lock();
-        let serving = state.serving(&self.clock) + state.idle + state.starting;
-        let wants = !state.closed
-            && state.queued > 0
-            && serving < self.servers
-            && state.threads.len() + state.starting < self.limit;
+        let Some(mut state) = self.try_lock() else {
+            return false;
+        };
+        let wants = state.wants_thread(self.clock.cycles());
         state.starting += usize::from(wants);
         wants
     }
 
     /// A thread that was wanted could not be started.
     pub(crate) fn give_up_thread(&self) {
-        self.state.lock().starting -= 1;
+        self.lock().starting -= 1;
     }
 
     /// A thread that was wanted has come.
     pub(crate) fn join(&self, desk: usize) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.starting -= 1;
         state.threads.push(Thread {
             desk,
             nice: self.nice,
+            leaves: false,
             running: None,
         });
     }
 
-    /// Reserves a place for a thread that is about to lose its seat. Returns false if the lane is
-    /// full; one of its threads that has nothing to do then ends, so that there is room next time.
-    pub(crate) fn reserve(&self) -> bool {
-        let mut state = self.state.lock();
-        let room = !state.closed && state.threads.len() + state.starting < self.limit;
+    /// Reserves a place for a thread that is about to lose its seat, blocked or not. Returns false
+    /// if the lane is full; one of its threads that has nothing to do then ends, so that there is
+    /// room next time.
+    pub(crate) fn reserve(&self, blocked: bool) -> bool {
+        self.reserve_in(&mut self.lock(), blocked)
+    }
+
+    fn reserve_in(&self, state: &mut State, blocked: bool) -> bool {
+        let room = state.has_room(blocked);
         state.starting += usize::from(room);
         state.make_room = !room && state.idle > 0;
         if state.make_room {
@@ -281,272 +334,236 @@ impl Lane {
     }
 
     /// Whether a thread that lost its seat now would find a place; makes room like
-    /// [`reserve`](Lane::reserve) if not. For the monitor, which starts no heir in vain.
-    pub(crate) fn has_room(&self) -> bool {
-        let room = self.reserve();
-        if room {
-            self.give_up_thread();
-        }
+    /// [`reserve`](Lane::reserve) if not. For the monitor, which starts no heir in vain; where it
+    /// cannot tell, it says so.
+    pub(crate) fn seems_to_have_room(&self, blocked: bool) -> bool {
+        let Some(mut state) = self.try_lock() else {
+            return true;
+        };
+        let room = self.reserve_in(&mut state, blocked);
+        state.starting -= usize::from(room);
         room
     }
 
     /// A seat was not handed over, as the lane is full.
     pub(crate) fn refuse(&self) {
-        self.state.lock().refused += 1;
+        // Relaxed: a statistic.
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread lost its seat in a poll that began at `since`, and is the lane's from now on.
-    pub(crate) fn adopt(
-        &self,
-        ledger: &Ledger,
-        desks: &Desks,
-        desk: usize,
-        class: Class,
-        since: u64,
-    ) {
-        let cpu = desks.get(desk).ask_thread(thread::cpu_time).flatten();
-        let mut state = self.state.lock();
+    /// A thread lost its seat, and is the lane's from now on.
+    pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, poll: Adopted) {
+        let cpu = desks.get(poll.desk).ask_thread(thread::cpu_time).flatten();
+        let cpu = cpu.unwrap_or_default();
+        let doing = if poll.blocked {
+            Doing::Blocked
+        } else {
+            Doing::Computes
+        };
+        let mut state = self.lock();
         state.starting -= 1;
         state.hand_offs += 1;
+        state.early += u64::from(!poll.noted);
         state.threads.push(Thread {
-            desk,
+            desk: poll.desk,
             nice: self.nice,
+            leaves: false,
             running: Some(Running {
-                class,
-                since,
-                charged: cpu.unwrap_or_default(),
-                runnable: true,
+                noted: poll.noted,
+                before: poll.before,
+                fresh: poll.fresh,
+                ..Running::new(poll.kind, poll.since, cpu, doing)
             }),
         });
-        state.publish(ledger, &self.clock);
+        self.publish(&mut state, ledger);
     }
 
-    /// A thread of the lane begins a poll.
+    /// A thread of the lane begins a poll. `trusted` if its task is known to block, `fresh` if it
+    /// has not hogged before.
     pub(crate) fn begin(
         &self,
         ledger: &Ledger,
         desk: usize,
-        class: Class,
-        since: u64,
-        cpu: Duration,
+        kind: Kind,
+        (since, cpu): (u64, Duration),
+        [trusted, fresh]: [bool; 2],
     ) {
-        let mut state = self.state.lock();
-        state.polls[class.index()] += 1;
+        let doing = if trusted {
+            Doing::Trusted
+        } else {
+            Doing::Computes
+        };
+        let mut state = self.lock();
+        state.polls[kind.class.index()] += 1;
         if let Some(thread) = state.thread(desk) {
             thread.running = Some(Running {
-                class,
-                since,
-                charged: cpu,
-                runnable: true,
+                fresh,
+                ..Running::new(kind, since, cpu, doing)
             });
         }
-        state.publish(ledger, &self.clock);
+        self.publish(&mut state, ledger);
     }
 
-    /// A thread of the lane has ended a poll, its processor time being `cpu`.
-    pub(crate) fn end(&self, ledger: &Ledger, desk: usize, cpu: Duration) {
-        let mut state = self.state.lock();
-        let running = state.thread(desk).and_then(|thread| thread.running.take());
-        if let Some(running) = running {
+    /// A thread of the lane has ended a poll, its processor time being `cpu`. Returns what was
+    /// known of the poll.
+    pub(crate) fn end(&self, ledger: &Ledger, desk: usize, cpu: Duration) -> Option<Running> {
+        let mut state = self.lock();
+        let thread = state.thread(desk);
+        let running = thread.and_then(|thread| {
+            let running = thread.running.take()?;
+            thread.leaves |= running.long;
+            Some(running)
+        });
+        let running = running.map(|mut running| {
             let used = cpu.saturating_sub(running.charged);
-            state.charge(ledger, running.class, self.clock.cycles_of(used));
-        }
-        state.publish(ledger, &self.clock);
+            running.charged = cpu;
+            let used = self.clock.cycles_of(used);
+            state.charge(ledger, running.kind.class, used);
+            running
+        });
+        self.publish(&mut state, ledger);
+        running
+    }
+
+    /// Whether the poll that a thread is at which lost its seat is a hog's, its processor time
+    /// being `cpu`, and then whether it was blocked. For that thread.
+    pub(crate) fn judges(&self, desk: usize, cpu: Duration) -> Option<bool> {
+        let mut state = self.lock();
+        let poll = state.thread(desk)?.running.as_ref()?;
+        self.is_hog(poll, cpu).then_some(poll.was_blocked)
+    }
+
+    /// Whether a poll is a hog's.
+    pub(crate) fn is_hog(&self, poll: &Running, cpu: Duration) -> bool {
+        let used = self.clock.cycles_of(poll.computed(cpu));
+        poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
+    }
+
+    /// Whether the poll that a thread of the lane is at has been noted. For that thread.
+    pub(crate) fn has_noted(&self, desk: usize) -> bool {
+        let mut state = self.lock();
+        let poll = state
+            .thread(desk)
+            .and_then(|thread| thread.running.as_ref());
+        poll.is_some_and(|poll| poll.noted)
     }
 
     /// Gives a thread the kernel priority that its class asks for, as far as the system lets it.
     pub(crate) fn prioritise(&self, ledger: &Ledger, desks: &Desks, desk: usize, class: Class) {
-        let wanted = (self.nice + steps(ledger, class)).min(NICE_MAX);
-        let mut state = self.state.lock();
+        let wanted = self.wanted(ledger, class, false);
+        let mut state = self.lock();
         let Some(thread) = state.thread(desk) else {
             return;
         };
-        let before = thread.nice;
-        if before == wanted {
-            return;
-        }
-        let change = |id| thread::lower(id, wanted).is_ok();
-        let changed = desks.get(desk).ask_thread(change).unwrap_or(false);
-        if changed {
-            thread.nice = wanted;
-        }
-        // What was lowered can mostly not be raised again; that is expected and no refusal.
-        if wanted > before {
-            state.priority = if changed {
-                Priority::Lowered
-            } else {
-                Priority::Refused
-            };
+        if let Some(priority) = lower(thread, wanted, desks) {
+            state.priority = priority;
         }
     }
 
-    /// For the monitor: charges what polls under way have used since they were last asked about.
-    pub(crate) fn sample(&self, ledger: &Ledger, desks: &Desks) {
-        let mut state = self.state.lock();
+    /// The nice level of a class, for a poll that goes on for long or not.
+    fn wanted(&self, ledger: &Ledger, class: Class, long: bool) -> i32 {
+        let least = if long { STEPS_LONG } else { STEPS_BRIEF };
+        (self.nice + steps(ledger, class, least)).min(NICE_MAX)
+    }
+
+    /// For the monitor: charges what polls under way have used since they were last asked about,
+    /// finds out which of them are blocked, and lowers those that turn out to compute for long.
+    pub(crate) fn sample(&self, ledger: &Ledger, desks: &Desks) -> Sampled {
+        let Some(mut state) = self.try_lock() else {
+            return Sampled {
+                unsettled: true,
+                ..Sampled::default()
+            };
+        };
+        let now = self.clock.cycles();
         let mut spent = [0; CLASSES_MAX];
-        for thread in &mut state.threads {
+        let mut sampled = Sampled::default();
+        let mut priority = state.priority;
+        let gone = state.bounds.gone;
+        state.begin_sample();
+        for thread in state.asked_about() {
             let desk = desks.get(thread.desk);
-            let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let Some(running) = &mut thread.running else {
                 continue;
             };
-            let Some(cpu) = cpu else {
-                // The system does not say what it uses, so nobody could tell when to stop lending.
-                running.runnable = false;
-                continue;
-            };
-            let used = cpu.saturating_sub(running.charged);
-            running.charged = cpu;
-            spent[running.class.index()] += self.clock.cycles_of(used);
-            // One that used nothing is blocked or was not let; only the latter is owed anything.
+            let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
-            running.runnable = !used.is_zero() || is_runnable().unwrap_or(true);
+            let used = running.sample(cpu, is_runnable);
+            spent[running.kind.class.index()] += self.clock.cycles_of(used);
+            let computed = self.clock.cycles_of(running.computed(running.charged));
+            let is_hog = running.is_hog(now, computed, self.hog);
+            if is_hog && !std::mem::replace(&mut running.noted, true) {
+                sampled.hogs.push(running.hog(now));
+            }
+            if is_hog && running.doing == Doing::Computes && computed >= self.hog / 2 {
+                let long = now.saturating_sub(running.since) >= gone;
+                let wanted = self.wanted(ledger, running.kind.class, long);
+                running.long |= long;
+                if wanted > thread.nice {
+                    priority = lower(thread, wanted, desks).unwrap_or(priority);
+                }
+            }
         }
+        state.priority = priority;
         for (class, &time) in spent.iter().enumerate().filter(|&(_, &time)| time > 0) {
             state.charge(ledger, Class::at(class), time);
         }
-        state.publish(ledger, &self.clock);
+        self.publish(&mut state, ledger);
+        sampled.unsettled = state.is_unsettled(now, self.nice);
+        let freed = state.idle > 0 && state.queued() > 0;
+        drop(state);
+        if freed {
+            // Those that were found blocked no longer stand in their way.
+            self.work.notify_all();
+        }
+        sampled
     }
 
-    /// The desks of the lane's threads, and where what they poll was spawned.
-    pub(crate) fn desks(&self) -> Vec<usize> {
-        self.state
-            .lock()
-            .threads
-            .iter()
-            .map(|thread| thread.desk)
-            .collect()
+    /// The desks of the lane's threads. `None` if a thread of the lane is changing them.
+    pub(crate) fn desks(&self) -> Option<Vec<usize>> {
+        let state = self.try_lock()?;
+        Some(state.threads.iter().map(|thread| thread.desk).collect())
     }
 
     /// Whether nothing runs or waits here. `None` if a thread of the lane is changing that: beside
     /// busy workers it may have to wait for long before it has done so, and the monitor must not.
     pub(crate) fn is_at_rest(&self) -> Option<bool> {
-        let state = self.state.try_lock()?;
-        Some(state.queued == 0 && state.running().count() == 0 && state.starting == 0)
+        let state = self.try_lock()?;
+        Some(state.is_at_rest() && state.starting == 0)
     }
 
     /// What the lane looks like; what it last looked like if a thread of the lane is changing that,
     /// for the reason that [`is_at_rest`](Lane::is_at_rest) has.
     pub(crate) fn stats(&self) -> LaneStats {
         let mut last = self.last.lock();
-        if let Some(state) = self.state.try_lock() {
-            *last = state.stats(self.limit);
+        if let Some(state) = self.try_lock() {
+            *last = state.stats();
         }
-        last.clone()
+        LaneStats {
+            // Relaxed: a statistic.
+            refused: self.refused.load(Ordering::Relaxed),
+            ..last.clone()
+        }
     }
 }
 
-impl State {
-    fn stats(&self, limit: usize) -> LaneStats {
-        LaneStats {
-            threads: self.threads.len(),
-            limit,
-            queued: self.queued,
-            running: self.running().count(),
-            hand_offs: self.hand_offs,
-            refused: self.refused,
-            priority: self.priority,
-            spent: self.spent,
-            polls: self.polls,
-        }
+/// Gives a thread another nice level. `None` if there is nothing to say of it: what was lowered can
+/// mostly not be raised again, which is expected and no refusal.
+fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
+    let before = thread.nice;
+    if before == wanted {
+        return None;
     }
-
-    fn thread(&mut self, desk: usize) -> Option<&mut Thread> {
-        self.threads.iter_mut().find(|thread| thread.desk == desk)
+    let change = |id| thread::lower(id, wanted).is_ok();
+    let changed = desks.get(thread.desk).ask_thread(change).unwrap_or(false);
+    if changed {
+        thread.nice = wanted;
     }
-
-    fn running(&self) -> impl Iterator<Item = &Running> {
-        self.threads
-            .iter()
-            .filter_map(|thread| thread.running.as_ref())
-    }
-
-    /// How many threads are at a poll that may be over soon.
-    fn serving(&self, clock: &Clock) -> usize {
-        let (now, gone) = (clock.cycles(), clock.cycles_of(GONE));
-        self.running()
-            .filter(|running| now.saturating_sub(running.since) < gone)
-            .count()
-    }
-
-    /// Takes the first task of the class whose turn it is.
-    fn pop(&mut self, ledger: &Ledger) -> Option<Runnable> {
-        let class = first_of(ledger, self.queued_classes())?;
-        let task = self.queues[class.index()].pop_front()?;
-        self.queued -= 1;
-        Some(task)
-    }
-
-    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it
-    /// pass over a task, until it comes by again.
-    fn take_aborted(&mut self) -> Vec<Runnable> {
-        let mut aborted = Vec::new();
-        let mut left = LOOKED_AT;
-        let mut place = self.looked_at;
-        for queue in &mut self.queues {
-            let end = queue.len().min(place.saturating_add(left));
-            let begin = place.min(end);
-            left -= end - begin;
-            // Those that stay move up, so that the rest of the queue, which may be long, has to
-            // but once.
-            let mut stay = begin;
-            for at in begin..end {
-                if !queue[at].is_aborted() {
-                    queue.swap(stay, at);
-                    stay += 1;
-                }
-            }
-            self.looked_at += stay - begin;
-            aborted.extend(queue.drain(stay..end));
-            place = place.saturating_sub(queue.len());
-        }
-        if left > 0 {
-            self.looked_at = 0;
-        }
-        self.queued -= aborted.len();
-        aborted
-    }
-
-    fn queued_classes(&self) -> u32 {
-        let queues = self.queues.iter().enumerate();
-        queues
-            .filter(|(_, queue)| !queue.is_empty())
-            .fold(0, |bits, (index, _)| bits | Class::at(index).bit())
-    }
-
-    fn charge(&mut self, ledger: &Ledger, class: Class, time: u64) {
-        self.spent[class.index()] += time;
-        let mut spent = [0; CLASSES_MAX];
-        spent[class.index()] = time;
-        ledger.charge(&spent);
-    }
-
-    /// Whether a thread is there, or about to come, for what waits.
-    fn is_served(&self, clock: &Clock) -> bool {
-        let (now, gone) = (clock.cycles(), clock.cycles_of(GONE));
-        let comes_back = |running: &Running| now.saturating_sub(running.since) < gone;
-        self.idle > 0
-            || self.starting > 0
-            || self
-                .running()
-                .any(|running| running.runnable && comes_back(running))
-    }
-
-    /// Tells the ledger which classes have work here, and which of it could run. What waits and
-    /// has no thread to come for it (the lane is full, or the system gives none) could not: workers
-    /// that lent their processors to it would do so for ever, as it never uses them.
-    fn publish(&mut self, ledger: &Ledger, clock: &Clock) {
-        let queued = self.queued_classes();
-        let bits = |of: fn(&Running) -> bool, waiting: u32| {
-            let running = self.running().filter(|running| of(running));
-            running.fold(waiting, |bits, running| bits | running.class.bit())
-        };
-        let served = if self.is_served(clock) { queued } else { 0 };
-        let active = bits(|_| true, queued);
-        let runnable = bits(|running| running.runnable, served);
-        ledger.publish(&mut self.published, active);
-        ledger.set_lane(runnable);
-    }
+    (wanted > before).then_some(if changed {
+        Priority::Lowered
+    } else {
+        Priority::Refused
+    })
 }
 
 /// The class whose turn it is, of some.
@@ -561,14 +578,14 @@ fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
 }
 
 /// How many nice levels below the workers a class is in the lane: the class with the greatest share
-/// the fewest, and each further one, which is worth a quarter of processor time to the kernel,
+/// `least`, and each further one, which is worth a quarter of processor time to the kernel,
 /// stands for a quarter of share.
-fn steps(ledger: &Ledger, class: Class) -> i32 {
+fn steps(ledger: &Ledger, class: Class, least: i32) -> i32 {
     let reading = ledger.read();
     let share = |class: Class| f64::from(reading.terms[class.index()].share);
     let greatest = Class::of_bits(reading.active | class.bit())
         .map(share)
         .fold(1.0, f64::max);
     let steps = (greatest / share(class)).log(1.25).round();
-    (STEPS_MIN + steps as i32).clamp(STEPS_MIN, STEPS_MAX)
+    (least + steps as i32).clamp(least, STEPS_MAX)
 }

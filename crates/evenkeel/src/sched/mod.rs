@@ -5,8 +5,8 @@
 //! - `lines`: a worker's queues, two for each class; `desk`: those of one thread.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
 //! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
-//! - `lane`: the heavy lane, for tasks that hog; `places`: where these come from; `hog`: the
-//!   reports.
+//! - `lane`: the heavy lane, for tasks that hog; `kinds`: what is learned of the kinds of tasks
+//!   that do; `hog`: what one task is known for, and the reports.
 //! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
 //! - `spin`: busy-waiting.
 //! - `shared`: what threads share; a worker's seat.
@@ -19,6 +19,7 @@ pub(crate) mod desk;
 pub(crate) mod hog;
 pub(crate) mod idle;
 pub(crate) mod inbox;
+pub(crate) mod kinds;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod lane;
 pub(crate) mod ledger;
@@ -26,7 +27,6 @@ pub(crate) mod lines;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
-pub(crate) mod places;
 pub(crate) mod ring;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;

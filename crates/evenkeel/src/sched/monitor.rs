@@ -10,8 +10,13 @@
 //! Workers that come by look at each other as well, and rouse the monitor for one that is stuck:
 //! so it need not look often itself.
 //!
-//! A worker whose thread is merely not let by the kernel is not stuck: its processor time, which
-//! stood still while it could have run, tells.
+//! A worker whose thread the kernel has not scheduled is not stuck: its processor time, which stood
+//! still while it could have run, tells.
+//!
+//! A poll of which something is known that speaks against it (`hog`) is *on guard*: the worker
+//! rouses the monitor when it begins, and the monitor then looks five times as often, and is as
+//! much sooner content that it is stuck. So what waits behind such a poll does not wait for long;
+//! and if it comes back before the threshold of a hog, its task is none.
 //!
 //! The monitor also starts threads for tasks that wait in the lane, takes those out that were
 //! aborted, and charges what polls there use while they go on. It runs nothing of the user's, but
@@ -24,10 +29,12 @@ mod pace;
 use std::io;
 use std::time::Duration;
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::clock::Clock;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::sys::thread;
 
+use super::hog;
 use super::shared::{Seat, Shared};
 use pace::Pace;
 
@@ -42,6 +49,18 @@ const SAMPLE: Duration = Duration::from_millis(4);
 const NOTED_EACH: u32 = 8;
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
+/// Into how many parts of a hog's threshold a poll on guard is worth one, and the shortest of
+/// these: below it a look costs more than the wait that it ends.
+const GUARD_PART: u32 = 5;
+const GUARD_MIN: Duration = Duration::from_micros(100);
+/// How long the monitor goes on to look often after the last poll on guard began. To rouse it for
+/// each costs as much as looking for about so long.
+const GUARDED_FOR: Duration = Duration::from_millis(1);
+
+/// How long a poll on guard may last, where others may last for `after`.
+pub(super) fn guard_after(after: Duration) -> Duration {
+    (after / GUARD_PART).max(GUARD_MIN)
+}
 
 /// Where the monitor waits.
 #[derive(Debug, Default)]
@@ -50,13 +69,27 @@ pub(crate) struct Monitor {
     changed: Condvar,
     /// What it has used of a processor, in nanoseconds; written by its thread alone.
     used: AtomicU64,
+    /// When the last poll on guard began, in cycles.
+    guarded_at: AtomicU64,
+    /// It looks often because of such polls.
+    on_guard: AtomicBool,
+}
+
+/// A thread that is stuck in a poll.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stuck {
+    pub(crate) worker: usize,
+    /// When the poll began.
+    pub(crate) since: u64,
+    /// It waits for something, and does not compute.
+    pub(crate) blocked: bool,
 }
 
 /// A thread that the monitor wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// One that takes a worker's seat from the thread that is at the poll which began at `since`.
-    Seat { worker: usize, since: u64 },
+    /// One that takes a worker's seat from the thread that is stuck there.
+    Seat(Stuck),
     /// One for the heavy lane.
     Lane,
 }
@@ -95,6 +128,24 @@ impl Monitor {
     pub(crate) fn rouse(&self) {
         *self.roused.lock() = true;
         self.changed.notify_one();
+    }
+
+    /// A poll on guard begins.
+    pub(crate) fn guard(&self, now: u64) {
+        // Relaxed, both: hints. At worst it is seen at the usual pace.
+        self.guarded_at.store(now, Ordering::Relaxed);
+        if !self.on_guard.load(Ordering::Relaxed) {
+            self.rouse();
+        }
+    }
+
+    /// Whether a poll on guard began lately; until the next look the monitor is on guard if so.
+    fn goes_on_guard(&self, clock: &Clock) -> bool {
+        // Relaxed, both: as in `guard`.
+        let at = self.guarded_at.load(Ordering::Relaxed);
+        let lately = at != 0 && clock.cycles().saturating_sub(at) < clock.cycles_of(GUARDED_FOR);
+        self.on_guard.store(lately, Ordering::Relaxed);
+        lately
     }
 
     fn pause(&self, length: Duration) {
@@ -144,11 +195,17 @@ impl Monitor {
             ),
         };
         let mut parks_before = 0;
-        let (mut sampled_at, mut looks) = (0, 0_u32);
+        let mut sampled_at = Sampling {
+            at: Duration::ZERO,
+            pause: SAMPLE,
+        };
+        let mut looks = 0_u32;
         while !shared.is_stopping() {
             self.begin_look();
             let pause = look(shared, &mut watches, start);
-            let lane_rests = tend_lane(shared, &mut sampled_at, start);
+            let lane = tend_lane(shared, &mut sampled_at, start);
+            let pause = lane.map_or(pause, |soonest| soonest.min(pause));
+            let lane_rests = lane.is_none();
             // Workers that were awake in between are likely to be so again soon, and would have to
             // rouse the monitor each time.
             let parks = parks(shared);
@@ -192,6 +249,9 @@ fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration
             watches.pace.found(clock.to_duration(watch.dealt_with));
         }
     }
+    if shared.monitor.goes_on_guard(clock) {
+        soonest = soonest.min(guard_after(after));
+    }
     let now = clock.to_duration(clock.cycles());
     soonest.min(watches.pace.pause(now))
 }
@@ -207,11 +267,13 @@ fn look_at(
     let clock = &shared.clock;
     let desk = shared.desk_of(&shared.seats[worker]);
     let since = desk.tenure().polling_since();
+    let guarded = desk.is_on_guard();
+    let after = if guarded { guard_after(after) } else { after };
     let cpu = desk.ask_thread(thread::cpu_time).flatten();
     let now = clock.cycles();
     let age = clock.to_duration(now.saturating_sub(since));
     watch.take_in(shared, since, now, cpu.unwrap_or_default());
-    if since == 0 || age < after / 2 {
+    if since == 0 || (age < after / 2 && !guarded) {
         return None;
     }
     if age < after {
@@ -227,13 +289,18 @@ fn look_at(
         if !(first || watch.stood_still)
             || desk.ask_thread(thread::is_runnable).flatten() != Some(false)
         {
-            // The kernel does not let it, which is no fault of the task's.
-            return first.then_some(after);
+            // The kernel has not scheduled it, which is no fault of the task's.
+            return (first || guarded).then_some(after);
         }
     }
     watch.dealt_with = now.max(1);
-    let seat = Start::Seat { worker, since };
-    if !shared.lane.has_room() || start(seat).is_err() {
+    let blocked = !computes;
+    let seat = Start::Seat(Stuck {
+        worker,
+        since,
+        blocked,
+    });
+    if !shared.lane.seems_to_have_room(blocked) || start(seat).is_err() {
         shared.lane.refuse();
         help(shared);
     }
@@ -259,18 +326,27 @@ impl Watch {
 }
 
 /// Starts threads that the lane wants, charges what its polls use, and has what was aborted there
-/// dropped. Returns whether it is at rest.
-fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) -> bool {
+/// dropped. Returns when that should be done again at the latest; `None` if the lane is at rest.
+fn tend_lane(
+    shared: &Arc<Shared>,
+    sampled_at: &mut Sampling,
+    start: &Starter<'_>,
+) -> Option<Duration> {
     let lane = &shared.lane;
     match lane.is_at_rest() {
         Some(false) => {}
-        Some(true) => return true,
-        None => return false,
+        Some(true) => return None,
+        None => return Some(KEPT),
     }
-    let now = shared.clock.cycles();
-    if shared.clock.to_duration(now.saturating_sub(*sampled_at)) >= SAMPLE {
-        *sampled_at = now;
-        lane.sample(&shared.ledger, &shared.desks);
+    let now = shared.clock.to_duration(shared.clock.cycles());
+    if now.saturating_sub(sampled_at.at) >= sampled_at.pause {
+        let sampled = lane.sample(&shared.ledger, &shared.desks);
+        let pause = if sampled.unsettled { KEPT } else { SAMPLE };
+        *sampled_at = Sampling { at: now, pause };
+        sampled
+            .hogs
+            .into_iter()
+            .for_each(|hog| hog::note(shared, hog));
     }
     // Their drops are the user's: a worker sees to them, unless the runtime ends.
     (lane.take_aborted(&shared.ledger).into_iter()).for_each(|task| shared.push_outside(task));
@@ -281,12 +357,19 @@ fn tend_lane(shared: &Arc<Shared>, sampled_at: &mut u64, start: &Starter<'_>) ->
         }
     }
     // A thread that did not know yet that it had lost its seat may have left a task at its desk.
-    for desk in lane.desks() {
+    for desk in lane.desks().unwrap_or_default() {
         while let Some(task) = shared.desks.get(desk).take_any() {
             shared.push_outside(task);
         }
     }
-    false
+    Some(sampled_at.pause)
+}
+
+/// When the lane's threads were last asked what they are at, and how long until they are again.
+#[derive(Clone, Copy, Debug)]
+struct Sampling {
+    at: Duration,
+    pause: Duration,
 }
 
 /// Without hand-off: if a worker is kept and something waits that another could do, wakes one of

@@ -71,4 +71,4 @@ impl Parker {
 }
 
 #[cfg(all(test, evenkeel_loom))]
-mod models;
+pub(super) mod models;

@@ -24,12 +24,12 @@ use crate::time::timers::Timers;
 use super::desk::{Desk, Desks};
 use super::idle::Idle;
 use super::inbox::Inbox;
+use super::kinds::Kinds;
 use super::lane::Lane;
 use super::ledger::Ledger;
 use super::lines::received;
 use super::monitor::Monitor;
 use super::parker::Parker;
-use super::places::Places;
 use super::shares::{Limits, Term};
 
 /// A worker's place: all that passes on when another thread takes the worker over.
@@ -89,8 +89,8 @@ pub(crate) struct Shared {
     /// What the classes are owed.
     pub(crate) ledger: Ledger,
     pub(crate) lane: Lane,
-    /// Where hogs come from.
-    pub(crate) places: Places,
+    /// Which kinds of tasks hog.
+    pub(crate) kinds: Kinds,
     pub(crate) monitor: Monitor,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
@@ -116,7 +116,9 @@ impl Shared {
     pub(crate) fn new(config: Config) -> std::io::Result<Self> {
         let classes = config.classes.len();
         let clock = Clock::start();
-        let desks = Desks::new(config.workers + config.heavy_threads, classes);
+        let in_lane = config.heavy_threads + config.blocked_threads;
+        let desks = Desks::new(config.workers + in_lane, classes);
+        let after = config.hand_off_after;
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
             .map(|desk| Seat::new(desk, classes, config.io_check_events, clock).map(Arc::new))
@@ -127,8 +129,14 @@ impl Shared {
             registry: Registry::new(seats.len() + 1),
             inboxes: (0..classes).map(|_| Inbox::new()).collect(),
             ledger: ledger(&config, &clock),
-            lane: Lane::new(clock, classes, seats.len(), config.heavy_threads),
-            places: Places::new(),
+            lane: Lane::new(
+                clock,
+                classes,
+                seats.len(),
+                [config.heavy_threads, config.blocked_threads],
+                after.map_or(u64::MAX, |after| clock.cycles_of(after)),
+            ),
+            kinds: Kinds::new(),
             seats,
             desks,
             clock,
@@ -199,12 +207,9 @@ impl Shared {
         task.header()
             .queued_at
             .store(self.clock.cycles(), Ordering::Relaxed);
-        let inbox = self.inbox(task.header().class());
-        // SAFETY: a task with a `Runnable` lives until it runs, lies in one queue at a time, and
-        // may be run by any thread.
-        match unsafe { inbox.push(task.into_raw()) } {
+        match post(self.inbox(task.header().class()), task) {
             Ok(()) => self.wake_one(),
-            Err(back) => cancel_in_turn(self, received(back)),
+            Err(back) => cancel_in_turn(self, back),
         }
     }
 
@@ -215,10 +220,15 @@ impl Shared {
 
     /// Hands a task that is known to hog to the heavy lane.
     pub(crate) fn push_heavy(&self, task: Runnable) {
-        match self.lane.push(&self.ledger, task) {
-            Ok(true) => self.monitor.rouse(),
-            Ok(false) => {}
-            Err(back) => self.cancel(back),
+        let rouses = match self.lane.push(&self.ledger, task) {
+            Ok(rouses) => rouses,
+            Err(task) => match post(&self.lane.arrivals, task) {
+                Ok(()) => true,
+                Err(back) => return self.cancel(back),
+            },
+        };
+        if rouses {
+            self.monitor.rouse();
         }
     }
 
@@ -259,41 +269,73 @@ impl Shared {
     }
 }
 
-/// Tasks and the runtimes that do not take them in any more.
-type Refused = Vec<(Arc<Shared>, Runnable)>;
+/// Puts a task into an inbox. Gives it back if the inbox is closed.
+fn post(inbox: &Inbox<Header>, task: Runnable) -> Result<(), Runnable> {
+    // SAFETY: a task with a `Runnable` lives until it runs, lies in one queue at a time, and may be
+    // run by any thread.
+    unsafe { inbox.push(task.into_raw()) }.map_err(received)
+}
+
+/// How many tasks that were spawned or aborted in each other's drops are cancelled one within the
+/// other. Each takes some kilobytes of stack; more than a few need a program that makes it so.
+const NESTED_MAX: usize = 16;
+
+/// What this thread does about tasks whose runtimes do not take them in any more.
+struct Turns {
+    /// How many are being cancelled, one within the drop of the other.
+    nested: usize,
+    /// Those that wait for the outermost to be cancelled.
+    waiting: Vec<(Arc<Shared>, Runnable)>,
+}
 
 thread_local! {
-    /// Those that wait for the one before to be cancelled; there while one is.
-    static REFUSED: RefCell<Option<Refused>> = const { RefCell::new(None) };
+    static TURNS: RefCell<Turns> = const {
+        RefCell::new(Turns { nested: 0, waiting: Vec::new() })
+    };
 }
 
 /// Cancels a task that its runtime does not take in any more, on whatever thread has woken it: its
 /// drop may use the runtime there as on a worker. It may also wake others, which are refused in
 /// turn. These are cancelled one after the other and not one within the other, as a chain of tasks
-/// that wait for each other may be longer than any stack.
+/// that wait for each other may be longer than any stack, and who wakes may hold a lock that the
+/// next one's drop takes.
+///
+/// A task that was just spawned or aborted does not wait for its turn, which would come too late if
+/// the drop that did so waits for its end. It waits only if there are too many within each other.
 fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
+    let at_once = !task.header().has_waited() || task.is_aborted();
+    let nested_max = if at_once { NESTED_MAX } else { 1 };
     let mut turn = Some((Arc::clone(shared), task));
     // A thread whose locals are gone has no turns.
-    let is_nested = REFUSED.try_with(|refused| match &mut *refused.borrow_mut() {
-        Some(others) => {
-            others.extend(turn.take());
-            true
+    let nested = TURNS.try_with(|turns| {
+        let turns = &mut *turns.borrow_mut();
+        if turns.nested < nested_max {
+            turns.nested += 1;
+        } else {
+            turns.waiting.extend(turn.take());
         }
-        none => {
-            *none = Some(Vec::new());
-            false
-        }
+        turns.nested
     });
+    if turn.is_none() {
+        return;
+    }
+    let is_outermost = nested == Ok(1);
     while let Some((shared, task)) = turn {
         let entered = context::enter(Handle::from_shared(Arc::clone(&shared)));
         shared.cancel(task);
         drop((entered, shared));
-        let next = REFUSED.try_with(|refused| refused.borrow_mut().as_mut().and_then(Vec::pop));
-        turn = next.unwrap_or(None);
+        let next = || TURNS.try_with(|turns| turns.borrow_mut().waiting.pop());
+        turn = is_outermost
+            .then(next)
+            .and_then(|next| next.unwrap_or(None));
     }
-    if is_nested == Ok(false) {
-        let _ = REFUSED.try_with(|refused| refused.replace(None));
-    }
+    let _ = TURNS.try_with(|turns| {
+        let turns = &mut *turns.borrow_mut();
+        turns.nested -= 1;
+        if is_outermost {
+            turns.waiting = Vec::new();
+        }
+    });
 }
 
 fn ledger(config: &Config, clock: &Clock) -> Ledger {

@@ -20,6 +20,7 @@
 
 mod heavy;
 mod idle;
+mod look;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -29,17 +30,19 @@ use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
-use crate::io::readiness::{WakeList, wake_all};
-use crate::stats::accounts::{Accounts, CheckOrigin, State};
+use crate::io::readiness::WakeList;
+use crate::stats::accounts::{Accounts, State};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::task::cell::{Header, Origin, Ran, Runnable, new_task};
 use crate::task::join::JoinHandle;
 
 use super::desk::Desk;
-use super::hog;
+use super::hog::{self, Ways};
+use super::kinds::Verdict;
 use super::ledger::Published;
 use super::lines::{Line, received};
+use super::monitor;
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Shares, Turn};
 use super::spin::Spinner;
@@ -49,7 +52,14 @@ use super::spin::Spinner;
 const INBOX_BATCH: usize = 64;
 
 /// None of the futures that are cut short.
-const NOBODY: u8 = u8::MAX;
+const NOBODY: u64 = u64::MAX;
+
+/// How many futures are cut short within one poll before the next may go on all the same. So many
+/// need not be a join: it may be one and the same, over and over, in a poll that blocks the thread
+/// on it (another crate's `block_on`), and so does not end before it gets on. To be cut short takes
+/// some 0.1 us, and this often about as long as a slice. So a poll that blocks spends half its time
+/// in vain at worst, and the poll of a join that is larger than this lasts about twice as long.
+const CUTS_MAX: u64 = 1_000;
 
 /// Lengths of time that steer a worker, in cycles.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +79,8 @@ struct Bounds {
     exchange: u64,
     /// How long a poll may last before its task hogs; `u64::MAX` if nothing does.
     hog: u64,
+    /// How long one on guard may last before another thread sees to what waits behind it.
+    guard: u64,
 }
 
 /// The thread-bound part of a worker. Its `Cell`s are there because tasks reach it, through the
@@ -114,12 +126,13 @@ pub(crate) struct Worker {
     /// The running task has given way.
     yielded: Cell<bool>,
     /// How often it did so because its slice was used up: how many of its futures were cut short.
-    cut_short: Cell<u8>,
+    cut_short: Cell<u64>,
     /// Which of those may go on all the same, counted from the first; [`NOBODY`] if none.
-    spared: Cell<u8>,
+    spared: Cell<u64>,
     /// The running task was cut short last time, and has not got anything done since. It may go on
     /// until it has, or it would be cut short at the same place for ever: a future may compute for
-    /// longer than a slice before it comes to its first leaf, and again in each poll.
+    /// longer than a slice before it comes to its first leaf, and again in each poll. The same goes
+    /// for one that was cut short [`CUTS_MAX`] times in this poll.
     exempt: Cell<bool>,
     /// Events are being handed out, so what is woken goes to the lines and not to the slot.
     dispatching: Cell<bool>,
@@ -147,6 +160,9 @@ impl Worker {
             stuck: cycles(50),
             exchange: cycles(100),
             hog: (shared.config.hand_off_after).map_or(u64::MAX, |after| clock.cycles_of(after)),
+            guard: (shared.config.hand_off_after).map_or(u64::MAX, |after| {
+                clock.cycles_of(monitor::guard_after(after))
+            }),
         };
         let level = shared.config.busy_wait;
         let limit = clock.cycles_of(level.limit());
@@ -373,56 +389,49 @@ impl Worker {
     // ---- Running ----
 
     fn poll(&self, task: Runnable) {
-        if hog::is_heavy(task.header()) && !task.is_aborted() {
+        let ways = self.ways(task.header());
+        let is_plain = ways.is_plain();
+        if !is_plain && self.is_for_lane(ways) && !task.is_aborted() {
             return self.pass_on(task);
         }
         if self.searching.get() {
             self.end_search();
         }
-        self.ask_for_help();
-        let (now, class) = (self.now.get(), task.header().class());
-        // Relaxed: a statistic.
-        let queued_at = task.header().queued_at.load(Ordering::Relaxed);
-        self.accounts().go_on(State::Run(class));
-        let waited = now.saturating_sub(queued_at);
-        self.accounts().count_poll(class, waited);
-        if self.taken_from.get() == Line::Woken {
-            self.oldest.set(self.oldest.get().max(waited));
+        self.ask_for_help(ways.is_guarded());
+        if !is_plain {
+            self.prepare(ways);
         }
-        self.desk.begin_poll(task.header(), now);
-        self.begin_task(task.header(), now);
+        let (now, class) = (self.now.get(), task.header().class());
+        self.begin_poll(task.header(), now);
 
         let registry = &self.shared.registry;
         let ran = task.run(
             |task| {
                 if self.desk.tenure().has_lost() {
-                    hog::mark(task.header());
+                    self.mark_lost(task.header(), now);
+                } else if !is_plain {
+                    self.note_short(task.header(), now);
                 }
                 self.note_cut_short(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
-                if hog::acquit(header) && !self.desk.tenure().has_lost() {
-                    self.shared.places.judge(header.spawned_at(), false);
+                if hog::acquit(header) && !self.is_long_since(now) {
+                    let kinds = &self.shared.kinds;
+                    kinds.judge(&header.kind(), Verdict::Behaved);
                 }
                 registry.remove(header);
             },
         );
 
         self.end_task();
+        if !is_plain {
+            self.desk.mark_poll(false, false);
+        }
         if !self.desk.tenure().end_poll() {
             return self.lose_seat(ran, now);
         }
-        let length = self
-            .mark(State::Run(class), State::Run(class))
-            .saturating_sub(now);
-        self.charge_class(class, length);
-        if self.taken_from.get() == Line::Woken {
-            let woken_for = &self.woken_for[class.index()];
-            woken_for.set(woken_for.get() + length);
-        }
-        self.poll_length
-            .set(self.poll_length.get() - self.poll_length.get() / 8 + length / 8);
+        self.charge_poll(class, now);
         if let Ran::Again(task) = ran {
             // Relaxed: a statistic.
             task.header()
@@ -437,6 +446,48 @@ impl Worker {
         }
     }
 
+    /// What a task is known for; at its first poll, what its kind is. Then and not when it was
+    /// spawned: of a crowd that was spawned at once, the first teach what becomes of the others.
+    #[inline]
+    fn ways(&self, task: &Header) -> Ways {
+        if self.shared.kinds.is_known() && task.is_unseen() {
+            let known = self.shared.kinds.look_up(&task.kind());
+            hog::begin(task, known);
+        }
+        Ways::of(task)
+    }
+
+    /// A poll begins: says so to others, and takes down how long the task had waited for it.
+    #[inline]
+    fn begin_poll(&self, task: &Header, now: u64) {
+        let class = task.class();
+        // Relaxed: a statistic.
+        let queued_at = task.queued_at.load(Ordering::Relaxed);
+        self.accounts().go_on(State::Run(class));
+        let waited = now.saturating_sub(queued_at);
+        self.accounts().count_poll(class, waited);
+        if self.taken_from.get() == Line::Woken {
+            self.oldest.set(self.oldest.get().max(waited));
+        }
+        self.desk.begin_poll(task, now);
+        self.begin_task(task, now);
+    }
+
+    /// A poll that began at `began` is over, and kept its seat.
+    #[inline]
+    fn charge_poll(&self, class: Class, began: u64) {
+        let length = self
+            .mark(State::Run(class), State::Run(class))
+            .saturating_sub(began);
+        self.charge_class(class, length);
+        if self.taken_from.get() == Line::Woken {
+            let woken_for = &self.woken_for[class.index()];
+            woken_for.set(woken_for.get() + length);
+        }
+        self.poll_length
+            .set(self.poll_length.get() - self.poll_length.get() / 8 + length / 8);
+    }
+
     /// Says what this thread polls, to whatever the poll asks of it.
     #[inline]
     fn begin_task(&self, task: &Header, now: u64) {
@@ -449,7 +500,7 @@ impl Worker {
         let before = task.cut_short.load(Ordering::Relaxed);
         self.exempt.set(before > 0);
         self.spared.set(if before > 1 {
-            (self.next_random() % u32::from(before)) as u8
+            u64::from(self.next_random() % u32::from(before))
         } else {
             NOBODY
         });
@@ -461,7 +512,8 @@ impl Worker {
     /// be cut short for ever. For its runner, before others may run it.
     #[inline]
     fn note_cut_short(&self, task: &Header) {
-        let now = self.cut_short.get().max(u8::from(self.exempt.get()));
+        let cuts = self.cut_short.get().min(u64::from(u8::MAX)) as u8;
+        let now = cuts.max(u8::from(self.exempt.get()));
         // Mostly it is zero, and was.
         if task.cut_short.load(Ordering::Relaxed) != now {
             task.cut_short.store(now, Ordering::Relaxed);
@@ -542,15 +594,17 @@ impl Worker {
         }
     }
 
-    /// Wakes another worker if more waits here than is worth a wake-up.
+    /// Wakes another worker if more waits here than is worth a wake-up, or anything behind a poll
+    /// that is on guard.
     #[inline]
-    fn ask_for_help(&self) {
+    fn ask_for_help(&self, on_guard: bool) {
         if !self.lined_up.get() || !self.shared.idle.has_help() {
             return;
         }
         let waiting = self.desk.lines.len() as u64;
         self.lined_up.set(waiting > 0);
-        if waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
+        let is_enough = on_guard && waiting > 0;
+        if is_enough || waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
             self.accounts().helps.add(1);
             self.shared.wake_one();
         }
@@ -597,7 +651,6 @@ impl Worker {
             name,
         };
         let (task, join) = new_task(future, Home::new(&self.shared), origin);
-        hog::begin(task.header(), self.shared.places.look_up(spawned_at));
         if self.shared.is_stopping() {
             self.shared.cancel(task);
         } else {
@@ -655,8 +708,11 @@ impl Worker {
     pub(crate) fn give_way(&self, cut_short: bool) {
         self.yielded.set(true);
         if cut_short {
-            self.cut_short
-                .set(self.cut_short.get().saturating_add(1).min(NOBODY - 1));
+            let cuts = self.cut_short.get() + 1;
+            self.cut_short.set(cuts);
+            if cuts.is_multiple_of(CUTS_MAX) {
+                self.exempt.set(true);
+            }
         }
     }
 
@@ -667,105 +723,5 @@ impl Worker {
             self.slice_end
                 .set(self.clock().cycles() + self.bounds.slice);
         }
-    }
-
-    // ---- Looking around ----
-
-    /// What is due from time to time, whatever the queues hold.
-    fn look_around(&self) {
-        let seat = self.seat();
-        self.check_due.set(self.now.get() + self.bounds.check);
-        self.note_pressure(true);
-        if seat.driver.has_descriptors() {
-            self.check(seat, CheckOrigin::Due);
-        }
-        self.fire_timers(seat);
-        self.sweep(seat);
-        (0..self.shared.inboxes.len()).for_each(|index| {
-            self.fetch_mail(Class::at(index));
-        });
-        let now = self.mark(State::Check, State::Steal);
-        self.check_due.set(now + self.bounds.check);
-        self.look_at_neighbour(now);
-    }
-
-    /// Rouses the monitor if another worker is stuck in a poll; a different one is looked at each
-    /// time.
-    fn look_at_neighbour(&self, now: u64) {
-        let seats = &self.shared.seats;
-        let next = (self.neighbour.get() + 1) % seats.len();
-        self.neighbour.set(next);
-        let since = self.shared.desk_of(&seats[next]).tenure().polling_since();
-        let stuck = since != 0 && now.saturating_sub(since) >= self.bounds.hog;
-        if stuck && next != self.index && self.reported.replace(since) != since {
-            self.shared.monitor.rouse();
-        }
-    }
-
-    /// An I/O check without sleep, of this seat's queue or another's. Returns whether it brought
-    /// anything.
-    fn check(&self, seat: &Seat, origin: CheckOrigin) -> bool {
-        let mut wakers = self.wakers.take();
-        let checked = if ptr::eq(seat, self.seat()) {
-            Some(seat.driver.check(Some(Duration::ZERO), &mut wakers))
-        } else {
-            seat.driver.visit(&mut wakers)
-        };
-        if let Some(checked) = checked {
-            seat.checked_at.put(self.now.get());
-            self.accounts()
-                .count_check(origin, checked.events, checked.deliveries);
-        }
-        let found = !wakers.is_empty();
-        self.dispatch(wakers);
-        found
-    }
-
-    /// Wakes tasks for events, in the order in which the events came.
-    fn dispatch(&self, mut wakers: WakeList) {
-        self.dispatching.set(true);
-        wake_all(&mut wakers);
-        self.dispatching.set(false);
-        self.wakers.set(wakers);
-    }
-
-    /// The tick, if what is due at `due` is. The clock is left alone where nothing is waited for.
-    #[inline]
-    fn tick_if_due(&self, due: u64) -> Option<u64> {
-        if due == u64::MAX {
-            return None;
-        }
-        let tick = self.clock().tick();
-        (due <= tick).then_some(tick)
-    }
-
-    /// Wakes the tasks whose time has come at a seat. Returns whether there were any.
-    fn fire_timers(&self, seat: &Seat) -> bool {
-        let timers = &seat.timers;
-        let Some(tick) = self.tick_if_due(timers.next_due()) else {
-            return false;
-        };
-        let mut wakers = self.wakers.take();
-        let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
-        self.dispatch(wakers);
-        found
-    }
-
-    /// Wakes the readers that were held back at a seat until now. Returns whether there were any.
-    fn sweep(&self, seat: &Seat) -> bool {
-        let Some(tick) = self.tick_if_due(seat.driver.sweep_due()) else {
-            return false;
-        };
-        let mut wakers = self.wakers.take();
-        let swept = seat.driver.sweep(tick, &mut wakers);
-        self.accounts().count_sweep(swept.looks, swept.deliveries);
-        self.dispatch(wakers);
-        swept.deliveries > 0
-    }
-
-    /// Notes how old this worker's queues were since it last did so.
-    fn note_pressure(&self, was_awake: bool) {
-        let pressure = &self.seat().driver.pressure;
-        pressure.note(self.now.get(), self.oldest.take(), was_awake);
     }
 }

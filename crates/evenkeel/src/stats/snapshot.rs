@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::sched::kinds::Known;
 use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
@@ -46,7 +47,7 @@ pub struct Stats {
     pub classes: Vec<ClassStats>,
     /// The heavy lane: the threads for tasks that hog.
     pub heavy: HeavyStats,
-    /// The places whose tasks hogged, the one with the most time first.
+    /// The kinds of tasks that hogged, the one with the most time first.
     pub hogs: Vec<HogStats>,
     /// I/O checks by all workers.
     pub checks: Checks,
@@ -142,14 +143,22 @@ pub struct ClassStats {
 pub struct HeavyStats {
     /// Its threads, at the moment.
     pub threads: usize,
-    /// The most it may have.
+    /// The most of them that may be there and not be blocked.
     pub limit: usize,
+    /// Those that were blocked in a task's poll when they were last looked at: in a sleep, a lock
+    /// or a call of the system.
+    pub blocked: usize,
+    /// The most of those.
+    pub blocked_limit: usize,
     /// Tasks that wait in it, at the moment.
     pub queued: usize,
     /// Polls that are under way in it, at the moment.
     pub running: usize,
     /// How often a worker's seat was taken from a thread that was stuck in a poll.
     pub hand_offs: u64,
+    /// How many of these were made early, in a poll on guard: its task was not a hog yet, and need
+    /// not have become one.
+    pub early: u64,
     /// How often that did not happen because the lane had all the threads it may have.
     pub refused: u64,
     /// Processor time of the thread that looks for workers which are stuck.
@@ -171,23 +180,27 @@ pub enum HeavyPriority {
     Refused,
 }
 
-/// The hogs that one place spawned.
+/// The hogs of one kind: of the same type, name and class, spawned by the same line of source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HogStats {
-    /// The place.
+    /// Where they were spawned.
     pub spawned_at: &'static Location<'static>,
-    /// The name of the latest of its tasks that has one.
+    /// The type of their future, as the compiler writes it: for people, and not to be relied on.
+    pub future: &'static str,
+    /// The name they were given, if any.
     pub name: Option<&'static str>,
-    /// The class of the latest.
+    /// Their class.
     pub class: Class,
     /// How many of their polls were too long.
     pub count: u64,
+    /// How many of those that are over were blocked, and did not compute.
+    pub blocked: u64,
     /// The longest of those that are over.
     pub longest: Duration,
     /// All of those that are over.
     pub total: Duration,
-    /// Whether tasks from here start in the heavy lane, as most of them hog.
+    /// Whether fresh tasks of this kind start in the heavy lane, as nearly all of them hog.
     pub in_lane: bool,
 }
 
@@ -350,6 +363,7 @@ impl Stats {
                 .collect(),
             heavy: HeavyStats {
                 hand_offs: self.heavy.hand_offs.saturating_sub(earlier.heavy.hand_offs),
+                early: self.heavy.early.saturating_sub(earlier.heavy.early),
                 refused: self.heavy.refused.saturating_sub(earlier.heavy.refused),
                 monitor: self.heavy.monitor.saturating_sub(earlier.heavy.monitor),
                 ..self.heavy.clone()
@@ -386,10 +400,11 @@ impl Stats {
             let before = earlier
                 .hogs
                 .iter()
-                .find(|before| before.spawned_at == hog.spawned_at);
+                .find(|before| before.kind() == hog.kind());
             let mut hog = hog.clone();
             if let Some(before) = before {
                 hog.count = hog.count.saturating_sub(before.count);
+                hog.blocked = hog.blocked.saturating_sub(before.blocked);
                 hog.total = hog.total.saturating_sub(before.total);
             }
             hog
@@ -401,6 +416,20 @@ impl Stats {
     pub fn utilisation(&self) -> f64 {
         let sum: f64 = self.workers.iter().map(WorkerStats::utilisation).sum();
         sum / self.workers.len().max(1) as f64
+    }
+}
+
+impl HogStats {
+    /// What tells it from other rows.
+    fn kind(
+        &self,
+    ) -> (
+        &'static Location<'static>,
+        &'static str,
+        Option<&str>,
+        Class,
+    ) {
+        (self.spawned_at, self.future, self.name, self.class)
     }
 }
 
@@ -507,7 +536,7 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyLane) -> Vec<Cl
             run: run + heavy,
             heavy,
             polls: polls.sum::<u64>() + lane.polls[index],
-            hogs: shared.places.hogs(class),
+            hogs: shared.kinds.hogs(class),
             waits: waits(shared, class),
         }
     })
@@ -543,9 +572,12 @@ fn heavy(lane: &HeavyLane, monitor: Duration) -> HeavyStats {
     HeavyStats {
         threads: lane.threads,
         limit: lane.limit,
+        blocked: lane.blocked,
+        blocked_limit: lane.blocked_limit,
         queued: lane.queued,
         running: lane.running,
         hand_offs: lane.hand_offs,
+        early: lane.early,
         refused: lane.refused,
         monitor,
         priority: match lane.priority {
@@ -557,17 +589,19 @@ fn heavy(lane: &HeavyLane, monitor: Duration) -> HeavyStats {
 }
 
 fn hogs(shared: &Shared) -> Vec<HogStats> {
-    let mut rows = shared.places.rows();
+    let mut rows = shared.kinds.rows();
     rows.sort_by_key(|(row, _)| std::cmp::Reverse(row.total));
     rows.into_iter()
-        .map(|(row, in_lane)| HogStats {
-            spawned_at: row.spawned_at,
-            name: row.name,
-            class: row.class,
+        .map(|(row, known)| HogStats {
+            spawned_at: row.kind.spawned_at,
+            future: row.kind.future.name(),
+            name: row.kind.name,
+            class: row.kind.class,
             count: row.count,
+            blocked: row.blocked,
             longest: shared.clock.to_duration(row.longest),
             total: shared.clock.to_duration(row.total),
-            in_lane,
+            in_lane: matches!(known, Known::NearlyAll { .. }) && row.kind.class != Class::URGENT,
         })
         .collect()
 }

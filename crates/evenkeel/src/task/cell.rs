@@ -34,6 +34,7 @@ use crate::sched::inbox::Link;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
+use crate::task::kind::{FutureType, Kind};
 use crate::task::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
 
 /// Where tasks go when they are woken: the runtime, or a test.
@@ -95,6 +96,7 @@ impl fmt::Debug for Header {
 }
 
 struct Vtable {
+    future: FutureType,
     /// Polls the future; true when it is finished and its output stored. Needs `RUNNING`.
     poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
     /// Drops the future and stores the error instead. Needs `RUNNING`.
@@ -135,6 +137,7 @@ where
     S: Schedule,
 {
     const VTABLE: Vtable = Vtable {
+        future: FutureType::of::<F>(),
         poll: Self::poll,
         cancel: Self::cancel,
         drop_output: Self::drop_output,
@@ -415,16 +418,12 @@ impl Runnable {
             // SAFETY: without a join handle, the output is the completing thread's.
             unsafe { (header.vtable.drop_output)(self.0) };
         } else if waker {
-            // SAFETY: the slot is filled and `COMPLETE` is set, so nobody writes it any more.
-            unsafe {
-                (header.vtable.join_waker)(self.0).as_ref().with(|slot| {
-                    if let Some(waker) = &*slot {
-                        drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| {
-                            waker.wake_by_ref();
-                        })));
-                    }
-                });
-            }
+            // SAFETY: the slot was filled when `COMPLETE` was set, so it is this thread's.
+            // The waker is taken: it may own what keeps the task's memory.
+            let waker = unsafe { take_join_waker(self.0) };
+            drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| {
+                waker.map(Waker::wake)
+            })));
         }
         drop(Reference(self.0));
     }
@@ -454,11 +453,39 @@ impl Header {
         self.origin.spawned_at
     }
 
+    #[inline]
+    pub(crate) fn future(&self) -> &'static FutureType {
+        &self.vtable.future
+    }
+
+    /// What it has in common with tasks that are alike.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind {
+            spawned_at: self.spawned_at(),
+            future: self.future(),
+            name: self.name(),
+            class: self.class(),
+        }
+    }
+
+    /// Whether a poll has left the task waiting. For its runner.
+    pub(crate) fn has_waited(&self) -> bool {
+        // Relaxed: the runner alone touches it.
+        self.registered.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether nothing is known of the task: no poll has left it waiting, and nothing was made of
+    /// its kind. For its runner.
+    #[inline]
+    pub(crate) fn is_unseen(&self) -> bool {
+        // Relaxed: as in `has_waited`.
+        !self.has_waited() && self.ways.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether the task was aborted, and no poll has left it waiting: it has had none, unless it
     /// was aborted in the first. For its runner.
     pub(crate) fn is_aborted_unseen(&self) -> bool {
-        // Relaxed: the runner alone touches it.
-        self.state.is_aborted() && self.registered.load(Ordering::Relaxed) == 0
+        self.state.is_aborted() && !self.has_waited()
     }
 }
 
@@ -564,11 +591,8 @@ impl<T> Join<T> {
         // Whoever gave the waker is not to be woken by what it does itself. If the task completes
         // meanwhile, it is.
         if state.has_join_waker() && state.empty_join_waker() {
-            // SAFETY: the cell is live: this handle holds a reference.
-            let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
-            // SAFETY: the flag is unset, so the slot is the join handle's, as `state` has it, and
-            // this is the only one.
-            drop_quietly(slot.with_mut(|slot| unsafe { (*slot).take() }));
+            // SAFETY: the flag is unset, so the slot is the one join handle's.
+            drop_quietly(unsafe { take_join_waker(self.task.0) });
         }
         self.task.abort();
     }
@@ -588,26 +612,28 @@ impl<T> Join<T> {
     /// Returns false if the task completed meanwhile.
     fn store_waker(&self, waker: &Waker) -> bool {
         let state = &self.task.header().state;
-        // SAFETY: the cell is live.
-        let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
-        if state.has_join_waker() {
-            // SAFETY: while the flag is set nobody writes the slot, so it may be read.
-            let same = slot.with(|slot| unsafe {
-                (*slot)
-                    .as_ref()
-                    .is_some_and(|stored| stored.will_wake(waker))
-            });
-            if same {
-                return !state.is_complete();
-            }
-            if !state.empty_join_waker() {
-                return false;
-            }
+        if state.has_join_waker() && !state.empty_join_waker() {
+            return false;
         }
-        // SAFETY: the flag is unset, so the slot is the join handle's.
-        let old = slot.with_mut(|slot| unsafe { (*slot).replace(waker.clone()) });
-        drop_quietly(old);
-        state.fill_join_waker()
+        // SAFETY: the cell is live: this handle holds a reference.
+        let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
+        // SAFETY: the flag is unset, so the slot is the join handle's, here and below.
+        let stored = slot.with(|slot| unsafe { (*slot).as_ref() }.map(|old| old.will_wake(waker)));
+        if stored != Some(true) {
+            // A drop and a clone run anything, so neither is done within the slot. A clone that
+            // panics leaves it empty, as the flag says.
+            // SAFETY: as above.
+            drop_quietly(unsafe { take_join_waker(self.task.0) });
+            let new = waker.clone();
+            // SAFETY: as above.
+            slot.with_mut(|slot| unsafe { *slot = Some(new) });
+        }
+        if state.fill_join_waker() {
+            return true;
+        }
+        // SAFETY: as above: the task completed without a look at the slot.
+        drop_quietly(unsafe { take_join_waker(self.task.0) });
+        false
     }
 }
 
@@ -617,14 +643,25 @@ impl<T> Drop for Join<T> {
         match task.header().state.drop_join_handle() {
             // SAFETY: the flag was cleared together with the interest, so the slot is ours.
             DropJoin::Detached { waker: true } => unsafe {
-                let slot = (task.header().vtable.join_waker)(task.0).as_ref();
-                drop_quietly(slot.with_mut(|slot| (*slot).take()));
+                drop_quietly(take_join_waker(task.0));
             },
             DropJoin::Detached { waker: false } => {}
             // SAFETY: the task is complete with the interest set: the output is the handle's.
             DropJoin::Complete => unsafe { (task.header().vtable.drop_output)(task.0) },
         }
     }
+}
+
+/// Empties the join waker's slot.
+///
+/// # Safety
+///
+/// The cell must be live, and the slot the caller's, as `state` has it at `JOIN_WAKER`.
+unsafe fn take_join_waker(task: NonNull<Header>) -> Option<Waker> {
+    // SAFETY: the cell is live.
+    let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
+    // SAFETY: nobody else touches the slot.
+    slot.with_mut(|slot| unsafe { (*slot).take() })
 }
 
 static WAKER_VTABLE: RawWakerVTable =

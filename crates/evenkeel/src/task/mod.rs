@@ -4,8 +4,8 @@
 //! from afar; a [`JoinSet`] holds many; a [`Builder`] gives a task a name. [`yield_now`] and
 //! [`checkpoint`] let others have a turn.
 // The files: `state` and `cell` are a task's life and memory, with the contract of who may touch
-// what; `join`, `join_set` (on `ready_list`) and `error` what the spawner holds; `registry` the
-// tasks that wait, for shutdown; `coop` how a task gives way.
+// what; `kind` what alike tasks share; `join`, `join_set` (on `ready_list`) and `error` what the
+// spawner holds; `registry` the tasks that wait, for shutdown; `coop` how a task gives way.
 
 #[cfg(not(evenkeel_loom))]
 mod builder;
@@ -16,6 +16,7 @@ pub(crate) mod error;
 pub(crate) mod join;
 #[cfg(not(evenkeel_loom))]
 mod join_set;
+pub(crate) mod kind;
 mod ready_list;
 pub(crate) mod registry;
 pub(crate) mod state;

@@ -24,9 +24,10 @@
 //! - `ABORTED`: the future is to be dropped instead of polled. Never unset.
 //! - `JOIN_INTEREST`: a join handle exists. Set at birth; unset by the handle's drop, unless the
 //!   task was complete before.
-//! - `JOIN_WAKER`: the join waker's slot is filled, and may be read by the completing thread.
-//!   While unset, the slot belongs to the join handle; while set, nobody writes it. The handle may
-//!   unset it only before `COMPLETE`.
+//! - `JOIN_WAKER`: the join waker's slot is filled. While unset, the slot belongs to the join
+//!   handle, which leaves it empty. While set, nobody touches it before `COMPLETE`; then it belongs
+//!   to the completing thread, which takes the waker out, as that may own what keeps the task's
+//!   memory. Set and unset by the handle, and only before `COMPLETE`.
 //! - The rest counts references: one for the task's body, given up when it completes; one for each
 //!   join handle, abort handle and waker. A queue entry needs none: a task in a queue has not
 //!   completed, so its body's reference is there.
@@ -158,7 +159,7 @@ impl State {
     #[inline]
     pub(crate) fn complete(&self) -> Completed {
         // AcqRel: Release publishes the output to the join handle; Acquire pairs with
-        // `fill_join_waker`, so that the waker can be read.
+        // `fill_join_waker`, so that the waker can be taken.
         let before = self.0.fetch_xor(RUNNING | COMPLETE, Ordering::AcqRel);
         debug_assert!(
             before & RUNNING != 0 && before & COMPLETE == 0,

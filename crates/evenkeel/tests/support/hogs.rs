@@ -103,14 +103,17 @@ pub(crate) fn compute(length: Duration) {
 /// Longer than any poll may take, by far.
 pub(crate) const LONG: Duration = Duration::from_millis(5);
 
-/// Computes, in a task, until a seat of its runtime has been handed over. In a runtime with one
-/// worker and no other hog, it is the one that this poll has held.
+/// Computes, in a task, until a seat of its runtime has been handed over, and for as long as a hog
+/// does. In a runtime with one worker and no other hog, the seat is the one that this poll has
+/// held.
 pub(crate) fn compute_until_handed_off() {
     let handle = Handle::current();
     let before = handle.stats().heavy.hand_offs;
     while handle.stats().heavy.hand_offs == before {
         compute(Duration::from_micros(100));
     }
+    // A poll on guard loses its seat before it is a hog's.
+    compute(Duration::from_millis(2));
 }
 
 /// How many threads of this process have names that begin so. 0 where that is not known.

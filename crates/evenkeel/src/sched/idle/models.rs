@@ -29,17 +29,19 @@
 //!   another
 //! - `monitor_may_sleep` looks before it announces:
 //!   `the_monitor_does_not_sleep_while_a_worker_is_awake` and another
+//! - a visitor keeps the wake-up that it takes (in the model itself):
+//!   `who_is_visited_while_it_goes_to_sleep_is_there_when_it_is_chosen`
 
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 
 use super::*;
 use crate::sched::inbox::{Inbox, Link};
 use crate::sched::parker::Parker;
+use crate::sched::parker::models::Queue;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicPtr};
+use crate::sync::atomic::AtomicPtr;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};
-use crate::sync::thread::{self, Thread};
+use crate::sync::thread;
 
 struct Item {
     link: AtomicPtr<Item>,
@@ -52,11 +54,10 @@ unsafe impl Link for Item {
     }
 }
 
-/// One worker's parker, and its place in the kernel, where an event stays until it is waited for.
+/// One worker's parker, and its place in the kernel.
 struct Seat {
     parker: Parker,
-    event: AtomicBool,
-    worker: OnceLock<Thread>,
+    queue: Queue,
 }
 
 struct World {
@@ -75,8 +76,7 @@ impl World {
         };
         let seat = |_| Seat {
             parker: Parker::new(),
-            event: AtomicBool::new(false),
-            worker: OnceLock::new(),
+            queue: Queue::new(),
         };
         Arc::new(Self {
             idle: Idle::new(workers),
@@ -101,9 +101,7 @@ impl World {
     fn unpark(&self, worker: usize) {
         let seat = &self.seats[worker];
         if seat.parker.unpark() {
-            // Relaxed: the order has to come from the parker.
-            seat.event.swap(true, Ordering::Relaxed);
-            seat.worker.get().expect("a worker sleeps").unpark();
+            seat.queue.wake();
         }
     }
 
@@ -126,7 +124,7 @@ impl World {
 
     /// As `Worker::run`, without the tasks. `searching` says how it begins.
     fn work(&self, worker: usize, mut searching: bool) {
-        self.seats[worker].worker.get_or_init(thread::current);
+        self.seats[worker].queue.is_mine();
         while !self.is_done() {
             if self.receive() {
                 // As `Worker::end_search`, for a worker whose polls are short.
@@ -148,10 +146,7 @@ impl World {
         let seat = &self.seats[worker];
         self.idle.park(worker, searching);
         if self.inbox.is_empty() && !self.is_done() && seat.parker.prepare() {
-            // Relaxed: as in `unpark`.
-            while !seat.event.swap(false, Ordering::Relaxed) {
-                thread::park();
-            }
+            seat.queue.sleep();
             seat.parker.finish();
         } else {
             // Lets others run, as whoever looks again and again has to in a model.
@@ -201,6 +196,21 @@ fn a_searcher_does_not_sleep_on_what_was_left_to_it() {
             // What worker 1 would have done, had it been woken, worker 0 did.
             let _ = world.idle.unpark(1);
         })
+    });
+}
+
+/// A visitor comes while the one worker that can be chosen goes to sleep, is chosen, and counts as
+/// searching: were its wake-up lost, nobody would be woken any more.
+#[test]
+fn who_is_visited_while_it_goes_to_sleep_is_there_when_it_is_chosen() {
+    model(|| {
+        let world = World::new(1, 1);
+        let visited = Arc::clone(&world);
+        let visitor = role(move || visited.seats[0].queue.visit());
+        roles(
+            [worker(&world, 0, false), pusher(&world, 1), visitor],
+            |_| (),
+        )
     });
 }
 
@@ -261,12 +271,9 @@ fn a_worker_wakes_while_the_monitor_goes_to_sleep(pushed: bool) {
         world.idle.park(0, false);
         let (monitor, waking) = (Arc::clone(&world), Arc::clone(&world));
         let monitor = role(move || {
-            monitor.seats[0].worker.get_or_init(thread::current);
+            monitor.seats[0].queue.is_mine();
             if monitor.idle.monitor_may_sleep() {
-                // Relaxed: the order has to come from the idle set.
-                while !monitor.seats[0].event.swap(false, Ordering::Relaxed) {
-                    thread::park();
-                }
+                monitor.seats[0].queue.sleep();
             }
         });
         let waking = role(move || {
@@ -275,10 +282,7 @@ fn a_worker_wakes_while_the_monitor_goes_to_sleep(pushed: bool) {
             }
             assert_eq!(waking.idle.unpark(0), pushed);
             if waking.idle.rouses_monitor() {
-                waking.seats[0].event.swap(true, Ordering::Relaxed);
-                if let Some(monitor) = waking.seats[0].worker.get() {
-                    monitor.unpark();
-                }
+                waking.seats[0].queue.wake();
             }
         });
         roles([monitor, waking], |_| ())

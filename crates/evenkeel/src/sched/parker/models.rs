@@ -15,6 +15,8 @@
 //! - `unpark` asks for an event each time: `two_notifications_cost_one_event_for_each_sleep`
 //! - `unpark` loads, then stores: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2
 //!   others
+//! - a visitor keeps the wake-up that it takes, or the owner does not ask for it (in the model
+//!   itself): `a_visitor_takes_no_wake_up_from_the_owner` and another
 
 use std::sync::OnceLock;
 
@@ -24,13 +26,70 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::models::{Role, model, role, roles};
 use crate::sync::thread::{self, Thread};
 
+/// One worker's readiness queue, as `Driver`. Its lock is not one of loom's, whose `unpark` takes
+/// for parked who waits for such a lock; and it is left by a read-modify-write, as loom may have a
+/// swap miss a concurrent store.
+pub(in crate::sched) struct Queue {
+    owner: OnceLock<Thread>,
+    /// An event stays until it is waited for, as in an event descriptor.
+    event: AtomicBool,
+    locked: AtomicBool,
+    /// A visitor took the event. Touched under the lock.
+    wake_up: AtomicBool,
+}
+
+impl Queue {
+    pub(in crate::sched) fn new() -> Self {
+        Self {
+            owner: OnceLock::new(),
+            event: AtomicBool::new(false),
+            locked: AtomicBool::new(false),
+            wake_up: AtomicBool::new(false),
+        }
+    }
+
+    pub(in crate::sched) fn is_mine(&self) {
+        self.owner.get_or_init(thread::current);
+    }
+
+    /// As `Driver::wake`.
+    pub(in crate::sched) fn wake(&self) {
+        // Relaxed, here and below: the order has to come from the parker.
+        self.event.swap(true, Ordering::Relaxed);
+        self.owner.get().into_iter().for_each(Thread::unpark);
+    }
+
+    /// As `Driver::check` without a timeout; loom reports a sleep that nothing ends.
+    pub(in crate::sched) fn sleep(&self) {
+        // Acquire and Release, here and in `visit`: a lock.
+        while self.locked.swap(true, Ordering::Acquire) {
+            thread::park();
+        }
+        if !self.wake_up.swap(false, Ordering::Relaxed) {
+            while !self.event.swap(false, Ordering::Relaxed) {
+                thread::park();
+            }
+        }
+        self.locked.swap(false, Ordering::Release);
+    }
+
+    /// As `Driver::visit`.
+    pub(in crate::sched) fn visit(&self) {
+        if !self.locked.swap(true, Ordering::Acquire) {
+            if self.event.swap(false, Ordering::Relaxed) {
+                self.wake_up.store(true, Ordering::Relaxed);
+            }
+            self.locked.swap(false, Ordering::Release);
+            self.owner.get().into_iter().for_each(Thread::unpark);
+        }
+    }
+}
+
 /// One worker, and its place in the kernel.
 struct World {
     parker: Parker,
-    /// An event stays until it is waited for, as in an event descriptor.
-    event: AtomicBool,
+    queue: Queue,
     events: AtomicUsize,
-    worker: OnceLock<Thread>,
     reasons: [AtomicBool; 2],
 }
 
@@ -38,32 +97,23 @@ impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             parker: Parker::new(),
-            event: AtomicBool::new(false),
+            queue: Queue::new(),
             events: AtomicUsize::new(0),
-            worker: OnceLock::new(),
             reasons: [AtomicBool::new(false), AtomicBool::new(false)],
         })
     }
 
     fn unpark(&self) {
         if self.parker.unpark() {
-            // Relaxed, here and below: the order has to come from the parker.
-            self.event.swap(true, Ordering::Relaxed);
+            // Relaxed: counted, no more.
             self.events.fetch_add(1, Ordering::Relaxed);
-            self.worker.get().expect("a worker sleeps").unpark();
-        }
-    }
-
-    /// Sleeps in the kernel; loom reports a sleep that nothing ends.
-    fn sleep(&self) {
-        while !self.event.swap(false, Ordering::Relaxed) {
-            thread::park();
+            self.queue.wake();
         }
     }
 
     /// Sleeps until the first `reasons` reasons have been seen. Returns how many sleeps it took.
     fn work(&self, reasons: usize) -> usize {
-        self.worker.get_or_init(thread::current);
+        self.queue.is_mine();
         let mut sleeps = 0;
         while !self.reasons[..reasons]
             .iter()
@@ -71,7 +121,7 @@ impl World {
         {
             if self.parker.prepare() {
                 sleeps += 1;
-                self.sleep();
+                self.queue.sleep();
                 self.parker.finish();
             }
         }
@@ -122,7 +172,7 @@ fn a_sleep_that_ends_by_itself_loses_no_reason() {
         let world = World::new();
         let worker = Arc::clone(&world);
         let worker = role(move || {
-            worker.worker.get_or_init(thread::current);
+            worker.queue.is_mine();
             // The kernel returns at once.
             let notified = worker.parker.prepare() && worker.parker.finish();
             if notified {
@@ -134,5 +184,44 @@ fn a_sleep_that_ends_by_itself_loses_no_reason() {
             worker.work(1)
         });
         roles([notifier(&world, 0), worker], move |_| drop(world))
+    });
+}
+
+fn visitor(world: &Arc<World>) -> Role<usize> {
+    let world = Arc::clone(world);
+    role(move || {
+        world.queue.visit();
+        0
+    })
+}
+
+/// Somebody else looks into the readiness queue while the worker goes to sleep and is notified.
+#[test]
+fn a_visitor_takes_no_wake_up_from_the_owner() {
+    model(|| {
+        let world = World::new();
+        let worker = Arc::clone(&world);
+        let worker = role(move || worker.work(1));
+        let threads = [notifier(&world, 0), visitor(&world), worker];
+        roles(threads, move |_| drop(world))
+    });
+}
+
+/// And so for the notifications that follow.
+#[test]
+fn a_worker_that_was_visited_hears_of_what_comes_later() {
+    model(|| {
+        let world = World::new();
+        let worker = Arc::clone(&world);
+        let both = Arc::clone(&world);
+        let notifier = role(move || {
+            for reason in 0..2 {
+                both.reasons[reason].store(true, Ordering::Relaxed);
+                both.unpark();
+            }
+            0
+        });
+        let worker = role(move || worker.work(2));
+        roles([notifier, visitor(&world), worker], move |_| drop(world))
     });
 }

@@ -2,7 +2,10 @@
 //! heavy lane.
 
 use crate::class::Class;
-use crate::sched::hog;
+use crate::sched::hog::{self, Hog, Ways};
+use crate::sched::kinds::Verdict;
+use crate::sched::lane::Adopted;
+use crate::sched::monitor::Stuck;
 use crate::sched::shared::Shared;
 use crate::stats::accounts::State;
 use crate::sync::Arc;
@@ -12,16 +15,12 @@ use crate::task::cell::{Header, Ran, Runnable};
 use super::Worker;
 
 impl Worker {
-    /// Takes a seat from the thread that is at the poll which began there at `since`. `None` if
-    /// that poll is over, or the lane has no room for the thread.
-    pub(crate) fn take_over(
-        shared: &Arc<Shared>,
-        index: usize,
-        since: u64,
-    ) -> Option<(Worker, usize)> {
-        let seat = &shared.seats[index];
+    /// Takes a seat from the thread that is stuck there. `None` if its poll is over, or the lane
+    /// has no room for the thread.
+    pub(crate) fn take_over(shared: &Arc<Shared>, stuck: Stuck) -> Option<(Worker, usize)> {
+        let seat = &shared.seats[stuck.worker];
         let left = seat.desk();
-        if !shared.lane.reserve() {
+        if !shared.lane.reserve(stuck.blocked) {
             shared.lane.refuse();
             return None;
         }
@@ -32,31 +31,34 @@ impl Worker {
             return None;
         };
         let behind = shared.desks.get(left);
-        // What these say is about the poll that is claimed, or it is not claimed.
-        let (place, name) = (behind.last_running(), behind.running_name());
-        let Some(claim) = behind.tenure().claim(since) else {
+        // What this says is about the poll that is claimed, or it is not claimed.
+        let kind = |class| behind.running_kind(class);
+        let before = kind(Class::NORMAL);
+        let relapses = behind.relapses();
+        let Some(claim) = behind.tenure().claim(stuck.since) else {
             shared.lane.give_up_thread();
             shared.desks.give_back(own);
             return None;
         };
         shared.desks.get(own).sit();
-        let worker = Worker::new(Arc::clone(shared), index, own);
+        let worker = Worker::new(Arc::clone(shared), stuck.worker, own);
         seat.set_desk(own);
         let now = worker.now.get();
-        match seat.accounts.take_over(now) {
-            Some((since, class)) => {
-                shared
-                    .lane
-                    .adopt(&shared.ledger, &shared.desks, left, class, since);
-                shared
-                    .lane
-                    .prioritise(&shared.ledger, &shared.desks, left, class);
+        let poll = seat.accounts.take_over(now);
+        match poll.and_then(|(since, class)| Some((since, before?.in_class(class)))) {
+            Some((since, kind)) => {
                 let length = now.saturating_sub(since);
-                worker.charge_class(class, length);
-                if let Some(place) = place {
-                    hog::note(shared, place, name, class, length, true);
-                    shared.places.judge(place, true);
-                }
+                let adopted = Adopted {
+                    desk: left,
+                    kind,
+                    since,
+                    blocked: stuck.blocked,
+                    before: length,
+                    noted: length >= worker.bounds.hog,
+                    fresh: !relapses,
+                };
+                worker.adopt(adopted, length);
+                worker.charge_class(kind.class, length);
             }
             // A poll under way is charged to a class, so this does not happen.
             None => shared.lane.give_up_thread(),
@@ -65,6 +67,31 @@ impl Worker {
         drop(claim);
         worker.inherit(behind);
         Some((worker, own))
+    }
+
+    /// The lane takes the thread that was stuck here. One that was on guard may come back in time
+    /// and be no hog after all; and one that is blocked uses nothing that could be taken from
+    /// others.
+    fn adopt(&self, poll: Adopted, length: u64) {
+        let shared = &self.shared;
+        let (lane, ledger, desks) = (&shared.lane, &shared.ledger, &shared.desks);
+        lane.adopt(ledger, desks, poll);
+        // It may have gone to sleep at the sight of a lane at rest.
+        shared.monitor.rouse();
+        if !poll.noted {
+            return;
+        }
+        if !poll.blocked {
+            lane.prioritise(ledger, desks, poll.desk, poll.kind.class);
+        }
+        let hog = Hog {
+            kind: poll.kind,
+            length,
+            running: true,
+            blocked: poll.blocked,
+            fresh: poll.fresh,
+        };
+        hog::note(shared, hog);
     }
 
     /// Moves what the former holder of the seat left at its desk to this one's.
@@ -80,19 +107,94 @@ impl Worker {
         }
     }
 
+    /// Whether a task that is not plain is to be passed on to the heavy lane. One that is only
+    /// guessed to hog is polled here, on guard, if it had to wait there.
+    #[cold]
+    pub(super) fn is_for_lane(&self, ways: Ways) -> bool {
+        ways.is_heavy() && (!ways.is_guess() || ways.blocks() || self.shared.lane.takes_guess())
+    }
+
+    /// The poll that is about to begin may be a hog's: it is to be noticed soon if it does not come
+    /// back.
+    #[cold]
+    pub(super) fn prepare(&self, ways: Ways) {
+        self.desk.mark_poll(ways.is_guarded(), ways.has_hogged());
+        if ways.is_guarded() {
+            self.shared.monitor.guard(self.now.get());
+        }
+    }
+
+    /// A poll of a task that is not plain is over, and kept its seat, or lost it too soon. One that
+    /// was long all the same says nothing: it computed where the lane was full, or the kernel had
+    /// not scheduled it.
+    #[cold]
+    pub(super) fn note_short(&self, task: &Header, began: u64) {
+        let ways = Ways::of(task);
+        if !ways.is_guarded() || self.is_long_since(began) {
+            return;
+        }
+        if ways.is_guess() {
+            hog::behaved(task);
+        }
+        if hog::passed(task) {
+            let kinds = &self.shared.kinds;
+            kinds.judge(&task.kind(), Verdict::Behaved);
+        }
+    }
+
+    /// Whether the poll that began at `began` has lasted as long as a hog's.
+    pub(super) fn is_long_since(&self, began: u64) -> bool {
+        self.clock().cycles().saturating_sub(began) >= self.bounds.hog
+    }
+
+    /// A poll that goes on to wait has cost its seat. For the task's runner.
+    #[cold]
+    pub(super) fn mark_lost(&self, task: &Header, began: u64) {
+        match self
+            .shared
+            .lane
+            .judges(self.desk_index, thread::usage().cpu)
+        {
+            Some(blocked) => hog::mark(task, blocked),
+            None => self.note_short(task, began),
+        }
+    }
+
     /// The poll that is over cost this thread its seat.
     #[cold]
     pub(super) fn lose_seat(&self, ran: Ran, began: u64) {
         self.lost.set(true);
+        let shared = &self.shared;
         let length = self.clock().cycles().saturating_sub(began);
-        if let Some(place) = self.desk.last_running() {
-            self.shared.places.ended(place, length);
+        let cpu = thread::usage().cpu;
+        let poll = shared.lane.end(&shared.ledger, self.desk_index, cpu);
+        if let Some(poll) = poll
+            && shared.lane.is_hog(&poll, cpu)
+        {
+            let hog = Hog {
+                kind: poll.kind,
+                length,
+                running: false,
+                blocked: poll.was_blocked,
+                fresh: poll.fresh,
+            };
+            if !poll.noted {
+                hog::note(shared, hog);
+            }
+            hog::over(shared, hog);
         }
         if let Ran::Again(task) = ran {
-            hog::mark(task.header());
-            self.shared.push_heavy(task);
+            self.queue_again(task);
         }
         self.clear_desk();
+    }
+
+    fn queue_again(&self, task: Runnable) {
+        if Ways::of(task.header()).is_heavy() {
+            self.shared.push_heavy(task);
+        } else {
+            self.shared.push_outside(task);
+        }
     }
 
     /// A task that came here is for the heavy lane. To hand it over takes time as a poll does, if
@@ -112,23 +214,33 @@ impl Worker {
     /// Runs tasks of the heavy lane until there have been none for a while, or the runtime stops.
     pub(crate) fn serve_lane(&self) {
         let shared = &self.shared;
-        shared
-            .lane
-            .end(&shared.ledger, self.desk_index, thread::usage().cpu);
         while let Some(task) = shared.lane.next(&shared.ledger, self.desk_index) {
             self.poll_heavy(task);
+        }
+        if shared.lane.is_at_rest() == Some(false) {
+            // Another thread has to come for what waits, if any does.
+            shared.monitor.rouse();
         }
         self.clear_desk();
     }
 
     fn poll_heavy(&self, task: Runnable) {
-        let (shared, class) = (&self.shared, task.header().class());
+        let (shared, kind) = (&self.shared, task.header().kind());
         let (ledger, desk) = (&shared.ledger, self.desk_index);
-        shared.lane.prioritise(ledger, &shared.desks, desk, class);
+        let ways = Ways::of(task.header());
+        let (trusted, fresh) = (ways.blocks(), !ways.has_hogged());
+        if !trusted {
+            // One that blocks uses no processor that the workers could miss.
+            shared
+                .lane
+                .prioritise(ledger, &shared.desks, desk, kind.class);
+        }
+        let at = (self.clock().cycles(), thread::usage().cpu);
+        shared.lane.begin(ledger, desk, kind, at, [trusted, fresh]);
+        // From here on, as the lane's lock may have had to be waited for.
         let before = thread::usage();
         let began = self.clock().cycles();
         self.now.set(began);
-        shared.lane.begin(ledger, desk, class, began, before.cpu);
         self.desk.begin_poll(task.header(), began);
         self.begin_task(task.header(), began);
         let ran = task.run(
@@ -145,38 +257,49 @@ impl Worker {
         self.end_task();
         let _ = self.desk.tenure().end_poll();
         shared.lane.end(ledger, desk, thread::usage().cpu);
-        let Ran::Again(task) = ran else { return };
-        if hog::is_heavy(task.header()) {
-            shared.push_heavy(task);
-        } else {
-            shared.push_outside(task);
+        if let Ran::Again(task) = ran {
+            self.queue_again(task);
         }
     }
 
     /// Learns from a poll in the lane. For the task's runner, while it has the task to itself.
     fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
-        let places = &self.shared.places;
         let length = self.clock().cycles().saturating_sub(began);
-        if self.was_long(before, length) {
-            let (place, class) = (task.spawned_at(), task.class());
-            hog::note(&self.shared, place, task.name(), class, length, false);
-            places.ended(place, length);
-            if hog::mark(task) {
-                places.judge(place, true);
+        match self.was_long(before, length) {
+            Some(blocked) => {
+                let hog = Hog {
+                    kind: task.kind(),
+                    length,
+                    running: false,
+                    blocked,
+                    fresh: !Ways::of(task).has_hogged(),
+                };
+                if !self.shared.lane.has_noted(self.desk_index) {
+                    hog::note(&self.shared, hog);
+                }
+                hog::over(&self.shared, hog);
+                hog::mark(task, blocked);
             }
-        } else if (hog::behaved(task) || complete) && hog::acquit(task) {
-            places.judge(task.spawned_at(), false);
+            None => {
+                hog::behaved(task);
+                if complete && hog::acquit(task) {
+                    let kinds = &self.shared.kinds;
+                    kinds.judge(&task.kind(), Verdict::Behaved);
+                }
+            }
         }
     }
 
-    /// Whether a poll computed for too long, or blocked and took too long. One that was merely not
-    /// let, as threads of the lane often are not, was neither.
-    fn was_long(&self, before: Usage, length: u64) -> bool {
+    /// Whether a poll took too long, and then whether it was blocked, or else computed. One that
+    /// the kernel did not schedule, as it often does not schedule threads of the lane, did neither.
+    fn was_long(&self, before: Usage, length: u64) -> Option<bool> {
         let after = thread::usage();
         let limit = self.bounds.hog;
         let computed = after.cpu.saturating_sub(before.cpu);
-        let blocked = after.blocked > before.blocked;
-        self.clock().cycles_of(computed) >= limit || (blocked && length >= limit)
+        let computed = self.clock().cycles_of(computed);
+        let waited = after.blocked > before.blocked;
+        let was_long = computed >= limit || (waited && length >= limit);
+        was_long.then_some(waited && computed < length / 2)
     }
 
     pub(super) fn classes(&self) -> impl Iterator<Item = Class> + use<> {
@@ -197,8 +320,22 @@ mod tests {
     use crate::class::Class;
     use crate::net::UdpSocket;
     use crate::runtime::{Builder, Handle, context};
+    use crate::sched::kinds::Verdict;
     use crate::sync::Arc;
+    use crate::task::kind::{FutureType, Kind};
     use crate::task::yield_now;
+
+    async fn nothing() {}
+
+    /// What a task of class `NORMAL` without a name is, with a future of this type.
+    fn kind_of<F: 'static>(_: &F, spawned_at: &'static Location<'static>) -> Kind {
+        Kind {
+            spawned_at,
+            future: const { &FutureType::of::<F>() },
+            name: None,
+            class: Class::NORMAL,
+        }
+    }
 
     /// Has a future begin to wait, and gives it up.
     async fn poll_and_drop(future: impl Future) {
@@ -229,10 +366,12 @@ mod tests {
         builder.hand_off_after(Some(Duration::from_secs(60)));
         let runtime = builder.build().unwrap();
         let place = Location::caller();
+        // Tasks that are known to block go to the lane however many wait there.
+        let kinds = &runtime.handle().shared().kinds;
+        let kind = kind_of(&nothing(), place);
         for _ in 0..8 {
-            let places = &runtime.handle().shared().places;
-            let _ = places.hogged(place, Class::NORMAL, None, 0, 0);
-            places.judge(place, true);
+            let _ = kinds.hogged(&kind, 0, 0);
+            kinds.judge(&kind, Verdict::Blocked);
         }
         let due = |handle: &Handle| {
             let due = handle.stats().checks.due;
@@ -247,12 +386,12 @@ mod tests {
                 yield_now().await;
             }
             for _ in 0..HOGS {
-                drop(handle.spawn_at(None, None, place, async {}));
+                drop(handle.spawn_at(None, None, place, nothing()));
             }
             let before = due(&handle);
             let behind = crate::spawn(async move { due(&Handle::current()) });
             // Takes the other one out of the slot, and behind the hogs.
-            drop(handle.spawn_at(None, None, place, async {}));
+            drop(handle.spawn_at(None, None, place, nothing()));
             behind.await.unwrap() - before
         });
         let checks = runtime.block_on(passing).unwrap();

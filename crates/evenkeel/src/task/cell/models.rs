@@ -35,7 +35,13 @@
 //!   others
 //! - `complete` does not wake the join handle: `a_join_is_woken_by_completion` and another
 //! - the join waker is stored after its flag: `a_join_is_woken_by_completion` and another
-//! - a filled waker slot is written as it is: `a_join_that_changes_its_waker_is_woken`
+//! - a filled waker slot is looked at, or written as it is:
+//!   `a_join_that_changes_its_waker_is_woken` and 3 others
+//! - `complete` leaves the join waker where it is: `a_join_waker_goes_with_completion` and 4 others
+//! - a join handle that completion overtakes leaves its waker there:
+//!   `a_join_waker_that_is_given_again_goes_with_completion` and 2 others
+//! - a join handle leaves its waker when it goes:
+//!   `a_join_waker_goes_with_its_handle_or_with_completion` and another
 //! - a registry that is closed takes tasks: `shutdown_meets_a_first_poll`
 //! - the registry keeps completed tasks: `a_waker_of_a_completed_task_is_harmless` and 10
 //!   others
@@ -223,6 +229,30 @@ impl World {
     }
 }
 
+/// A waker that wakes nobody and counts that its last clone is dropped. It has no canary: what
+/// orders the clones is std's, which loom does not see.
+fn waker_with(drops: &Drops) -> Waker {
+    struct Counted(Drops);
+
+    impl std::task::Wake for Counted {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    Waker::from(std::sync::Arc::new(Counted(drops.clone())))
+}
+
+/// Polls a handle once. Returns it if the task has not completed.
+fn poll_once(mut handle: JoinHandle<Canary>, waker: &Waker) -> Option<JoinHandle<Canary>> {
+    let poll = Pin::new(&mut handle).poll(&mut Context::from_waker(waker));
+    poll.is_pending().then_some(handle)
+}
+
 /// Waits for the output as `block_on` does; loom reports it if nobody wakes.
 fn join(mut handle: JoinHandle<Canary>) -> Result<Canary, JoinError> {
     let waker = waker_of_this_thread();
@@ -377,6 +407,73 @@ fn a_detached_task_drops_its_output() {
 #[test]
 fn a_task_detached_while_joined_drops_its_output() {
     handle_goes_away(true);
+}
+
+/// What happens to a join handle that was polled, while its task completes.
+#[derive(Clone, Copy, PartialEq)]
+enum Again {
+    Not,
+    SameWaker,
+    OtherWaker,
+}
+
+/// A join waker is dropped when its task has completed or its handle has gone, though an abort
+/// handle keeps the memory, and the join handle may be there as well.
+fn join_waker_goes(again: Again, goes: bool) {
+    model(move || {
+        let (world, handle, _) = World::with_task();
+        world.go();
+        let (abort, drops) = (handle.abort_handle(), Drops::default());
+        let waker = waker_with(&drops);
+        let handle = poll_once(handle, &waker).expect("it has not been run");
+        let (kept, others) = (Arc::new(Mutex::new(None)), drops.clone());
+        let keep = Arc::clone(&kept);
+        let joining = act(&world, move |_| {
+            let handle = match again {
+                Again::Not => Some(handle),
+                Again::SameWaker => poll_once(handle, &waker),
+                Again::OtherWaker => poll_once(handle, &waker_with(&others)),
+            };
+            drop(waker);
+            if !goes {
+                *keep.lock() = handle;
+            }
+        });
+        let wakers = 1 + usize::from(again == Again::OtherWaker);
+        roles([runner(&world), joining], move |_| {
+            assert!(abort.is_finished());
+            assert_eq!(drops.count(), wakers, "drops of join wakers");
+            assert_eq!(world.0.cells.count(), 0, "the memory is still there");
+            let handle = kept.lock().take();
+            drop((abort, handle));
+            world.assert_all_dropped(1);
+        })
+    });
+}
+
+#[test]
+fn a_join_waker_goes_with_completion() {
+    join_waker_goes(Again::Not, false);
+}
+
+#[test]
+fn a_join_waker_goes_with_its_handle_or_with_completion() {
+    join_waker_goes(Again::Not, true);
+}
+
+#[test]
+fn a_join_waker_that_is_given_again_goes_with_completion() {
+    join_waker_goes(Again::SameWaker, false);
+}
+
+#[test]
+fn a_join_waker_that_is_replaced_goes_with_completion() {
+    join_waker_goes(Again::OtherWaker, false);
+}
+
+#[test]
+fn a_join_waker_that_is_replaced_goes_with_its_handle_or_with_completion() {
+    join_waker_goes(Again::OtherWaker, true);
 }
 
 /// An abort from elsewhere while the task is woken, polled, and perhaps finished.

@@ -1,0 +1,392 @@
+//! Where hogs come from: what is learned of the kinds of tasks that hog.
+//!
+//! A task that hogs is known by itself from its first long poll on. A task that lives for one
+//! request and computes for 20 ms in its only poll is known when it is over, so what it taught is
+//! kept by its *kind* ([`Kind`]): a table with the part of its tasks that lately hogged.
+//!
+//! A server has one line that spawns, for requests of all sorts, and often one type of future. So a
+//! kind says little of a task unless nearly all that are alike hog, and what is made of it is in
+//! three steps:
+//!
+//! | the part that hogged | a fresh task of this kind |
+//! |---|---|
+//! | less than [`FEW`] | is a task like any other |
+//! | between | is polled where it is, but *on guard*: noticed sooner if it does not come back |
+//! | more than [`NEARLY_ALL`] | starts in the heavy lane, if it is not urgent |
+//!
+//! The part is the mean of the first [`MEMORY`] tasks, and then a moving average in which each task
+//! counts for one in so many. Four tasks at least have to have shown what they are like before any
+//! is sent to the lane; two in a row that behave take a kind out of it again.
+//!
+//! The table has room for [`KINDS_MAX`] kinds. When it is full, further ones are not learned, and
+//! their hogs are handed off one by one, as if there were no memory.
+
+use crate::class::{CLASSES_MAX, Class};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::task::kind::Kind;
+
+/// How many kinds are remembered.
+pub(crate) const KINDS_MAX: usize = 256;
+/// How many entries a look examines; a kind that finds none of them free is not remembered.
+const PROBES: usize = 16;
+/// All of a kind's tasks.
+const ALL: u32 = 1 << 16;
+/// Below, hogs are too rare to look after the others: one in 64 has not been seen for some twenty
+/// tasks.
+const FEW: u32 = ALL / 64;
+/// Above, a kind's tasks start in the heavy lane. One in eight that is wronged by it waits there
+/// for a thread of low priority, and is spared the hand-offs of the seven others.
+const NEARLY_ALL: u32 = ALL / 8 * 7;
+/// How many tasks have to be known before any is sent to the lane unseen.
+const SEEN_MIN: u32 = 4;
+/// How many tasks a kind is judged by.
+const MEMORY: u32 = 16;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Kinds {
+    table: Box<[Entry]>,
+    len: AtomicUsize,
+    /// Polls that were too long, by class.
+    hogs: [AtomicU64; CLASSES_MAX],
+    /// What is reported, by the kind's index in the table.
+    rows: Mutex<Vec<Option<HogRow>>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// [`Kind::key`]; 0 while it is free.
+    key: AtomicU64,
+    /// The part of its tasks that hogged, as a fraction of `ALL`.
+    hogging: AtomicU32,
+    /// The part of its hogs that were blocked and did not compute, likewise.
+    blocking: AtomicU32,
+    /// How many tasks, and how many hogs, these stand for, up to `MEMORY`.
+    seen: AtomicU32,
+    hogs_seen: AtomicU32,
+}
+
+/// What is known of the hogs of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct HogRow {
+    pub(crate) kind: Kind,
+    /// Polls that were too long.
+    pub(crate) count: u64,
+    /// How many of them were blocked, of those that are over.
+    pub(crate) blocked: u64,
+    /// In cycles.
+    pub(crate) longest: u64,
+    pub(crate) total: u64,
+    /// When the last report was made, in cycles, and how many hogs were seen since without one.
+    pub(crate) reported_at: Option<u64>,
+    pub(crate) suppressed: u64,
+}
+
+/// What a kind is known for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Nothing.
+    Nothing,
+    /// Few of its tasks hog.
+    Few,
+    /// Some do.
+    Some,
+    /// Nearly all do; and mostly by waiting for something, if it `blocks`.
+    NearlyAll { blocks: bool },
+}
+
+/// How a task turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Behaved,
+    Computed,
+    Blocked,
+}
+
+impl Kinds {
+    pub(crate) fn new() -> Self {
+        let entry = |_| Entry {
+            key: AtomicU64::new(0),
+            hogging: AtomicU32::new(0),
+            blocking: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+            hogs_seen: AtomicU32::new(0),
+        };
+        Self {
+            table: (0..KINDS_MAX).map(entry).collect(),
+            len: AtomicUsize::new(0),
+            hogs: std::array::from_fn(|_| AtomicU64::new(0)),
+            rows: Mutex::new(vec![None; KINDS_MAX]),
+        }
+    }
+
+    /// What a kind is known for.
+    pub(crate) fn look_up(&self, kind: &Kind) -> Known {
+        self.find(kind)
+            .map_or(Known::Nothing, |index| self.table[index].known())
+    }
+
+    /// Whether anything is known of any kind. In a program without hogs it is not.
+    #[inline]
+    pub(crate) fn is_known(&self) -> bool {
+        // Relaxed: a kind that is being entered is known a moment later.
+        self.len.load(Ordering::Relaxed) > 0
+    }
+
+    fn probes(key: u64) -> impl Iterator<Item = usize> {
+        let start = (key >> 32) as usize;
+        (0..PROBES).map(move |step| (start + step) % KINDS_MAX)
+    }
+
+    fn find(&self, kind: &Kind) -> Option<usize> {
+        let key = kind.key();
+        // Relaxed: keys are compared, and stand for nothing else in memory.
+        Self::probes(key).find(|&index| self.table[index].key.load(Ordering::Relaxed) == key)
+    }
+
+    fn enter(&self, kind: &Kind) -> Option<usize> {
+        let key = kind.key();
+        Self::probes(key).find(|&index| {
+            let entry = &self.table[index].key;
+            // Relaxed, both: as in `find`.
+            match entry.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.len.fetch_add(1, Ordering::Relaxed);
+                    true
+                }
+                Err(other) => other == key,
+            }
+        })
+    }
+
+    /// A task of this kind is at a poll that is too long, or was.
+    ///
+    /// Returns what to report, if it is time to: at most one report for each kind in `quiet`.
+    pub(crate) fn hogged(&self, kind: &Kind, now: u64, quiet: u64) -> Option<HogRow> {
+        // Relaxed: a statistic.
+        self.hogs[kind.class.index()].fetch_add(1, Ordering::Relaxed);
+        let index = self.enter(kind)?;
+        let mut rows = self.rows.lock();
+        let row = rows[index].get_or_insert(HogRow {
+            kind: *kind,
+            count: 0,
+            blocked: 0,
+            longest: 0,
+            total: 0,
+            reported_at: None,
+            suppressed: 0,
+        });
+        row.count += 1;
+        let due = row
+            .reported_at
+            .is_none_or(|before| now.saturating_sub(before) >= quiet);
+        if !due {
+            row.suppressed += 1;
+            return None;
+        }
+        let report = row.clone();
+        row.reported_at = Some(now);
+        row.suppressed = 0;
+        Some(report)
+    }
+
+    /// Polls of a class that were too long.
+    pub(crate) fn hogs(&self, class: Class) -> u64 {
+        // Relaxed: a statistic.
+        self.hogs[class.index()].load(Ordering::Relaxed)
+    }
+
+    /// A long poll of a task of this kind is over, after `length` cycles.
+    pub(crate) fn ended(&self, kind: &Kind, length: u64, blocked: bool) {
+        let Some(index) = self.find(kind) else {
+            return;
+        };
+        if let Some(row) = &mut self.rows.lock()[index] {
+            row.longest = row.longest.max(length);
+            row.total = row.total.saturating_add(length);
+            row.blocked += u64::from(blocked);
+        }
+    }
+
+    /// A task of this kind has shown what it is like.
+    pub(crate) fn judge(&self, kind: &Kind, verdict: Verdict) {
+        if let Some(index) = self.find(kind) {
+            self.table[index].learn(verdict);
+        }
+    }
+
+    /// What is known, for reports; and what each kind is known for.
+    pub(crate) fn rows(&self) -> Vec<(HogRow, Known)> {
+        let rows = self.rows.lock().clone();
+        let known = rows.into_iter().enumerate();
+        known
+            .filter_map(|(index, row)| Some((row?, self.table[index].known())))
+            .collect()
+    }
+}
+
+impl Entry {
+    fn known(&self) -> Known {
+        // Relaxed, all: moving averages.
+        let hogging = self.hogging.load(Ordering::Relaxed);
+        if hogging < FEW {
+            Known::Few
+        } else if hogging > NEARLY_ALL && self.seen.load(Ordering::Relaxed) >= SEEN_MIN {
+            let blocking = self.blocking.load(Ordering::Relaxed);
+            Known::NearlyAll {
+                blocks: blocking > NEARLY_ALL,
+            }
+        } else {
+            Known::Some
+        }
+    }
+
+    fn learn(&self, verdict: Verdict) {
+        lean(&self.hogging, &self.seen, verdict != Verdict::Behaved);
+        if verdict != Verdict::Behaved {
+            let blocked = verdict == Verdict::Blocked;
+            lean(&self.blocking, &self.hogs_seen, blocked);
+        }
+    }
+}
+
+/// Takes one more task into a part.
+fn lean(part: &AtomicU32, seen: &AtomicU32, is_part: bool) {
+    // Relaxed, all: a moving average, in which a lost update is of no consequence.
+    let count = (seen.load(Ordering::Relaxed) + 1).min(MEMORY);
+    seen.store(count, Ordering::Relaxed);
+    let before = part.load(Ordering::Relaxed);
+    let goal = if is_part { ALL } else { 0 };
+    // Neither grows beyond `ALL`, and `count` is small.
+    let after = (before * (count - 1) + goal) / count;
+    part.store(after, Ordering::Relaxed);
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::task::kind::FutureType;
+
+    static FUTURE: FutureType = FutureType::of::<()>();
+
+    fn kind(name: &'static str) -> Kind {
+        Kind {
+            spawned_at: Location::caller(),
+            future: &FUTURE,
+            name: Some(name),
+            class: Class::NORMAL,
+        }
+    }
+
+    fn known(kinds: &Kinds, kind: Kind) -> Known {
+        kinds.look_up(&kind)
+    }
+
+    fn hog(kinds: &Kinds, kind: Kind, now: u64) -> Option<HogRow> {
+        let report = kinds.hogged(&kind, now, 100);
+        kinds.judge(&kind, Verdict::Computed);
+        report
+    }
+
+    #[test]
+    fn a_kind_starts_in_the_lane_while_nearly_all_of_it_hogs() {
+        let (kinds, kind) = (Kinds::new(), kind("hogs"));
+        assert_eq!(known(&kinds, kind), Known::Nothing);
+        for now in 0..3 {
+            hog(&kinds, kind, now);
+            assert_eq!(known(&kinds, kind), Known::Some, "after {now} more");
+        }
+        for now in 0..100 {
+            hog(&kinds, kind, now);
+            assert_eq!(known(&kinds, kind), Known::NearlyAll { blocks: false });
+        }
+        kinds.judge(&kind, Verdict::Behaved);
+        assert_eq!(known(&kinds, kind), Known::NearlyAll { blocks: false });
+        (0..2).for_each(|_| kinds.judge(&kind, Verdict::Behaved));
+        assert_eq!(known(&kinds, kind), Known::Some);
+        (0..100).for_each(|_| kinds.judge(&kind, Verdict::Behaved));
+        assert_eq!(known(&kinds, kind), Known::Few);
+    }
+
+    #[test]
+    fn a_mix_is_never_sent_to_the_lane_as_a_whole() {
+        let (kinds, kind) = (Kinds::new(), kind("mix"));
+        hog(&kinds, kind, 0);
+        // Three in four hog, in any order of the four.
+        for at in 0..4_000_u64 {
+            if (at / 4 + at) % 4 == 0 {
+                kinds.judge(&kind, Verdict::Behaved);
+            } else {
+                hog(&kinds, kind, at);
+            }
+            if at > 16 {
+                assert_eq!(known(&kinds, kind), Known::Some, "at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_hogs_by_waiting_is_told_from_what_computes() {
+        let (kinds, kind) = (Kinds::new(), kind("waits"));
+        for now in 0..10 {
+            let _ = kinds.hogged(&kind, now, 100);
+            kinds.judge(&kind, Verdict::Blocked);
+        }
+        assert_eq!(known(&kinds, kind), Known::NearlyAll { blocks: true });
+        for now in 0..10 {
+            hog(&kinds, kind, now);
+        }
+        assert_eq!(known(&kinds, kind), Known::NearlyAll { blocks: false });
+    }
+
+    #[test]
+    fn names_and_places_and_types_are_learned_apart() {
+        let (kinds, one) = (Kinds::new(), kind("one"));
+        for now in 0..10 {
+            hog(&kinds, one, now);
+        }
+        let other = Kind {
+            name: Some("other"),
+            ..one
+        };
+        assert_eq!(known(&kinds, other), Known::Nothing);
+        hog(&kinds, other, 0);
+        let rows = kinds.rows();
+        assert_eq!(rows.len(), 2);
+        let count = |name| {
+            let row = rows.iter().find(|(row, _)| row.kind.name == Some(name));
+            row.map(|(row, _)| row.count)
+        };
+        assert_eq!((count("one"), count("other")), (Some(10), Some(1)));
+    }
+
+    #[test]
+    fn reports_of_one_kind_are_rate_limited_and_count_what_they_leave_out() {
+        let (kinds, kind) = (Kinds::new(), kind("often"));
+        assert!(hog(&kinds, kind, 1_000).is_some());
+        for now in 1_001..1_011 {
+            assert!(hog(&kinds, kind, now).is_none());
+        }
+        let report = hog(&kinds, kind, 1_100).expect("the quiet time is over");
+        assert_eq!((report.count, report.suppressed), (12, 10));
+    }
+
+    #[test]
+    fn more_kinds_than_there_is_room_for_are_not_learned() {
+        let kinds = Kinds::new();
+        let many: Vec<Kind> = (0..4 * KINDS_MAX)
+            .map(|number| kind(number.to_string().leak()))
+            .collect();
+        for &kind in &many {
+            hog(&kinds, kind, 0);
+        }
+        assert!(kinds.rows().len() <= KINDS_MAX);
+        let learned = many
+            .iter()
+            .filter(|&&kind| known(&kinds, kind) != Known::Nothing);
+        assert!(learned.count() <= KINDS_MAX);
+    }
+}

@@ -1,0 +1,515 @@
+//! What the lane's lock guards: the tasks that wait, the threads, and how many of either may be.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::class::{CLASSES_MAX, Class};
+use crate::sched::hog::{Hog, Ways};
+use crate::sched::ledger::{Ledger, Published};
+use crate::task::cell::Runnable;
+use crate::task::kind::Kind;
+
+use super::{LaneStats, Priority};
+
+/// How long a poll goes on before its thread no longer counts among those that serve the lane.
+pub(super) const GONE: Duration = Duration::from_millis(50);
+/// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
+/// nobody has to wait for the lock.
+const LOOKED_AT: usize = 64;
+/// How many threads that were found blocked are asked about in one sample: each costs a system
+/// call. One that goes on to compute is found within as many samples as there are such groups.
+const BLOCKED_ASKED: usize = 16;
+
+/// How many threads of which sort there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Those that serve the queue.
+    pub(super) servers: usize,
+    /// Those that are not blocked.
+    pub(super) limit: usize,
+    /// Those that are.
+    pub(super) blocked_limit: usize,
+    /// See [`GONE`]; in cycles.
+    pub(super) gone: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) bounds: Bounds,
+    /// By class.
+    queues: Vec<VecDeque<Runnable>>,
+    /// Those that are known to block, of all classes: they use no processor that could be divided.
+    blockers: VecDeque<Runnable>,
+    /// How many of the former, from the first on, were looked at for whether they were aborted.
+    looked_at: usize,
+    pub(super) threads: Vec<Thread>,
+    /// From where on threads that are blocked are asked about in the next sample.
+    sampled: usize,
+    /// Threads that were asked for and have not come yet.
+    pub(super) starting: usize,
+    pub(super) idle: usize,
+    /// A thread without work is to end.
+    pub(super) make_room: bool,
+    pub(super) closed: bool,
+    published: Published,
+    /// Processor time by class, in cycles.
+    spent: [u64; CLASSES_MAX],
+    pub(super) polls: [u64; CLASSES_MAX],
+    pub(super) hand_offs: u64,
+    pub(super) early: u64,
+    pub(super) priority: Priority,
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) desk: usize,
+    pub(super) nice: i32,
+    /// It ends when it is free: its priority is lower than the next poll deserves.
+    pub(super) leaves: bool,
+    pub(super) running: Option<Running>,
+}
+
+/// A poll under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) kind: Kind,
+    /// When the poll began, in cycles.
+    pub(crate) since: u64,
+    /// The thread's processor time when it was first asked, and up to which its class was charged.
+    pub(super) first: Duration,
+    pub(crate) charged: Duration,
+    pub(crate) doing: Doing,
+    /// It has been found blocked.
+    pub(crate) was_blocked: bool,
+    /// It has been noted as a hog's.
+    pub(crate) noted: bool,
+    /// How long it had gone on when its thread lost its seat, in cycles.
+    pub(super) before: u64,
+    /// It went on for so long that its thread has got the lower priority of such polls.
+    pub(super) long: bool,
+    /// It is the first of its task that is too long, if it is.
+    pub(crate) fresh: bool,
+}
+
+/// What a thread is at, in its poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It computes, or the kernel has not scheduled it.
+    Computes,
+    /// It waits for something.
+    Blocked,
+    /// Its task is known to block; the kernel has not been asked yet.
+    Trusted,
+    /// The system does not say what it uses. It counts as one that computes, but is owed nothing,
+    /// as nobody could tell when it had got it.
+    Unknown,
+}
+
+impl Doing {
+    fn computes(self) -> bool {
+        matches!(self, Self::Computes | Self::Unknown)
+    }
+}
+
+impl Running {
+    pub(super) fn new(kind: Kind, since: u64, cpu: Duration, doing: Doing) -> Self {
+        Self {
+            kind,
+            since,
+            first: cpu,
+            charged: cpu,
+            doing,
+            was_blocked: doing == Doing::Blocked,
+            noted: false,
+            before: 0,
+            long: false,
+            fresh: false,
+        }
+    }
+
+    /// Processor time that the poll has used since it was first asked about, the thread's being
+    /// `cpu`.
+    pub(super) fn computed(&self, cpu: Duration) -> Duration {
+        cpu.saturating_sub(self.first)
+    }
+
+    /// Whether it is a hog's, who has `used` so many cycles here: it computed for long, or was
+    /// blocked and took long. What the kernel did not schedule did neither.
+    pub(super) fn is_hog(&self, now: u64, used: u64, limit: u64) -> bool {
+        let age = now.saturating_sub(self.since);
+        self.before + used >= limit || (self.was_blocked && age >= limit)
+    }
+
+    pub(super) fn hog(&self, now: u64) -> Hog {
+        Hog {
+            kind: self.kind,
+            length: now.saturating_sub(self.since),
+            running: true,
+            blocked: self.was_blocked,
+            fresh: self.fresh,
+        }
+    }
+
+    /// Takes in the thread's processor time. Returns what was used since the last time.
+    pub(super) fn sample(
+        &mut self,
+        cpu: Option<Duration>,
+        is_runnable: impl FnOnce() -> Option<bool>,
+    ) -> Duration {
+        let Some(cpu) = cpu else {
+            self.doing = Doing::Unknown;
+            return Duration::ZERO;
+        };
+        let used = cpu.saturating_sub(self.charged);
+        self.charged = cpu;
+        self.doing = match (used.is_zero(), self.doing) {
+            (false, _) => Doing::Computes,
+            (true, Doing::Blocked) => Doing::Blocked,
+            // One that used nothing is blocked, or the kernel has not scheduled it.
+            (true, _) if is_runnable().unwrap_or(true) => Doing::Computes,
+            (true, _) => Doing::Blocked,
+        };
+        self.was_blocked |= self.doing == Doing::Blocked;
+        used
+    }
+}
+
+impl State {
+    pub(super) fn new(classes: usize, bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            queues: (0..classes).map(|_| VecDeque::new()).collect(),
+            blockers: VecDeque::new(),
+            looked_at: 0,
+            threads: Vec::new(),
+            sampled: 0,
+            starting: 0,
+            idle: 0,
+            make_room: false,
+            closed: false,
+            published: Published::default(),
+            spent: [0; CLASSES_MAX],
+            polls: [0; CLASSES_MAX],
+            hand_offs: 0,
+            early: 0,
+            priority: Priority::default(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> LaneStats {
+        LaneStats {
+            threads: self.threads.len(),
+            limit: self.bounds.limit,
+            blocked: self.blocked(),
+            blocked_limit: self.bounds.blocked_limit,
+            queued: self.queued(),
+            running: self.running().count(),
+            hand_offs: self.hand_offs,
+            early: self.early,
+            priority: self.priority,
+            spent: self.spent,
+            polls: self.polls,
+            ..LaneStats::default()
+        }
+    }
+
+    // ---- Tasks ----
+
+    pub(super) fn queue(&mut self, task: Runnable) {
+        if Ways::of(task.header()).blocks() {
+            self.blockers.push_back(task);
+        } else {
+            self.queues[task.header().class().index()].push_back(task);
+        }
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queued_to_compute() + self.blockers.len()
+    }
+
+    fn queued_to_compute(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// Takes what a thread is to poll now, of the class that `first` says is the first of some.
+    pub(super) fn pop(
+        &mut self,
+        now: u64,
+        first: impl FnOnce(u32) -> Option<Class>,
+    ) -> Option<Runnable> {
+        if self.lets_block(0, now)
+            && let Some(task) = self.blockers.pop_front()
+        {
+            return Some(task);
+        }
+        if self.serving(now) >= self.bounds.servers {
+            return None;
+        }
+        let class = first(self.queued_classes())?;
+        self.queues[class.index()].pop_front()
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Runnable> {
+        let mut waiting: Vec<_> = std::mem::take(&mut self.blockers).into();
+        let queues = self.queues.iter_mut();
+        waiting.extend(queues.flat_map(std::mem::take));
+        waiting
+    }
+
+    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it
+    /// pass over a task, until it comes by again.
+    pub(super) fn take_aborted(&mut self) -> Vec<Runnable> {
+        let mut aborted = Vec::new();
+        let mut left = LOOKED_AT;
+        let mut place = self.looked_at;
+        for queue in self.queues.iter_mut().chain([&mut self.blockers]) {
+            let end = queue.len().min(place.saturating_add(left));
+            let begin = place.min(end);
+            left -= end - begin;
+            // Those that stay move up, so that the rest of the queue, which may be long, has to
+            // but once.
+            let mut stay = begin;
+            for at in begin..end {
+                if !queue[at].is_aborted() {
+                    queue.swap(stay, at);
+                    stay += 1;
+                }
+            }
+            self.looked_at += stay - begin;
+            aborted.extend(queue.drain(stay..end));
+            place = place.saturating_sub(queue.len());
+        }
+        if left > 0 {
+            self.looked_at = 0;
+        }
+        aborted
+    }
+
+    fn queued_classes(&self) -> u32 {
+        let queues = self.queues.iter().enumerate();
+        queues
+            .filter(|(_, queue)| !queue.is_empty())
+            .fold(0, |bits, (index, _)| bits | Class::at(index).bit())
+    }
+
+    // ---- Threads ----
+
+    pub(super) fn thread(&mut self, desk: usize) -> Option<&mut Thread> {
+        self.threads.iter_mut().find(|thread| thread.desk == desk)
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.threads
+            .iter()
+            .filter_map(|thread| thread.running.as_ref())
+    }
+
+    fn count(&self, is: impl Fn(Doing) -> bool) -> usize {
+        self.running().filter(|running| is(running.doing)).count()
+    }
+
+    fn blocked(&self) -> usize {
+        self.count(|doing| doing == Doing::Blocked)
+    }
+
+    /// How many threads are at a poll that may be over soon, and use a processor for it.
+    fn serving(&self, now: u64) -> usize {
+        self.running()
+            .filter(|running| running.doing.computes() && self.comes_back(running, now))
+            .count()
+    }
+
+    fn comes_back(&self, running: &Running, now: u64) -> bool {
+        now.saturating_sub(running.since) < self.bounds.gone
+    }
+
+    fn trusted(&self) -> usize {
+        self.count(|doing| doing == Doing::Trusted)
+    }
+
+    /// Whether one more task that is known to block may be polled, beside so many that will be:
+    /// their bound has room, if only for one at a time, and so has that of those that compute, in
+    /// case they do; and what is known of them is trusted, or does not matter as a server is free.
+    fn lets_block(&self, coming: usize, now: u64) -> bool {
+        let bound = self.bounds.blocked_limit.max(1);
+        let server_is_free = || {
+            let serving = self.serving(now) + self.trusted() + coming;
+            self.queued_to_compute() == 0 && serving < self.bounds.servers
+        };
+        self.blocked() + self.trusted() + coming < bound
+            && self.count(Doing::computes) < self.bounds.limit
+            && (self.trusts_more(coming) || server_is_free())
+    }
+
+    /// Whether one more is trusted to block. If what is known of them is wrong, they compute, all
+    /// at once; so it is twice as many as the kernel has found blocked.
+    fn trusts_more(&self, coming: usize) -> bool {
+        self.trusted() + coming < self.blocked().max(self.bounds.servers)
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.queued() == 0 && self.running().count() == 0
+    }
+
+    pub(super) fn serves_at_once(&self, now: u64) -> bool {
+        self.queued_to_compute() == 0 && self.serving(now) + self.starting < self.bounds.servers
+    }
+
+    /// Whether one more thread may come, blocked or not.
+    pub(super) fn has_room(&self, blocked: bool) -> bool {
+        let threads = self.threads.len() + self.starting;
+        let room = if blocked {
+            self.blocked() + self.trusted() < self.bounds.blocked_limit
+        } else {
+            threads - self.blocked() < self.bounds.limit
+        };
+        room && self.has_room_at_all()
+    }
+
+    /// Whether there is a place for one more thread, whatever it does. More may be blocked than
+    /// their bound says, as threads that computed may come to block.
+    fn has_room_at_all(&self) -> bool {
+        let threads = self.threads.len() + self.starting;
+        threads < self.bounds.limit + self.bounds.blocked_limit && !self.closed
+    }
+
+    /// Whether tasks wait for which none of the threads will come that there are.
+    pub(super) fn wants_thread(&self, now: u64) -> bool {
+        if self.closed {
+            return false;
+        }
+        let coming = self.idle + self.starting;
+        let serving = self.serving(now) + coming;
+        let serves =
+            self.queued_to_compute() > 0 && serving < self.bounds.servers && self.has_room(false);
+        let blocks =
+            self.blockers.len() > coming && self.lets_block(coming, now) && self.has_room_at_all();
+        serves || blocks
+    }
+
+    /// Whether another look should see soon to what is going on: somebody waits behind threads that
+    /// may be blocked, or a thread has not shown yet what it is.
+    pub(super) fn is_unsettled(&self, now: u64, nice: i32) -> bool {
+        let waits = self.queued() > 0;
+        self.threads.iter().any(|thread| {
+            thread.running.as_ref().is_some_and(|running| {
+                let young = self.comes_back(running, now);
+                let computes = running.doing == Doing::Computes;
+                young && (!running.noted || (computes && (waits || thread.nice == nice)))
+            })
+        }) || !self.blockers.is_empty()
+    }
+
+    // ---- Accounts ----
+
+    /// Which of the blocked threads are asked about is decided anew.
+    pub(super) fn begin_sample(&mut self) {
+        self.sampled += BLOCKED_ASKED;
+        if self.sampled >= self.blocked() {
+            self.sampled = 0;
+        }
+    }
+
+    /// The threads to ask about: all that may run, and some of those that were found blocked.
+    pub(super) fn asked_about(&mut self) -> impl Iterator<Item = &mut Thread> {
+        let asked = self.sampled..self.sampled + BLOCKED_ASKED;
+        let mut number = 0;
+        self.threads.iter_mut().filter(move |thread| {
+            let Some(running) = &thread.running else {
+                return false;
+            };
+            if running.doing != Doing::Blocked {
+                return true;
+            }
+            number += 1;
+            asked.contains(&(number - 1)) || !running.noted
+        })
+    }
+
+    pub(super) fn charge(&mut self, ledger: &Ledger, class: Class, time: u64) {
+        self.spent[class.index()] += time;
+        let mut spent = [0; CLASSES_MAX];
+        spent[class.index()] = time;
+        ledger.charge(&spent);
+    }
+
+    /// Whether a thread is there, or about to come, for what waits.
+    fn is_served(&self, now: u64) -> bool {
+        self.idle > 0 || self.starting > 0 || self.serving(now) > 0
+    }
+
+    /// Tells the ledger which classes have work here, and which of it could run. What waits and
+    /// has no thread to come for it (the lane is full, or the system gives none) could not: workers
+    /// that lent their processors to it would do so for ever, as it never uses them.
+    pub(super) fn publish(&mut self, ledger: &Ledger, now: u64) {
+        let queued = self.queued_classes();
+        let served = if self.is_served(now) { queued } else { 0 };
+        let running = self.running();
+        let running = running.filter(|running| running.doing == Doing::Computes);
+        let running = running.fold(0, |bits, running| bits | running.kind.class.bit());
+        ledger.publish(&mut self.published, queued | running);
+        ledger.set_lane(served | running);
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::task::kind::FutureType;
+
+    static FUTURE: FutureType = FutureType::of::<()>();
+
+    fn state(bounds: Bounds) -> State {
+        State::new(1, bounds)
+    }
+
+    /// A thread that is found blocked.
+    fn blocked(desk: usize) -> Thread {
+        let kind = Kind {
+            spawned_at: Location::caller(),
+            future: &FUTURE,
+            name: None,
+            class: Class::NORMAL,
+        };
+        Thread {
+            desk,
+            nice: 0,
+            leaves: false,
+            running: Some(Running {
+                noted: true,
+                ..Running::new(kind, 0, Duration::ZERO, Doing::Blocked)
+            }),
+        }
+    }
+
+    #[test]
+    fn each_blocked_thread_is_asked_about_whatever_their_number_was_before() {
+        const MOST: usize = 3 * BLOCKED_ASKED;
+        for before in 1..=MOST {
+            for number in 1..=MOST {
+                for samples in 0..4 {
+                    let mut state = state(Bounds {
+                        servers: 1,
+                        limit: 1,
+                        blocked_limit: MOST,
+                        gone: 1,
+                    });
+                    state.threads = (0..before).map(blocked).collect();
+                    (0..samples).for_each(|_| state.begin_sample());
+                    state.threads = (0..number).map(blocked).collect();
+                    let mut asked = vec![false; number];
+                    for _ in 0..=MOST.div_ceil(BLOCKED_ASKED) {
+                        state.begin_sample();
+                        state
+                            .asked_about()
+                            .for_each(|thread| asked[thread.desk] = true);
+                    }
+                    let all = asked.iter().all(|&asked| asked);
+                    assert!(all, "{before}, then {number}, after {samples}: {asked:?}");
+                }
+            }
+        }
+    }
+}

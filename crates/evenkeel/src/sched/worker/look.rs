@@ -1,0 +1,118 @@
+//! What a worker looks at from time to time, whatever its queues hold: I/O, timers, readers that
+//! were held back, and its neighbours.
+
+use std::ptr;
+use std::time::Duration;
+
+use crate::class::Class;
+use crate::io::readiness::{WakeList, wake_all};
+use crate::sched::shared::Seat;
+use crate::stats::accounts::{CheckOrigin, State};
+
+use super::Worker;
+
+impl Worker {
+    /// What is due from time to time, whatever the queues hold.
+    pub(super) fn look_around(&self) {
+        let seat = self.seat();
+        self.check_due.set(self.now.get() + self.bounds.check);
+        self.note_pressure(true);
+        if seat.driver.has_descriptors() {
+            self.check(seat, CheckOrigin::Due);
+        }
+        self.fire_timers(seat);
+        self.sweep(seat);
+        (0..self.shared.inboxes.len()).for_each(|index| {
+            self.fetch_mail(Class::at(index));
+        });
+        let now = self.mark(State::Check, State::Steal);
+        self.check_due.set(now + self.bounds.check);
+        self.look_at_neighbour(now);
+    }
+
+    /// Rouses the monitor if another worker is stuck in a poll; a different one is looked at each
+    /// time.
+    fn look_at_neighbour(&self, now: u64) {
+        let seats = &self.shared.seats;
+        let next = (self.neighbour.get() + 1) % seats.len();
+        self.neighbour.set(next);
+        let desk = self.shared.desk_of(&seats[next]);
+        let since = desk.tenure().polling_since();
+        let limit = if desk.is_on_guard() {
+            self.bounds.guard
+        } else {
+            self.bounds.hog
+        };
+        let stuck = since != 0 && now.saturating_sub(since) >= limit;
+        if stuck && next != self.index && self.reported.replace(since) != since {
+            self.shared.monitor.rouse();
+        }
+    }
+
+    /// An I/O check without sleep, of this seat's queue or another's. Returns whether it brought
+    /// anything.
+    pub(super) fn check(&self, seat: &Seat, origin: CheckOrigin) -> bool {
+        let mut wakers = self.wakers.take();
+        let checked = if ptr::eq(seat, self.seat()) {
+            Some(seat.driver.check(Some(Duration::ZERO), &mut wakers))
+        } else {
+            seat.driver.visit(&mut wakers)
+        };
+        if let Some(checked) = checked {
+            seat.checked_at.put(self.now.get());
+            self.accounts()
+                .count_check(origin, checked.events, checked.deliveries);
+        }
+        let found = !wakers.is_empty();
+        self.dispatch(wakers);
+        found
+    }
+
+    /// Wakes tasks for events, in the order in which the events came.
+    pub(super) fn dispatch(&self, mut wakers: WakeList) {
+        self.dispatching.set(true);
+        wake_all(&mut wakers);
+        self.dispatching.set(false);
+        self.wakers.set(wakers);
+    }
+
+    /// The tick, if what is due at `due` is. The clock is left alone where nothing is waited for.
+    #[inline]
+    fn tick_if_due(&self, due: u64) -> Option<u64> {
+        if due == u64::MAX {
+            return None;
+        }
+        let tick = self.clock().tick();
+        (due <= tick).then_some(tick)
+    }
+
+    /// Wakes the tasks whose time has come at a seat. Returns whether there were any.
+    pub(super) fn fire_timers(&self, seat: &Seat) -> bool {
+        let timers = &seat.timers;
+        let Some(tick) = self.tick_if_due(timers.next_due()) else {
+            return false;
+        };
+        let mut wakers = self.wakers.take();
+        let found = !timers.fire(tick, &mut wakers) || !wakers.is_empty();
+        self.dispatch(wakers);
+        found
+    }
+
+    /// Wakes the readers that were held back at a seat until now. Returns whether there were any.
+    pub(super) fn sweep(&self, seat: &Seat) -> bool {
+        let Some(tick) = self.tick_if_due(seat.driver.sweep_due()) else {
+            return false;
+        };
+        let mut wakers = self.wakers.take();
+        let swept = seat.driver.sweep(tick, &mut wakers);
+        self.accounts().count_sweep(swept.looks, swept.deliveries);
+        self.dispatch(wakers);
+        swept.deliveries > 0
+    }
+
+    /// Notes how old this worker's queues were since it last did so.
+    pub(super) fn note_pressure(&self, was_awake: bool) {
+        let pressure = &self.seat().driver.pressure;
+        pressure.note(self.now.get(), self.oldest.take(), was_awake);
+    }
+}
