@@ -53,6 +53,14 @@ impl Cargo {
         self
     }
 
+    /// Builds in a folder of its own, as flags make other products.
+    pub(crate) fn target_dir(self, folder: &Path) -> Result<Self> {
+        let folder = folder
+            .to_str()
+            .context("the target directory is not UTF-8")?;
+        Ok(self.arg("--target-dir").arg(folder))
+    }
+
     /// Sets a variable for this command alone.
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.environment.push((name, value.into()));

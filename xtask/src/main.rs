@@ -4,6 +4,9 @@ mod cargo;
 mod chaos;
 mod compare;
 mod models;
+mod preempt;
+mod programs;
+mod sanitize;
 mod steps;
 mod tidy;
 
@@ -19,6 +22,8 @@ enum Request {
     Compare(String, u32),
     Chaos(u32),
     Burst(u64),
+    Preempt(preempt::Options),
+    Sanitize(sanitize::Options),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +42,8 @@ fn main() -> ExitCode {
         Ok(Request::Compare(revision, turns)) => compare::run(&revision, turns),
         Ok(Request::Chaos(rounds)) => chaos::run(rounds),
         Ok(Request::Burst(seed)) => chaos::burst(seed),
+        Ok(Request::Preempt(options)) => preempt::run(&options),
+        Ok(Request::Sanitize(options)) => sanitize::run(&options),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -72,6 +79,8 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
                 "`{rounds}` is no number of rounds from 1 to 1000; `cargo xtask help` says more"
             )),
         },
+        ["preempt", rest @ ..] => preempt::Options::parse(rest).map(Request::Preempt),
+        ["sanitize", rest @ ..] => sanitize::Options::parse(rest).map(Request::Sanitize),
         // What `chaos` starts; not for people.
         ["burst", seed] if seed.parse::<u64>().is_ok() => {
             Ok(Request::Burst(seed.parse().unwrap_or_default()))
@@ -98,6 +107,12 @@ What the project checks of itself.
     cargo xtask chaos [rounds]
                              all tests on a machine that takes processors away in random bursts;
                              Linux, and root for the priority
+    cargo xtask preempt [--seeds N] [--seed S] [name...]
+                             the integration tests with random pauses wherever threads meet, with
+                             {} seeds; --seed alone runs one again; names are of test programs, or
+                             parts of tests' names
+    cargo xtask sanitize [address|thread] [--sample] [name...]
+                             the tests under AddressSanitizer and ThreadSanitizer
     cargo xtask help         this text
 
 Steps:
@@ -107,6 +122,7 @@ The model tests try thread interleavings with up to {} preemptions each. Set
 stopped and counts as failed, since what it did not try it did not check.
 Set CARGO_TARGET_DIR to build elsewhere than in target/.
 ",
+        preempt::SEEDS,
         steps::list(),
         models::PREEMPTIONS_MAX,
         models::PREEMPTIONS_VARIABLE,
@@ -151,6 +167,8 @@ mod tests {
             "compare HEAD 1",
             "chaos 0",
             "burst x",
+            "preempt --seeds",
+            "sanitize --fast",
         ] {
             let advice = parsed(line).expect_err(line);
             assert!(advice.contains("cargo xtask help"), "{advice}");

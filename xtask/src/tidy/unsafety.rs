@@ -20,6 +20,7 @@ const ALLOWED: &[&str] = &[
     "crates/evenkeel/src/sched/tenure/models.rs",
     "crates/evenkeel/src/task/cell.rs",
     "crates/evenkeel/src/task/cell/models.rs",
+    "crates/evenkeel/src/sync/tsan.rs",
     "crates/evenkeel/src/sys/",
     "crates/evenkeel/src/net/read.rs",
     "crates/evenkeel/tests/support/refusal.rs",
