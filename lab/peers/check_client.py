@@ -427,6 +427,59 @@ def burn():
         assert 0.03 <= share <= 0.2, f"{share} of a core, 0.1 was asked for"
 
 
+def mixed():
+    """--mixed, --apart, --post-us: GET is answered at once, POST after its computing"""
+    flags = ("--mixed", LOCAL, "--apart", LOCAL, "--post-us", "30000")
+    with Peer(*flags) as peer:
+        for service in ("mixed", "apart"):
+            with peer.connect(service) as connection:
+                stream = connection.makefile("rb")
+                for method, body in ((b"GET", b"at once\n"), (b"POST", b"computed\n")):
+                    began = time.monotonic()
+                    connection.sendall(
+                        method + b" / HTTP/1.1\r\nHost: lab\r\nContent-Length: 0\r\n\r\n"
+                    )
+                    status, _, answer = read_response(stream)
+                    assert status.startswith(b"HTTP/1.1 200 ") and answer == body, answer
+                    if method == b"POST":
+                        assert time.monotonic() - began >= 0.02
+
+
+def mixed_h2():
+    """--mixed-h2, --apart-h2: HTTP/2 without TLS"""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+    with Peer("--mixed-h2", LOCAL, "--apart-h2", LOCAL) as peer:
+        for service in ("mixed-h2", "apart-h2"):
+            with peer.connect(service) as connection:
+                connection.sendall(preface)
+                # The server's own settings are its first frame.
+                assert connection.makefile("rb").read(9)[3] == 4
+
+
+def fresh():
+    """--fresh, --waits: each task's moments, in order"""
+    flags = ("--fresh", "500", "--fresh-hog-us", "1000", "--fresh-apart", "--waits", LOCAL)
+    with Peer(*flags) as peer:
+        time.sleep(0.3)
+        with peer.connect("waits") as connection:
+            told = json.loads(connection.makefile("rb").read())
+        assert told["at_us"] >= 300_000 and len(told["tasks"]) >= 100, told["at_us"]
+        ran = [task for task in told["tasks"] if task[3] is not None]
+        assert all(due <= spawned <= ran for _, due, spawned, ran in ran)
+        assert {kind for kind, *_ in ran} == {"hog", "innocent", "urgent"}
+        five = [kind for kind, *_ in told["tasks"][:5]]
+        assert five == ["hog", "innocent", "urgent", "innocent", "innocent"], five
+
+
+def block():
+    """--block: goroutines that hold their threads hold up nobody else"""
+    flags = ("--block", LOCAL, "--block-tasks", "40", "--block-us", "500000")
+    with Peer("--echo", LOCAL, *flags) as peer:
+        with peer.connect("block") as connection:
+            assert connection.makefile("rb").read() == b"!"
+        there_and_back(peer.connect("echo"), b"meanwhile")
+
+
 def busy_wait():
     """--busy-wait: a warning, no more"""
     with Peer("--echo", LOCAL, "--busy-wait", "very_long") as peer:
@@ -497,6 +550,8 @@ def mistakes():
             ["--echo", LOCAL, "--burn", "0:20"],
             ["--proxy", LOCAL],
             ["--log", LOCAL],
+            ["--fresh", "5"],
+            ["--mixed", LOCAL, "--post-us", "-1"],
             ["--echo", LOCAL, "--fsync-writers", "0"],
         ):
             done = subprocess.run(
@@ -510,12 +565,14 @@ def mistakes():
 
 CHECKS = [
     all_at_once, echo, echo_many, sink, buffer, work, camera, camera_broken, fsync, hang,
-    log, http,
+    log, http, mixed, fresh,
     http_pipelined, http_refuses, parse, stats, workers, proxy, proxy_unreachable, hogs, hogs_never, counted, burn, busy_wait,
     rude_peers, exit_with_parent, signals, mistakes,
 ]
 if NAME == "erlang":
     CHECKS.insert(5, mode)
+else:
+    CHECKS[5:5] = [mixed_h2, block]
 
 
 def main():

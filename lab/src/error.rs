@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub(crate) enum Error {
     #[error(
         "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
-         --relay, --admin, --log, --hogs, --burn"
+         --relay, --admin, --log, --hogs, --burn, --mixed, --apart, --mixed-h2, --apart-h2, \
+         --fresh, --block"
     )]
     NothingToServe,
     #[error(

@@ -249,7 +249,12 @@ fn build_go(into: &Path) -> Result<(), String> {
 fn build_erlang(into: &Path) -> Result<(), String> {
     let mut command = Command::new("erlc");
     command.arg("-o").arg(into);
-    command.args(["lab_peer.erl", "lab_camera.erl", "lab_disk.erl"]);
+    command.args([
+        "lab_peer.erl",
+        "lab_camera.erl",
+        "lab_disk.erl",
+        "lab_handlers.erl",
+    ]);
     build(command.current_dir(sources().join("erlang")), "Erlang/OTP")
 }
 

@@ -7,6 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
 /// Descriptors per process that the lab asks for: enough for every experiment, and few enough to be
 /// polite.
 const DESCRIPTORS_MAX: libc::rlim_t = 20_000;
@@ -125,6 +128,13 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<()> {
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
     }
     Ok(())
+}
+
+/// As [`periodic_timer`], for tasks of the Tokio runtime in which this is called.
+pub(crate) fn awaited_timer(period: Duration) -> io::Result<AsyncFd<File>> {
+    let timer = periodic_timer(period)?;
+    // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
+    Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE)? })
 }
 
 /// A timer that becomes readable every `period`, from one period after now; read 8 bytes to rearm

@@ -63,6 +63,23 @@ fn responsive_measures_every_cell() {
 }
 
 #[test]
+fn services_measures_every_scene() {
+    let report = report("services");
+    let cells = report["experiments"][0]["raw"]
+        .as_array()
+        .expect("raw figures");
+    assert_eq!(cells.len(), 11 * linked().len());
+    for cell in cells {
+        assert!(cell["error"].is_null(), "{cell}");
+        let latencies = cell["found"]["latencies"].as_object().expect("latencies");
+        assert!(latencies.len() >= 2, "{cell}");
+        for found in latencies.values() {
+            assert!(found["requests"].as_u64().is_some_and(|n| n > 0), "{cell}");
+        }
+    }
+}
+
+#[test]
 fn busywait_measures_every_level() {
     let report = report("busywait");
     let samples = report["experiments"][0]["raw"]

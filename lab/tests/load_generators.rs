@@ -295,6 +295,62 @@ fn calls_have_connections_of_their_own_and_silence_counts() {
 }
 
 #[test]
+fn calls_may_be_posts() {
+    let server = Server::start("tokio", &["--mixed", ANY, "--post-us", "3000"]);
+    let target = server.address("mixed").to_string();
+    let times = ["--seconds", "0.3", "--drain", "20"];
+    let args = ["calls", &target, "--post", "--rate", "20"];
+    let found = load(&[&args[..], &times].concat());
+    assert_eq!(
+        (&found["requests"], &found["unanswered"]),
+        (&6.into(), &0.into()),
+        "{found}"
+    );
+    let p50 = found["latency"]["p50_us"].as_f64();
+    assert!(p50 > Some(1_000.0), "{found}");
+}
+
+#[test]
+fn of_mixed_calls_silence_counts_over_any_connection() {
+    let silent = TcpListener::bind(ANY).expect("a port is free");
+    let target = silent.local_addr().expect("bound").to_string();
+    for over in ["fresh", "kept", "h2"] {
+        let args = ["mixed", &target, "--over", over, "--rate", "100"];
+        let times = ["--warmup", "0", "--seconds", "0.2", "--drain", "0.1"];
+        let found = load(&[&args[..], &times].concat());
+        for (whose, requests) in [("innocents", 15), ("hogs", 5)] {
+            let found = &found[whose];
+            assert_eq!(found["requests"], requests, "{over}: {found}");
+            assert_eq!(found["unanswered"], requests, "{over}: {found}");
+        }
+        let longest = found["hogs"]["latency"]["max_us"].as_f64();
+        assert!(longest >= Some(290_000.0), "{over}: {found}");
+    }
+}
+
+#[test]
+fn mixed_calls_that_nobody_takes_are_an_error_or_lost() {
+    let gone = TcpListener::bind(ANY)
+        .expect("a port is free")
+        .local_addr()
+        .expect("bound");
+    for over in ["kept", "h2"] {
+        let output = common::lab()
+            .args(["load", "mixed", &gone.to_string(), "--over", over])
+            .output();
+        let output = output.expect("the lab starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{over}");
+        assert!(words.contains("cannot connect to"), "{over}: {words}");
+    }
+    let times = ["--seconds", "0.1", "--drain", "0"];
+    let args = ["mixed", &gone.to_string(), "--over", "fresh"];
+    let found = load(&[&args[..], &times].concat());
+    let lost = found["innocents"]["connections_lost"].as_u64();
+    assert!(lost.is_some_and(|calls| calls > 0), "{found}");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_an_error() {
     let gone = TcpListener::bind(ANY)
         .expect("a port is free")

@@ -219,6 +219,78 @@ fn hogs_that_never_yield_do_not_keep_it_alive(runtime: &str) {
     assert!(status.success(), "{status}: {words}");
 }
 
+fn calls_that_compute_are_answered_beside_others(runtime: &str) {
+    let names = ["mixed", "apart", "mixed-h2", "apart-h2"];
+    let services = names.map(|name| [format!("--{name}"), ANY.to_owned()]);
+    let mut flags: Vec<&str> = services.iter().flatten().map(String::as_str).collect();
+    flags.extend(["--post-us", "2000"]);
+    let server = Server::start(runtime, &flags);
+    let (head, body) = get(server.address("mixed"), "/");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body, "at once\n");
+    assert!(get(server.address("apart"), "/x").0.contains(" 404 "));
+    for (over, shared, own) in [
+        ("fresh", "mixed", "apart"),
+        ("kept", "mixed", "apart"),
+        ("h2", "mixed-h2", "apart-h2"),
+    ] {
+        let target = server.address(shared).to_string();
+        for hogs_at in [shared, own] {
+            let hogs_at = server.address(hogs_at).to_string();
+            let args = ["mixed", &target, "--hogs-at", &hogs_at, "--over", over];
+            let times = ["--warmup", "0", "--seconds", "0.2", "--drain", "20"];
+            let found = common::load(&[&args[..], &times].concat());
+            for (whose, requests) in [("innocents", 30), ("hogs", 10)] {
+                let found = &found[whose];
+                assert_eq!(found["requests"], requests, "{over}: {found}");
+                assert_eq!(found["unanswered"], 0, "{over}: {found}");
+            }
+            // No POST is answered before its computing is done.
+            let fastest = found["hogs"]["latency"]["curve"][0][1].as_f64();
+            assert!(fastest > Some(500.0), "{over}: {found}");
+        }
+    }
+}
+
+fn fresh_tasks_say_how_long_they_waited(runtime: &str) {
+    for apart in [&[][..], &["--fresh-apart"]] {
+        let flags = ["--fresh", "1000", "--fresh-hog-us", "500", "--waits", ANY];
+        let server = Server::start(runtime, &[&flags[..], apart].concat());
+        let waits = || {
+            let mut line = String::new();
+            let mut stream = server.connect("waits");
+            stream.read_to_string(&mut line).expect("a line");
+            serde_json::from_str::<serde_json::Value>(&line).expect("JSON")
+        };
+        let ran = |kind: &str| {
+            let told = waits();
+            let tasks = told["tasks"].as_array().expect("tasks").iter();
+            let ran = tasks.filter(|task| task[0] == kind && !task[3].is_null());
+            let mut count = 0;
+            for task in ran {
+                let at = |place: usize| task[place].as_u64().expect("a moment");
+                assert!(at(1) <= at(2) && at(2) <= at(3), "{task}");
+                count += 1;
+            }
+            count
+        };
+        for kind in ["hog", "innocent", "urgent"] {
+            eventually("fresh tasks run", || ran(kind) >= 20);
+        }
+    }
+}
+
+fn tasks_that_block_begin_at_a_connection(runtime: &str) {
+    let block = ["--block", ANY, "--block-tasks", "3", "--block-us", "1000"];
+    let server = Server::start(runtime, &[&["--echo", ANY], &block[..]].concat());
+    for _ in 0..3 {
+        let mut said = Vec::new();
+        let read = server.connect("block").read_to_end(&mut said);
+        assert!(read.is_ok() && said == b"!", "{read:?} {said:?}");
+        assert!(echoes(&mut server.connect("echo"), b"after all"));
+    }
+}
+
 /// What the hogs of `server` have computed so far, in microseconds.
 fn work_us(server: &Server) -> u64 {
     let mut line = String::new();
@@ -392,6 +464,9 @@ suite! {
     hogs_that_never_yield_do_not_keep_it_alive,
     work_is_counted_as_it_goes,
     burning_goes_on,
+    calls_that_compute_are_answered_beside_others,
+    fresh_tasks_say_how_long_they_waited,
+    tasks_that_block_begin_at_a_connection,
     classes_are_taken_or_ignored_in_one_line,
     hand_off_is_taken_or_warned_of,
     every_service_is_said_with_its_port,
@@ -438,6 +513,8 @@ fn what_cannot_be_served_is_said_clearly() {
             "nothing to serve: give at least one of --echo",
         ),
         (&["serve", "os-thread", "--http", ANY], "has no --http"),
+        (&["serve", "os-thread", "--block", ANY], "has no --block"),
+        (&["serve", "tokio", "--fresh", "100"], "--waits <ADDR>"),
         (
             &["serve", "tokio", "--echo", "here"],
             "invalid value 'here' for '--echo <ADDR>'",

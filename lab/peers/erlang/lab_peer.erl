@@ -39,6 +39,7 @@
 
 -record(opts, {echo, sink, http, api, proxy, target, meter, burn,
                camera, watch, record, disk = lab_disk:new(), work = 0, api_us = 20000, buffer = 1 bsl 20, mode = 32,
+               mixed, apart, post_us = 20000, fresh, fresh_hog_us = 0, waits,
                workers = 0, hogs = 0, hog_poll = 10000, exit_with_parent = false}).
 
 %% What the parts share: the sink's counters, and what /stats said last.
@@ -93,6 +94,12 @@ run(Opts) ->
     listen("api", Opts#opts.api, http_options(), fun(S) -> http(S, api(Shared, Disk)) end),
     listen("proxy", Opts#opts.proxy, proxy_options(), fun(S) -> proxy(S, Opts#opts.target) end),
     listen("work", Opts#opts.meter, [], fun(S) -> tell_work(S, Counters) end),
+    Mixed = mixed(Opts#opts.post_us),
+    listen("mixed", Opts#opts.mixed, http_options(), fun(S) -> http(S, Mixed) end),
+    listen("apart", Opts#opts.apart, http_options(), fun(S) -> http(S, Mixed) end),
+    Fresh = lab_handlers:start(Opts#opts.fresh, erlang:monotonic_time(),
+                               fun() -> compute(Opts#opts.fresh_hog_us) end),
+    listen("waits", Opts#opts.waits, [], fun(S) -> lab_handlers:tell(S, Fresh) end),
     lab_disk:work(Disk),
     [spawn(fun() -> hog(Opts#opts.hog_poll, Counters) end) || _ <- lists:seq(1, Opts#opts.hogs)],
     burn(Opts#opts.burn, Counters),
@@ -213,6 +220,17 @@ parse(["--burn", Text | Rest], O) ->
         _ ->
             throw({usage, ["--burn ", Text, ": give RATE:US, as in 50:20000"]})
     end;
+parse(["--mixed", Addr | Rest], O) -> parse(Rest, O#opts{mixed = address("mixed", Addr)});
+parse(["--apart", Addr | Rest], O) -> parse(Rest, O#opts{apart = address("apart", Addr)});
+parse(["--post-us", N | Rest], O) ->
+    parse(Rest, O#opts{post_us = number("post-us", N, 0, ?WORK_MAX_US)});
+parse(["--fresh", N | Rest], O) ->
+    parse(Rest, O#opts{fresh = number("fresh", N, 1, ?BURN_RATE_MAX)});
+parse(["--fresh-hog-us", N | Rest], O) ->
+    parse(Rest, O#opts{fresh_hog_us = number("fresh-hog-us", N, 0, ?WORK_MAX_US)});
+%% No process is told by where it was spawned.
+parse(["--fresh-apart" | Rest], O) -> parse(Rest, O);
+parse(["--waits", Addr | Rest], O) -> parse(Rest, O#opts{waits = address("waits", Addr)});
 parse(["--work", Addr | Rest], O) -> parse(Rest, O#opts{meter = address("work", Addr)});
 parse(["--busy-wait", Level | Rest], O) ->
     io:format(standard_error, "lab_peer: warning: --busy-wait ~ts is ignored: it is set where "
@@ -223,10 +241,14 @@ parse([What | _], _) -> throw({usage, ["what is ", What, "? See lab/peers/README
 parse([], #opts{disk = #{log := Log, log_path := Path}})
   when (Log =:= undefined) =/= (Path =:= undefined) ->
     throw({usage, "--log and --log-path go together"});
+parse([], #opts{fresh = Fresh, waits = Waits})
+  when (Fresh =:= undefined) =/= (Waits =:= undefined) ->
+    throw({usage, "--fresh and --waits go together"});
 parse([], #opts{echo = undefined, sink = undefined, http = undefined, api = undefined,
-                proxy = undefined, camera = undefined, disk = #{log := undefined}}) ->
-    throw({usage, "nothing to serve: give --echo, --sink, --camera, --log, --http, --api or "
-                  "--proxy"});
+                proxy = undefined, camera = undefined, mixed = undefined, apart = undefined,
+                waits = undefined, disk = #{log := undefined}}) ->
+    throw({usage, "nothing to serve: give --echo, --sink, --camera, --log, --http, --api, "
+                  "--proxy, --mixed, --apart or --waits"});
 parse([], Opts) -> Opts.
 
 disk(Key, Value, #opts{disk = Disk} = O) -> O#opts{disk = Disk#{Key := Value}}.
@@ -443,7 +465,7 @@ pump(From, To) ->
 http_options() -> [{packet, http_bin}, {packet_size, ?HTTP_LINE_MAX}, {buffer, ?HTTP_LINE_MAX}].
 
 %% Answers requests, one after the other, until either side wants no more. Answer takes a path and
-%% gives {Status, ContentType, Body}.
+%% gives {Status, ContentType, Body}; one of two arguments takes the method before the path.
 http(Socket, Answer) ->
     case gen_tcp:recv(Socket, 0, ?HTTP_IDLE_MS) of
         {ok, {http_request, Method, Target, Version}} ->
@@ -490,6 +512,7 @@ respond(Socket, _, _, _, refused) ->
 respond(Socket, Answer, Method, Target, #{keep := Keep, length := Length}) ->
     skip_body(Socket, Length),
     {Status, Type, Body} = case {Method, Target} of
+        {_, {abs_path, Path}} when is_function(Answer, 2) -> Answer(Method, Path);
         {'GET', {abs_path, Path}} -> Answer(hd(binary:split(Path, <<"?">>)));
         {'GET', _} -> not_found();
         _ -> {<<"405 Method Not Allowed">>, <<"text/plain">>, <<"only GET is known\n">>}
@@ -523,6 +546,15 @@ send_response(Socket, Status, Type, Body, Keep) ->
 
 hello(<<"/">>) -> {<<"200 OK">>, <<"text/plain">>, <<"hello\n">>};
 hello(_) -> not_found().
+
+%% Answers at once, or after some computing.
+mixed(PostUs) ->
+    fun('GET', <<"/">>) -> {<<"200 OK">>, <<"text/plain">>, <<"at once\n">>};
+       ('POST', <<"/">>) ->
+            compute(PostUs),
+            {<<"200 OK">>, <<"text/plain">>, <<"computed\n">>};
+       (_, _) -> not_found()
+    end.
 
 not_found() -> {<<"404 Not Found">>, <<"text/plain">>, <<"not found\n">>}.
 

@@ -1,3 +1,3 @@
 module evenkeel/lab/go-peer
 
-go 1.22
+go 1.24

@@ -23,6 +23,7 @@ type options struct {
 	proxyTarget                  string
 	camera, watch, record        string
 	disk                         diskOptions
+	handlers                     handlerOptions
 	meter                        string // where --work listens
 	work, apiWork                time.Duration
 	buffer                       int
@@ -70,6 +71,8 @@ func run(opts options) error {
 		return err
 	}
 	meter := &meter{start: time.Now()}
+	handlers := &opts.handlers
+	fresh := newFresh(handlers)
 	services := []struct {
 		name, addr string
 		serve      func(net.Listener)
@@ -83,6 +86,12 @@ func run(opts options) error {
 		{"api", opts.api, newAPI(opts, sink, cameras, disk).serve},
 		{"proxy", opts.proxy, func(l net.Listener) { serveProxy(l, opts.proxyTarget) }},
 		{"work", opts.meter, meter.serve},
+		{"mixed", handlers.mixed, handlers.serveMixed},
+		{"apart", handlers.apart, handlers.serveMixed},
+		{"mixed-h2", handlers.mixedH2, handlers.serveMixedH2},
+		{"apart-h2", handlers.apartH2, handlers.serveMixedH2},
+		{"block", handlers.block, handlers.serveBlock},
+		{"waits", handlers.waits, fresh.serve},
 	}
 	for _, service := range services {
 		if service.addr == "" {
@@ -96,6 +105,7 @@ func run(opts options) error {
 		go service.serve(&limitedListener{Listener: listener, name: service.name})
 	}
 	disk.start()
+	go fresh.spawn()
 	for range opts.hogs {
 		go meter.hog(opts.hogPoll)
 	}
@@ -125,6 +135,7 @@ func parse(args []string) (options, error) {
 	set.StringVar(&opts.camera, "camera", "", "`ADDR`: frames of cameras")
 	set.StringVar(&opts.watch, "watch", "", "`ADDR`: viewers of cameras")
 	opts.disk.flags(set)
+	opts.handlers.flags(set)
 	set.StringVar(&opts.record, "record", "", "`DIR`: where cameras are recorded")
 	set.IntVar(&opts.buffer, "buffer", 64<<10, "size of one read of the sink, in bytes")
 	set.StringVar(&opts.http, "http", "", "`ADDR`: GET / answers 200")
@@ -184,6 +195,9 @@ func parse(args []string) (options, error) {
 	if err := opts.disk.check(); err != nil {
 		return opts, err
 	}
+	if err := opts.handlers.check(); err != nil {
+		return opts, err
+	}
 	if opts.record != "" {
 		if err := os.MkdirAll(opts.record, 0o755); err != nil {
 			return opts, fmt.Errorf("--record: %w", err)
@@ -198,9 +212,12 @@ func parse(args []string) (options, error) {
 	if err := within("buffer", opts.buffer, 1, bufferMax); err != nil {
 		return opts, err
 	}
-	if opts.echo+opts.sink+opts.camera+opts.disk.log+opts.http+opts.api+opts.proxy == "" {
-		return opts, errors.New(
-			"nothing to serve: give --echo, --sink, --camera, --log, --http, --api or --proxy")
+	handlers := opts.handlers
+	asked := handlers.mixed + handlers.apart + handlers.mixedH2 + handlers.apartH2 + handlers.block +
+		handlers.waits
+	if opts.echo+opts.sink+opts.camera+opts.disk.log+opts.http+opts.api+opts.proxy+asked == "" {
+		return opts, errors.New("nothing to serve: give --echo, --sink, --camera, --log, --http, " +
+			"--api, --proxy, --mixed, --apart, --mixed-h2, --apart-h2, --block or --waits")
 	}
 	return opts, nil
 }

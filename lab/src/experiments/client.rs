@@ -32,7 +32,7 @@ pub(crate) fn get<T: DeserializeOwned>(
 /// When there is no such line in time.
 pub(crate) fn line<T: DeserializeOwned>(address: SocketAddr, patience: Duration) -> io::Result<T> {
     /// Longer lines are cut, and then are no JSON.
-    const LINE_LEN_MAX: u64 = 64 * 1024;
+    const LINE_LEN_MAX: u64 = 16 * 1024 * 1024;
     let stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     let mut line = Vec::new();

@@ -28,6 +28,11 @@ impl Beside {
         self.hogs > 0 || self.burn.is_some()
     }
 
+    /// Whether there are hogs, and each of them yields at some time.
+    pub(crate) fn yields_in_time(&self) -> bool {
+        self.hogs > 0 && matches!(self.poll, HogPoll::Micros(_))
+    }
+
     /// Whether what computes beside the probe does so in short polls.
     pub(crate) fn is_short(&self) -> bool {
         let short = matches!(self.poll, HogPoll::Micros(us) if us < 1_000);

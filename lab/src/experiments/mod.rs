@@ -8,8 +8,8 @@
 //! - [`verdict`]: what was reached against what is to be reached
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
 //! - [`syscalls`]: system calls, counted
-//! - [`responsive`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`], [`busywait`]: the
-//!   experiments
+//! - [`responsive`], [`services`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`],
+//!   [`busywait`]: the experiments
 //! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
 //! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
 
@@ -26,6 +26,7 @@ mod haproxy;
 mod lab;
 mod relay;
 mod responsive;
+mod services;
 mod shares;
 mod starved;
 mod storm;
@@ -45,8 +46,9 @@ use lab::Lab;
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
 
-const EXPERIMENTS: [Named; 7] = [
+const EXPERIMENTS: [Named; 8] = [
     ("responsive", responsive::run),
+    ("services", services::run),
     ("shares", shares::run),
     ("classes", classes::run),
     ("storm", storm::run),

@@ -27,6 +27,10 @@ const BURN: Burn = Burn {
 
 /// What is to be reached: latency over that of the lone thread, and hog work that is kept.
 const P99_OVER_LONE_THREAD: f64 = 1.5;
+/// The same over Tokio's, beside fresh tasks that each compute once.
+const P99_OVER_TOKIO: f64 = 1.2;
+/// Beside hogs that yield, two for each worker, however they do it.
+const P999_US: f64 = 1_000.0;
 const WORK_KEPT_PERCENT: f64 = 90.0;
 /// What the thread that watches the workers may take of a core.
 const MONITOR_PERCENT: f64 = 0.5;
@@ -113,8 +117,9 @@ fn rows(workers: usize) -> Vec<Beside> {
     rows
 }
 
-/// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's, the work
-/// that its hogs keep and, where nothing hogs, what it costs to watch for hogs.
+/// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's and, beside
+/// hogs that yield, by itself, the work that its hogs keep and, where polls are short, what it
+/// costs to watch for hogs; beside fresh tasks its p99 against Tokio's.
 fn verdicts(grid: &Grid) -> Vec<Verdict> {
     let own = Peer::Evenkeel;
     let mut verdicts = Vec::new();
@@ -134,6 +139,15 @@ fn verdicts(grid: &Grid) -> Vec<Verdict> {
         verdict("p99 over the lone thread's", p99, reach, "×", 2);
         let p999 = ratio(grid.p999(row, own), grid.p999(row, Peer::Erlang));
         verdict("p99.9 over Erlang's", p999, Reach::AtMost(1.0), "×", 2);
+        if beside.yields_in_time() {
+            let reach = Reach::AtMost(P999_US);
+            verdict("p99.9", grid.p999(row, own), reach, "us", 0);
+        }
+        if beside.burn.is_some() {
+            let p99 = ratio(grid.p99(row, own), grid.p99(row, Peer::Tokio));
+            let reach = Reach::AtMost(P99_OVER_TOKIO);
+            verdict("p99 over Tokio's", p99, reach, "×", 2);
+        }
         if beside.computes() {
             let kept = grid.kept_percent(row, own);
             let reach = Reach::AtLeast(WORK_KEPT_PERCENT);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::cpus::CpuList;
 #[cfg(feature = "evenkeel-runtime")]
 use super::log;
-use super::{appends, calls, cameras, echo, http, mix, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, mix, mixed, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -60,6 +60,9 @@ enum Generator {
     /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
     Calls(CallsArgs),
+    /// Open-loop HTTP: one call in four is a `POST /`, which the server computes for, and the
+    /// others are a `GET /`, which it answers at once; latency counts from when a call was due.
+    Mixed(MixedArgs),
 }
 
 /// How long a generator runs, of those that warm up.
@@ -267,6 +270,9 @@ pub(crate) struct CallsArgs {
     /// The path that is asked for.
     #[arg(long, default_value = "/")]
     pub(crate) path: String,
+    /// By POST, in place of GET.
+    #[arg(long)]
+    pub(crate) post: bool,
     /// Calls per second.
     #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
     pub(crate) rate: u32,
@@ -275,6 +281,52 @@ pub(crate) struct CallsArgs {
     /// Seconds to wait for answers after the last call.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(crate) drain: Duration,
+}
+
+/// Flags of `load mixed`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MixedArgs {
+    /// The server.
+    pub(crate) target: SocketAddr,
+    /// Where the calls go that make it compute [default: the same].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) hogs_at: Option<SocketAddr>,
+    /// Over which connections.
+    #[arg(long, value_name = "HOW", default_value = "fresh")]
+    pub(crate) over: Over,
+    /// Connections that are kept, a quarter of which is for calls that make the server compute.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = at_most(10_000))]
+    pub(crate) connections: u32,
+    /// Calls per second, of both kinds together.
+    #[arg(long, value_name = "HZ", default_value_t = 200, value_parser = at_most(10_000))]
+    pub(crate) rate: u32,
+    #[command(flatten)]
+    pub(crate) time: Measured,
+    /// Seconds to wait for answers after the last call.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub(crate) drain: Duration,
+}
+
+/// Over which connections calls go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Over {
+    /// HTTP/1.1, a fresh connection for each call.
+    Fresh,
+    /// HTTP/1.1, connections that are kept, each for calls of one kind.
+    Kept,
+    /// HTTP/2, one connection for all calls to one address.
+    H2,
+}
+
+impl Over {
+    /// The word of the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Over::Fresh => "fresh",
+            Over::Kept => "kept",
+            Over::H2 => "h2",
+        }
+    }
 }
 
 /// Runs a generator to its end and prints what it found.
@@ -300,6 +352,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         #[cfg(feature = "evenkeel-runtime")]
         Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
+        Generator::Mixed(mixed_args) => print(args.json, &mixed::run(mixed_args)?),
     }
 }
 

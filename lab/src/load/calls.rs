@@ -1,7 +1,7 @@
 //! `load calls`: an open loop of calls, each over a connection of its own, as somebody who asks how
-//! a server is would make them.
+//! a server is would make them; and the loop itself, for connections that are kept, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -12,29 +12,33 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::args::CallsArgs;
-use super::echo::EchoSummary;
+use super::book::Book;
+use super::echo::{EchoSummary, connect};
 use super::http::answer_len;
-use super::latency::Latencies;
 use super::pace::Pace;
 use crate::error::{Error, Result};
 use crate::sys;
 
 const TIMER: Token = Token(usize::MAX);
-/// Calls that may be under way at once; what is due beyond them counts as unanswered.
+/// Calls of a kind that may be under way at once; what is due beyond them counts as unanswered.
 const UNDER_WAY_MAX: usize = 4_000;
 
-/// The accounts of the loop. Pure: moments are passed in as time since the start.
-struct Book {
-    pace: Pace,
-    first_measured: u64,
-    next: u64,
-    /// Calls that are due and have no answer.
-    open: BTreeSet<u64>,
-    latencies: Latencies,
-    lateness: Latencies,
+/// Calls of one kind.
+pub(super) struct Kind {
+    pub(super) book: Book,
+    target: SocketAddr,
+    request: Vec<u8>,
+    /// Connections without a call, where they are kept, and calls that wait for one.
+    idle: Vec<Token>,
+    waiting: VecDeque<u64>,
+    keeps: bool,
+    under_way: usize,
 }
 
-struct Call {
+struct Connection {
+    kind: usize,
+    /// The call that is under way.
+    call: Option<u64>,
     stream: TcpStream,
     sent: usize,
     received: Vec<u8>,
@@ -45,88 +49,205 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
     // fair scheduler makes one that ran just now wait for a tick, however little it wants.
     sys::ask_to_go_first();
     let pace = Pace::new(args.rate.into(), args.time.whole());
-    let mut book = Book::new(pace, args.time.warmup);
-    let (host, path) = (args.target, &args.path);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let book = Book::new(pace, args.time.warmup, |_| true);
+    let method = if args.post { "POST" } else { "GET" };
+    let kind = Kind::new(book, args.target, method, &args.path, false);
     let end = args.time.whole() + args.drain;
-    let (elapsed, lost) = call_all(args.target, request.as_bytes(), &mut book, end)
+    let (elapsed, kinds) = Loop::new(vec![kind])
+        .and_then(|calls| calls.run(pace.tick(), end))
         .map_err(Error::system("the calls' readiness queue failed"))?;
-    let unanswered = book.close(elapsed);
-    let lateness = book.lateness.summary();
-    Ok(EchoSummary {
-        requests: book.latencies.len(),
-        unanswered,
-        connections_lost: lost,
-        latency: book.latencies.summary(),
-        late_p50_us: lateness.p50_us,
-        late_p99_us: lateness.p99_us,
-    })
+    let summary = kinds
+        .into_iter()
+        .next()
+        .map(|kind| kind.book.summary(elapsed));
+    Ok(summary.unwrap_or_default())
 }
 
-/// Calls until all is answered or `end` has come; says how long that took, and how many calls
-/// broke.
-fn call_all(
-    target: SocketAddr,
-    request: &[u8],
-    book: &mut Book,
-    end: Duration,
-) -> io::Result<(Duration, u64)> {
-    let mut poll = Poll::new()?;
-    let mut events = Events::with_capacity(256);
-    // Before the timer starts: a tick that came just before its call was due would make it a whole
-    // tick late.
-    let start = Instant::now();
-    let mut timer = sys::periodic_timer(book.pace.tick())?;
-    poll.registry()
-        .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
-    let mut calls: BTreeMap<u64, Call> = BTreeMap::new();
-    let mut lost = 0;
-    loop {
-        while let Some(index) = book.begin(start.elapsed()) {
-            match (calls.len() < UNDER_WAY_MAX).then(|| open(&poll, target, index)) {
-                Some(Ok(call)) => drop(calls.insert(index, call)),
-                Some(Err(_)) => lost += 1,
-                None => {}
-            }
-        }
-        let elapsed = start.elapsed();
-        if elapsed >= end || (book.all_begun() && calls.is_empty()) {
-            return Ok((elapsed, lost));
-        }
-        match poll.poll(&mut events, Some(end.saturating_sub(elapsed))) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        for event in &events {
-            if event.token() == TIMER {
-                // Its count, without which it would not be heard of again.
-                let _ = timer.read(&mut [0; 8]);
-                continue;
-            }
-            let index = event.token().0 as u64;
-            let Some(call) = calls.get_mut(&index) else {
-                continue;
-            };
-            match call.advance(request) {
-                Ok(()) => book.answered(index, start.elapsed()),
-                Err(error) if is_pending(&error) => continue,
-                Err(_) => lost += 1,
-            }
-            calls.remove(&index);
+impl Kind {
+    /// Calls over connections that are kept, or over one for each.
+    pub(super) fn new(
+        book: Book,
+        target: SocketAddr,
+        method: &str,
+        path: &str,
+        keeps: bool,
+    ) -> Self {
+        let connection = if keeps { "keep-alive" } else { "close" };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {target}\r\nConnection: {connection}\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        Kind {
+            book,
+            target,
+            request: request.into_bytes(),
+            idle: Vec::new(),
+            waiting: VecDeque::new(),
+            keeps,
+            under_way: 0,
         }
     }
 }
 
-fn open(poll: &Poll, target: SocketAddr, index: u64) -> io::Result<Call> {
-    let mut stream = TcpStream::connect(target)?;
-    let both = Interest::READABLE | Interest::WRITABLE;
-    let token = Token(usize::try_from(index).unwrap_or(0));
-    poll.registry().register(&mut stream, token, both)?;
-    Ok(Call {
-        stream,
-        sent: 0,
-        received: Vec::new(),
-    })
+/// The loop: whose calls it makes, over which connections.
+pub(super) struct Loop {
+    poll: Poll,
+    kinds: Vec<Kind>,
+    connections: BTreeMap<Token, Connection>,
+    next_token: usize,
+}
+
+impl Loop {
+    pub(super) fn new(kinds: Vec<Kind>) -> io::Result<Self> {
+        Ok(Loop {
+            poll: Poll::new()?,
+            kinds,
+            connections: BTreeMap::new(),
+            next_token: 0,
+        })
+    }
+
+    /// Connects so many times beforehand, for calls of a kind that keeps its connections.
+    pub(super) fn keep(&mut self, kind: usize, connections: u32) -> Result<()> {
+        for _ in 0..connections {
+            let stream = connect(self.kinds[kind].target)?;
+            let token = self
+                .add(kind, stream)
+                .map_err(Error::system("the calls' readiness queue failed"))?;
+            self.kinds[kind].idle.push(token);
+        }
+        Ok(())
+    }
+
+    /// Calls until all is answered or `end` has come; says how long that took.
+    pub(super) fn run(
+        mut self,
+        tick: Duration,
+        end: Duration,
+    ) -> io::Result<(Duration, Vec<Kind>)> {
+        let mut events = Events::with_capacity(256);
+        // Before the timer starts: a tick that came just before its call was due would make it a
+        // whole tick late.
+        let start = Instant::now();
+        let mut timer = sys::periodic_timer(tick)?;
+        let mut source = SourceFd(&timer.as_raw_fd());
+        let registry = self.poll.registry();
+        registry.register(&mut source, TIMER, Interest::READABLE)?;
+        loop {
+            self.begin_due(start);
+            let elapsed = start.elapsed();
+            let is_over = |kind: &Kind| kind.book.all_begun() && kind.under_way == 0;
+            if elapsed >= end || self.kinds.iter().all(is_over) {
+                return Ok((elapsed, self.kinds));
+            }
+            match self
+                .poll
+                .poll(&mut events, Some(end.saturating_sub(elapsed)))
+            {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    // Its count, without which it would not be heard of again.
+                    TIMER => drop(timer.read(&mut [0; 8])),
+                    token => self.advance(token, start),
+                }
+            }
+        }
+    }
+
+    fn begin_due(&mut self, start: Instant) {
+        for index in 0..self.kinds.len() {
+            while let Some(call) = self.kinds[index].book.begin(start.elapsed()) {
+                self.begin(index, call, start);
+            }
+        }
+    }
+
+    fn begin(&mut self, index: usize, call: u64, start: Instant) {
+        let kind = &mut self.kinds[index];
+        if kind.under_way >= UNDER_WAY_MAX {
+            return;
+        }
+        kind.under_way += 1;
+        if kind.keeps {
+            match kind.idle.pop() {
+                Some(token) => self.call_over(token, call, start),
+                None => kind.waiting.push_back(call),
+            }
+            return;
+        }
+        let opened = TcpStream::connect(kind.target);
+        match opened.and_then(|stream| self.add(index, stream)) {
+            Ok(token) => {
+                // An event will say when it is there.
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.call = Some(call);
+                }
+            }
+            Err(_) => self.lost(index),
+        }
+    }
+
+    fn add(&mut self, kind: usize, mut stream: TcpStream) -> io::Result<Token> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, token, both)?;
+        let connection = Connection {
+            kind,
+            call: None,
+            stream,
+            sent: 0,
+            received: Vec::new(),
+        };
+        self.connections.insert(token, connection);
+        Ok(token)
+    }
+
+    /// The next call over a connection that was kept.
+    fn call_over(&mut self, token: Token, call: u64, start: Instant) {
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.call = Some(call);
+            connection.sent = 0;
+            connection.received.clear();
+            self.advance(token, start);
+        }
+    }
+
+    fn lost(&mut self, index: usize) {
+        self.kinds[index].under_way -= 1;
+        self.kinds[index].book.lost();
+    }
+
+    /// Goes on with the call of a connection, and with the next ones if that is answered.
+    fn advance(&mut self, token: Token, start: Instant) {
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return;
+        };
+        let (index, Some(call)) = (connection.kind, connection.call) else {
+            return;
+        };
+        let kind = &mut self.kinds[index];
+        match connection.advance(&kind.request) {
+            Ok(()) => {
+                kind.under_way -= 1;
+                kind.book.answered(call, start.elapsed());
+                connection.call = None;
+                match (kind.keeps, kind.waiting.pop_front()) {
+                    (false, _) => drop(self.connections.remove(&token)),
+                    (true, None) => kind.idle.push(token),
+                    (true, Some(next)) => self.call_over(token, next, start),
+                }
+            }
+            Err(error) if is_pending(&error) => {}
+            Err(_) => {
+                self.connections.remove(&token);
+                self.lost(index);
+            }
+        }
+    }
 }
 
 /// Whether an event will say how it goes on; a connection that is being made is not there yet.
@@ -137,7 +258,7 @@ fn is_pending(error: &io::Error) -> bool {
     )
 }
 
-impl Call {
+impl Connection {
     /// Goes on until the answer is whole (`Ok`), or would block.
     fn advance(&mut self, request: &[u8]) -> io::Result<()> {
         while self.sent < request.len() {
@@ -154,103 +275,5 @@ impl Call {
                 len => self.received.extend_from_slice(&buffer[..len]),
             }
         }
-    }
-}
-
-impl Book {
-    fn new(pace: Pace, warmup: Duration) -> Self {
-        let before = warmup.saturating_sub(Duration::from_nanos(1));
-        Book {
-            pace,
-            first_measured: if warmup.is_zero() {
-                0
-            } else {
-                pace.due_by(before)
-            },
-            next: 0,
-            open: BTreeSet::new(),
-            latencies: Latencies::new(),
-            lateness: Latencies::new(),
-        }
-    }
-
-    /// The next call that is due by `elapsed`; it counts as begun then.
-    fn begin(&mut self, elapsed: Duration) -> Option<u64> {
-        let index = self.next;
-        if index >= self.pace.due_by(elapsed) {
-            return None;
-        }
-        self.next += 1;
-        self.open.insert(index);
-        if index >= self.first_measured {
-            let late = elapsed.saturating_sub(self.pace.due_at(index));
-            self.lateness.record(late);
-        }
-        Some(index)
-    }
-
-    fn all_begun(&self) -> bool {
-        self.next >= self.pace.total()
-    }
-
-    fn answered(&mut self, index: u64, elapsed: Duration) {
-        if self.open.remove(&index) {
-            self.record(index, elapsed);
-        }
-    }
-
-    /// Ends the run: a call without an answer counts with the time waited so far. Says how many
-    /// measured ones there were.
-    fn close(&mut self, elapsed: Duration) -> u64 {
-        while self.begin(elapsed).is_some() {}
-        let open = std::mem::take(&mut self.open);
-        let answered = self.latencies.len();
-        for index in open {
-            self.record(index, elapsed);
-        }
-        self.latencies.len() - answered
-    }
-
-    fn record(&mut self, index: u64, elapsed: Duration) {
-        if index >= self.first_measured {
-            let latency = elapsed.saturating_sub(self.pace.due_at(index));
-            self.latencies.record(latency);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn answers_count_from_when_they_were_due_in_any_order() {
-        let mut book = Book::new(Pace::new(100.0, 40 * MS), Duration::ZERO);
-        assert_eq!(book.begin(Duration::ZERO), Some(0));
-        assert_eq!(book.begin(9 * MS), None);
-        assert_eq!(
-            (book.begin(25 * MS), book.begin(25 * MS)),
-            (Some(1), Some(2))
-        );
-        book.answered(2, 26 * MS);
-        book.answered(0, 27 * MS);
-        book.answered(0, 90 * MS);
-        // Call 1 waited from 10 ms on, call 3 was due at 30 ms and never made.
-        assert_eq!(book.close(100 * MS), 2);
-        let summary = book.latencies.summary();
-        assert_eq!(book.latencies.len(), 4);
-        assert!((summary.max_us - 90_000.0).abs() < 200.0, "{summary:?}");
-        let mean = (27 + 90 + 6 + 70) as f64 / 4.0 * 1e3;
-        assert!((summary.mean_us - mean).abs() < 200.0, "{summary:?}");
-    }
-
-    #[test]
-    fn warm_up_does_not_count() {
-        let mut book = Book::new(Pace::new(100.0, 40 * MS), 20 * MS);
-        while book.begin(40 * MS).is_some() {}
-        book.answered(1, 40 * MS);
-        assert_eq!((book.close(40 * MS), book.latencies.len()), (2, 2));
     }
 }

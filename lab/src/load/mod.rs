@@ -1,18 +1,21 @@
 //! `evenkeel-lab load`: the load generators, each a process of its own with one plain thread and a
-//! readiness queue, none of it a runtime under test, but for `log`.
+//! readiness queue, none of it a runtime under test, but for `log`, and for calls over HTTP/2.
 //!
 //! - [`pace`]: when each request is due, whatever the server does (open loop)
 //! - [`latency`]: the histogram, and its summary
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
+//! - [`book`]: the same where answers come in any order
 //! - [`cpus`]: the `--pin` lists
 //! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`],
-//!   [`appends`]: the generators
+//!   [`mixed`], [`appends`]: the generators
+//! - [`streams`]: calls over HTTP/2
 //! - [`log`]: appends to a log in the process itself
 //! - [`origin`]: what stands behind a relay
 
 mod appends;
 mod args;
+mod book;
 mod calls;
 mod cameras;
 mod cpus;
@@ -22,18 +25,21 @@ mod latency;
 mod ledger;
 mod log;
 mod mix;
+mod mixed;
 mod origin;
 mod pace;
 mod pair;
 mod stream;
+mod streams;
 
 pub(crate) use appends::AppendsSummary;
-pub(crate) use args::{LoadArgs, run, seconds, seconds_above_zero};
+pub(crate) use args::{LoadArgs, Over, run, seconds, seconds_above_zero};
 pub(crate) use cameras::CameraSummary;
 pub(crate) use cpus::CpuList;
 pub(crate) use echo::EchoSummary;
 pub(crate) use http::HttpSummary;
-pub(crate) use latency::LatencySummary;
+pub(crate) use latency::{Latencies, LatencySummary};
 pub(crate) use log::{LogSummary, TurnSummary};
 pub(crate) use mix::MixSummary;
+pub(crate) use mixed::MixedSummary;
 pub(crate) use stream::StreamSummary;

@@ -1,11 +1,15 @@
 //! The flags of `serve`.
 
+mod handlers;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
+
+pub(crate) use handlers::HandlerArgs;
 
 /// Serves until SIGTERM, ctrl-c, or, with --exit-with-parent, the end of the parent.
 ///
@@ -62,6 +66,9 @@ pub(crate) struct ServeArgs {
     /// Disk work beside the services.
     #[command(flatten)]
     pub(crate) disk: DiskArgs,
+    /// Handlers that answer at once beside handlers that compute or block.
+    #[command(flatten)]
+    pub(crate) handlers: HandlerArgs,
     /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
     /// cameras saw meanwhile; `GET /stats` answers what the runtime says of itself, `GET /camera`
     /// what became of all frames, `GET /stat` how long a file is and how the disk work goes.
@@ -175,6 +182,7 @@ impl ServeArgs {
             || self.admin.is_some()
             || self.hogs > 0
             || self.burn.is_some()
+            || self.handlers.asked().iter().any(|(_, asked)| *asked)
     }
 
     /// The class flags that were given, with the class that each names.
@@ -255,6 +263,12 @@ pub(crate) struct DiskArgs {
 fn bounded<const MOST: usize>(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
     number.ok_or_else(|| format!("not a number from 1 to {MOST}"))
+}
+
+/// A number of microseconds of at most `MOST`.
+fn limited<const MOST: u64>(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|n| *n <= MOST);
+    number.ok_or_else(|| format!("not a number from 0 to {MOST}"))
 }
 
 /// What can be served on.

@@ -88,8 +88,12 @@ impl Drop for Place {
 
 impl Schedule {
     pub(crate) fn new(per_second: u32) -> Self {
+        Self::starting(Instant::now(), per_second)
+    }
+
+    pub(crate) fn starting(start: Instant, per_second: u32) -> Self {
         Schedule {
-            start: Instant::now(),
+            start,
             per_second,
             begun: 0,
             under_way: Arc::default(),

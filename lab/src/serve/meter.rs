@@ -1,5 +1,5 @@
 //! `--work`: how much the hogs have computed, told by a plain thread, so that it is told also while
-//! every worker is stuck.
+//! every worker is stuck; and telling in such a way.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -27,23 +27,31 @@ impl Work {
     }
 }
 
-/// Answers every connection with a line of JSON, and closes it.
+/// Tells every connection how much work there was so far.
 pub(crate) fn start(address: SocketAddr, done: Done) -> Result<SocketAddr> {
+    let start = Instant::now();
+    // The work of a step that goes on now is in the next reading.
+    tell("work", address, move || read(&done, start))
+}
+
+/// Answers every connection with a line of JSON from a plain thread, and closes it.
+pub(crate) fn tell<T: Serialize>(
+    service: &'static str,
+    address: SocketAddr,
+    account: impl Fn() -> T + Send + 'static,
+) -> Result<SocketAddr> {
     let refused = |source| Error::Listen {
-        service: "work",
+        service,
         address,
         source,
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
-    let start = Instant::now();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             match stream {
                 Ok(mut stream) => {
-                    // The work of a step that goes on now is in the next reading.
-                    let work = read(&done, start);
-                    if let Ok(line) = serde_json::to_string(&work) {
+                    if let Ok(line) = serde_json::to_string(&account()) {
                         // Who went away without an answer wants none.
                         let _ = writeln!(stream, "{line}");
                     }

@@ -5,6 +5,8 @@
 //! - [`services`]: start what was asked for, say `ready`
 //! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`log`],
 //!   [`hogs`], [`disk`]: the services, and what goes on beside them
+//! - [`mixed`]: handlers that answer at once and handlers that compute, over one service
+//! - [`fresh`]: short tasks at a steady rate and how long each waited, and tasks that block
 //! - [`work`]: computing for so many microseconds, and counting it
 //! - [`meter`]: telling how much was computed, beside the runtime
 //! - [`stats`]: what a runtime says of itself, in one form for all
@@ -18,11 +20,13 @@ mod camera;
 mod disk;
 mod disk_threads;
 mod echo;
+mod fresh;
 pub(crate) mod hogs;
 mod http;
 mod lifetime;
 mod log;
 mod meter;
+mod mixed;
 mod os_thread;
 mod platform;
 mod proxy;
@@ -38,6 +42,7 @@ pub(crate) use args::{
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
+pub(crate) use fresh::{Fresh, Waits};
 pub(crate) use meter::Work;
 #[cfg(feature = "evenkeel-runtime")]
 pub(crate) use platform::Evenkeel;

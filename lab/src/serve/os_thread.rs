@@ -31,7 +31,8 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
         ("--handoff-us", args.handoff_us.is_some()),
     ];
     let classes = args.class_flags().map(|(flag, _)| (flag, true));
-    let mut asked = unsupported.into_iter().chain(classes);
+    let handlers = args.handlers.asked();
+    let mut asked = unsupported.into_iter().chain(handlers).chain(classes);
     if let Some((flag, _)) = asked.find(|(_, asked)| *asked) {
         return Err(Error::OsThreadOnlyEchoes { flag });
     }

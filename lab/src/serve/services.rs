@@ -11,8 +11,8 @@ use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    admin, api, camera, disk, echo, hogs, http, lifetime, log, meter, os_thread, proxy, relay,
-    sink, work,
+    admin, api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread,
+    proxy, relay, sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -134,6 +134,7 @@ async fn start<P: Platform>(
             admin::serve::<P>(listener),
         );
     }
+    start_handlers::<P>(args, &observer, &mut announcement).await?;
     disk::spawn::<P>(&args.disk, &disk);
     let class = class(&args.hog_class);
     hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
@@ -181,6 +182,47 @@ async fn start_log<P: Platform>(args: &ServeArgs, announcement: &mut Announcemen
         })?;
         let listener = bind::<P>("log", address, announcement).await?;
         P::spawn_in(None, "log", log::serve::<P>(listener, Arc::new(log)));
+    }
+    Ok(())
+}
+
+/// What answers at once beside what computes or blocks.
+async fn start_handlers<P: Platform>(
+    args: &ServeArgs,
+    observer: &P::Observer,
+    announcement: &mut Announcement,
+) -> Result<()> {
+    let handlers = &args.handlers;
+    let post_us = handlers.post_us;
+    if let Some(address) = handlers.mixed {
+        let listener = bind::<P>("mixed", address, announcement).await?;
+        P::spawn(mixed::serve::<P>(listener, post_us));
+    }
+    if let Some(address) = handlers.apart {
+        let listener = bind::<P>("apart", address, announcement).await?;
+        P::spawn(mixed::serve_apart::<P>(listener, post_us));
+    }
+    if let Some(address) = handlers.mixed_h2 {
+        let listener = bind::<P>("mixed-h2", address, announcement).await?;
+        P::spawn(mixed::serve_h2::<P, false>(listener, post_us));
+    }
+    if let Some(address) = handlers.apart_h2 {
+        let listener = bind::<P>("apart-h2", address, announcement).await?;
+        P::spawn(mixed::serve_h2::<P, true>(listener, post_us));
+    }
+    if let Some(address) = handlers.block {
+        let listener = bind::<P>("block", address, announcement).await?;
+        let (tasks, us) = (handlers.block_tasks, handlers.block_us);
+        P::spawn(fresh::serve_block::<P>(listener, tasks, us));
+    }
+    if let (Some(rate), Some(address)) = (handlers.fresh, handlers.waits) {
+        let book = Arc::new(fresh::Book::new(rate));
+        let told = Arc::clone(&book);
+        let bound = meter::tell("waits", address, move || told.tell())?;
+        announcement.push(("waits", bound));
+        let urgent = P::class(observer, &ClassName::numbered(0));
+        let (hog_us, apart) = (handlers.fresh_hog_us, handlers.fresh_apart);
+        P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use evenkeel::fs::File;
 use evenkeel::net::{self, TcpListener, TcpSocket, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
+use hyper::rt::Executor;
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
@@ -103,6 +104,10 @@ impl Platform for Evenkeel {
     fn spawn(future: impl Future<Output = ()> + Send + 'static) {
         // Dropping the handle lets the task run on by itself.
         drop(evenkeel::spawn(future));
+    }
+
+    fn execute(future: impl Future<Output = ()> + Send + 'static) {
+        evenkeel::hyper::Executor.execute(future);
     }
 
     #[track_caller]

@@ -75,6 +75,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// In the class of the task that spawns it. The caller's place counts as the place of spawning.
     #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
+    /// As the runtime's own executor for hyper does it.
+    fn execute(future: impl Future<Output = ()> + Send + 'static);
     /// In `class`, or where [`spawn`](Platform::spawn) would; `name` says what it is in reports.
     #[track_caller]
     fn spawn_in(
@@ -136,13 +138,22 @@ pub(crate) async fn accept_loop<P: Platform, F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
+    accept_each::<P>(service, listener, move |stream| P::spawn(serve(stream))).await;
+}
+
+/// Accepts for ever and leaves it to `spawn` where each connection is spawned.
+pub(crate) async fn accept_each<P: Platform>(
+    service: &'static str,
+    listener: P::Listener,
+    spawn: impl Fn(P::Stream) + Send,
+) {
     /// Long enough not to spin on a full descriptor table, short enough not to be noticed when it
     /// is not.
     const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
     let mut complained = false;
     loop {
         match P::accept(&listener).await {
-            Ok(stream) => P::spawn(serve(stream)),
+            Ok(stream) => spawn(stream),
             Err(error) => {
                 if !complained {
                     eprintln!("{service}: cannot accept a connection: {error} (said once)");

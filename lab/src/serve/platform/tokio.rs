@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper_util::rt::TokioIo;
+use hyper::rt::Executor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -114,6 +115,10 @@ impl Platform for Tokio {
     #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(future);
+    }
+
+    fn execute(future: impl Future<Output = ()> + Send + 'static) {
+        TokioExecutor::new().execute(future);
     }
 
     #[track_caller]

@@ -1,0 +1,206 @@
+//! `services`: what handlers do in real services: one line of source spawns all of them, some of
+//! them compute for long, and some block their thread.
+//!
+//! - [`measure`]: one server in one scene
+//! - [`tables`]: what it comes to, with verdicts
+
+mod measure;
+mod tables;
+
+use serde_json::json;
+
+use self::measure::{BLOCK, FRESH_HZ, Found, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
+use super::grid::P999_REQUESTS_MIN;
+use super::lab::Lab;
+use super::verdict;
+use crate::error::Result;
+use crate::load::Over;
+use crate::peers::Peer;
+use crate::report::Experiment;
+
+/// What handlers do, and how they come to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scene {
+    /// Calls of which one in four computes; `apart` if another line of source spawns these.
+    Mixed { over: Over, apart: bool },
+    /// As `Mixed`, without a network.
+    Tasks { apart: bool },
+    /// So many tasks that block their thread.
+    Blocked { tasks: usize },
+    /// Calls that each compute for long.
+    Posts,
+}
+
+struct Row {
+    name: String,
+    scene: Scene,
+}
+
+/// One measurement.
+struct Sample {
+    row: usize,
+    peer: Peer,
+    round: u32,
+    found: Result<Found, String>,
+}
+
+/// All of them.
+struct Samples {
+    rows: Vec<Row>,
+    peers: Vec<Peer>,
+    samples: Vec<Sample>,
+}
+
+const CLAIM: &str = "A handler that computes for long, or blocks its thread, holds up no other \
+    handler, though one line of source spawns them all; and it is done itself as soon as beside a \
+    scheduler that would let it hold them up.";
+
+pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
+    let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
+    let mut samples = Vec::new();
+    for round in 0..lab.rounds() {
+        for (index, row) in rows.iter().enumerate() {
+            for &peer in peers
+                .iter()
+                .filter(|&&peer| row.scene.lacks(peer).is_none())
+            {
+                let found = measure::measure(lab, peer, row.scene);
+                let found = found.map_err(|error| error.to_string());
+                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
+                lab.progress(&format!("services: {}, {}: {words}", row.name, peer.name()));
+                samples.push(Sample {
+                    row: index,
+                    peer,
+                    round,
+                    found,
+                });
+            }
+        }
+    }
+    let all = Samples {
+        rows,
+        peers,
+        samples,
+    };
+    let mut notes = lab.lineup.missing.clone();
+    notes.push(format!(
+        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
+         rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
+    ));
+    Ok(Experiment {
+        name: "services".to_owned(),
+        claim: CLAIM.to_owned(),
+        how: how(lab),
+        tables: all.tables(),
+        plots: vec![all.bars()],
+        notes,
+        verdicts: verdict::judged(&all.verdicts()),
+        raw: all.raw(),
+    })
+}
+
+fn how(lab: &Lab) -> String {
+    format!(
+        "{MIXED_HZ} calls a second in an open loop, latency counting from when a call was due; one \
+         in four makes the server compute for {} ms in a single poll, a core's worth in all, and \
+         the others are innocent: answered at once. Over HTTP/1.1 a task serves a connection, \
+         fresh for each call or kept for calls of one kind; over HTTP/2 a task serves a call, and \
+         all have one connection. `one line`: one line of source spawns the tasks of both kinds; \
+         `a line each`: those that compute come in at an address, and from a line, of their own. \
+         Tasks without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
+         fifth of which is urgent, where there is such a class or priority; their wait is that \
+         from being spawned to the first poll. Handlers that block hold their thread for {} s, all \
+         begun at once, beside {FRESH_HZ} fresh tasks a second and an echo probed 1 000 times a \
+         second. POSTs come {POSTS_HZ} times a second, each over a connection of its own, and \
+         compute for {} ms, beside such an echo. What is never spawned or answered counts with the \
+         time waited. {}",
+        HOG.as_millis(),
+        BLOCK.as_secs(),
+        POST.as_millis(),
+        lab.conditions()
+    )
+}
+
+/// In brief only what is judged of handlers that block.
+fn rows(brief: bool) -> Vec<Row> {
+    let row = |name: String, scene| Row { name, scene };
+    let mut rows = Vec::new();
+    for (how, over) in [
+        ("HTTP/1.1, fresh connections", Over::Fresh),
+        ("HTTP/1.1, kept connections", Over::Kept),
+        ("HTTP/2", Over::H2),
+    ] {
+        for (lines, apart) in [("one line", false), ("a line each", true)] {
+            rows.push(row(format!("{how}, {lines}"), Scene::Mixed { over, apart }));
+        }
+    }
+    for (lines, apart) in [("one line", false), ("a line each", true)] {
+        rows.push(row(format!("tasks, {lines}"), Scene::Tasks { apart }));
+    }
+    for tasks in if brief { &[400][..] } else { &[40, 400] } {
+        let name = format!("{tasks} handlers that block");
+        rows.push(row(name, Scene::Blocked { tasks: *tasks }));
+    }
+    let posts = format!("{POSTS_HZ} POSTs a second of {} ms", POST.as_millis());
+    rows.push(row(posts, Scene::Posts));
+    rows
+}
+
+impl Scene {
+    /// Why a peer has no part in this.
+    fn lacks(self, peer: Peer) -> Option<&'static str> {
+        match self {
+            Scene::Mixed { over: Over::H2, .. } if peer == Peer::Erlang => {
+                Some("OTP's standard library has no HTTP/2")
+            }
+            Scene::Blocked { .. } if peer == Peer::Erlang => {
+                Some("a process of OTP blocks no scheduler, but in native code")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Samples {
+    fn raw(&self) -> serde_json::Value {
+        let sample = |sample: &Sample| {
+            json!({
+                "scene": self.rows[sample.row].name,
+                "peer": sample.peer.name(),
+                "round": sample.round,
+                "found": sample.found.as_ref().ok(),
+                "error": sample.found.as_ref().err(),
+            })
+        };
+        self.samples.iter().map(sample).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shares_a_line_stands_before_what_does_not() {
+        let rows = rows(false);
+        for pair in rows[..8].chunks(2) {
+            assert!(pair[0].name.ends_with(", one line"), "{}", pair[0].name);
+            assert!(pair[1].name.ends_with(", a line each"), "{}", pair[1].name);
+        }
+        assert_eq!(rows.len(), 11);
+    }
+
+    #[test]
+    fn only_erlang_lacks_anything() {
+        for row in rows(false) {
+            for peer in [Peer::Evenkeel, Peer::Tokio, Peer::Go] {
+                assert_eq!(row.scene.lacks(peer), None);
+            }
+        }
+        let h2 = Scene::Mixed {
+            over: Over::H2,
+            apart: false,
+        };
+        assert!(h2.lacks(Peer::Erlang).is_some() && Scene::Posts.lacks(Peer::Erlang).is_none());
+    }
+}

@@ -1,0 +1,335 @@
+//! One server in one scene.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Scene;
+use crate::error::{Error, Result};
+use crate::experiments::client;
+use crate::experiments::figures::micros;
+use crate::experiments::lab::Lab;
+use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
+use crate::peers::{Peer, ServerSpec};
+use crate::process::{Process, Server};
+use crate::serve::{Fresh, RuntimeStats, Waits};
+
+/// Calls a second, of which one in four computes for [`HOG`]: a core's worth.
+pub(super) const MIXED_HZ: u32 = 200;
+/// Tasks a second, of which one in five computes for [`HOG`].
+pub(super) const TASKS_HZ: u32 = 250;
+pub(super) const HOG: Duration = Duration::from_millis(20);
+/// Fresh tasks a second beside handlers that block.
+pub(super) const FRESH_HZ: u32 = 200;
+/// For how long those block.
+pub(super) const BLOCK: Duration = Duration::from_secs(2);
+/// POSTs a second, and for how long each computes: half a core's worth.
+pub(super) const POSTS_HZ: u32 = 10;
+pub(super) const POST: Duration = Duration::from_millis(50);
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whose latency a figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Whose {
+    /// Calls and tasks that compute.
+    Hogs,
+    /// Calls and tasks that do not.
+    Innocents,
+    /// Tasks that do not, in a class that goes before others.
+    Urgent,
+    Echo,
+}
+
+/// What a server did in a scene.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    pub(super) latencies: BTreeMap<Whose, EchoSummary>,
+    /// Its own account in the end, if it could still tell.
+    pub(super) stats: Option<RuntimeStats>,
+}
+
+impl Found {
+    pub(super) fn describe(&self) -> String {
+        let words = |(whose, found): (&Whose, &EchoSummary)| {
+            let latency = &found.latency;
+            let (p50, p99) = (micros(latency.p50_us), micros(latency.p99_us));
+            format!("{whose:?} {p50} / {p99} us").to_lowercase()
+        };
+        let all: Vec<String> = self.latencies.iter().map(words).collect();
+        all.join(", ")
+    }
+}
+
+pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
+    let mut spec = spec(scene);
+    // Of Evenkeel's accounts the raw figures tell what it did of which line.
+    let with_stats = peer == Peer::Evenkeel;
+    spec.services.extend(with_stats.then_some("api"));
+    let server = lab.serve(peer, &spec)?;
+    let latencies = match scene {
+        Scene::Mixed { over, apart } => mixed(lab, &server, over, apart)?,
+        Scene::Tasks { .. } => tasks(lab, &server)?,
+        Scene::Blocked { .. } => blocked(lab, &server)?,
+        Scene::Posts => posts(lab, &server)?,
+    };
+    let stats = match with_stats {
+        // Accounts that are not to be had are absent from the report; what was measured stands.
+        true => client::get(server.address("api")?, "/stats", Duration::from_secs(2)).ok(),
+        false => None,
+    };
+    Ok(Found { latencies, stats })
+}
+
+fn spec(scene: Scene) -> ServerSpec {
+    let us = |length: Duration| length.as_micros().to_string();
+    let fresh = |hz: u32| vec!["--fresh".to_owned(), hz.to_string()];
+    let (services, flags) = match scene {
+        Scene::Mixed { over, .. } => (names(over).to_vec(), vec!["--post-us".to_owned(), us(HOG)]),
+        Scene::Tasks { apart } => {
+            let mut flags = fresh(TASKS_HZ);
+            flags.extend(["--fresh-hog-us".to_owned(), us(HOG)]);
+            flags.extend(apart.then(|| "--fresh-apart".to_owned()));
+            (vec!["waits"], flags)
+        }
+        Scene::Blocked { tasks } => {
+            let mut flags = fresh(FRESH_HZ);
+            flags.extend(["--block-tasks".to_owned(), tasks.to_string()]);
+            flags.extend(["--block-us".to_owned(), us(BLOCK)]);
+            (vec!["echo", "block", "waits"], flags)
+        }
+        Scene::Posts => (
+            vec!["echo", "mixed"],
+            vec!["--post-us".to_owned(), us(POST)],
+        ),
+    };
+    ServerSpec {
+        services,
+        flags,
+        ..ServerSpec::default()
+    }
+}
+
+/// The services at which one line spawns both kinds, and at which another does.
+fn names(over: Over) -> [&'static str; 2] {
+    match over {
+        Over::Fresh | Over::Kept => ["mixed", "apart"],
+        Over::H2 => ["mixed-h2", "apart-h2"],
+    }
+}
+
+fn mixed(
+    lab: &Lab,
+    server: &Server,
+    over: Over,
+    apart: bool,
+) -> Result<BTreeMap<Whose, EchoSummary>> {
+    const BRIEF: Duration = Duration::from_millis(400);
+    let [shared, own] = names(over);
+    let target = server.address(shared)?.to_string();
+    let hogs_at = server
+        .address(if apart { own } else { shared })?
+        .to_string();
+    let (rate, times) = (MIXED_HZ.to_string(), Times::of(lab.measured(BRIEF)));
+    let mut args = vec!["mixed", &target, "--hogs-at", &hogs_at];
+    args.extend(["--over", over.word(), "--rate", &rate]);
+    args.extend(times.args());
+    let found: MixedSummary = lab.load(&args)?.result()?;
+    let whose = [
+        (Whose::Innocents, found.innocents),
+        (Whose::Hogs, found.hogs),
+    ];
+    Ok(whose.into())
+}
+
+fn tasks(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+    const BRIEF: Duration = Duration::from_millis(400);
+    let seconds = lab.measured(BRIEF);
+    sleep(warmup(seconds));
+    let from_us = waits(server)?.at_us;
+    sleep(seconds);
+    let told = waits(server)?;
+    let kinds = [
+        (Whose::Innocents, Fresh::Innocent),
+        (Whose::Hogs, Fresh::Hog),
+        (Whose::Urgent, Fresh::Urgent),
+    ];
+    let of = |(whose, kind)| (whose, waited(&told, from_us, |fresh| fresh == kind));
+    Ok(kinds.map(of).into())
+}
+
+fn blocked(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+    const BRIEF: Duration = Duration::from_millis(800);
+    /// Longer than they block: how it is when they wake is measured, too.
+    const LONGEST: Duration = Duration::from_secs(3);
+    /// For some fresh tasks to come.
+    const SHORTEST: Duration = Duration::from_millis(500);
+    /// For the probe to have begun.
+    const SETTLING: Duration = Duration::from_millis(50);
+    let seconds = lab.measured(BRIEF).clamp(SHORTEST, LONGEST);
+    let echo = probe(lab, server, seconds)?;
+    sleep(warmup(seconds) + SETTLING);
+    let from_us = waits(server)?.at_us;
+    block(server)?;
+    let echo: EchoSummary = echo.result()?;
+    let told = waits(server)?;
+    let fresh = waited(&told, from_us, |fresh| fresh != Fresh::Urgent);
+    let urgent = waited(&told, from_us, |fresh| fresh == Fresh::Urgent);
+    let whose = [
+        (Whose::Innocents, fresh),
+        (Whose::Urgent, urgent),
+        (Whose::Echo, echo),
+    ];
+    Ok(whose.into())
+}
+
+/// Starts the tasks that block.
+fn block(server: &Server) -> Result<()> {
+    let begin = || {
+        let mut stream =
+            TcpStream::connect_timeout(&server.address("block").ok()?, PATIENCE).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        // Where they already block all threads, the answer may come when it is over.
+        let _ = stream.read(&mut [0; 1]);
+        Some(())
+    };
+    let gone = std::io::ErrorKind::NotConnected;
+    begin().ok_or_else(|| Error::system("the handlers that block did not begin")(gone.into()))
+}
+
+fn posts(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+    const BRIEF: Duration = Duration::from_secs(1);
+    /// There are few of them.
+    const SHORTEST: Duration = Duration::from_millis(500);
+    let seconds = lab.measured(BRIEF).max(SHORTEST);
+    let (rate, times) = (POSTS_HZ.to_string(), Times::of(seconds));
+    let target = server.address("mixed")?.to_string();
+    let echo = probe(lab, server, seconds)?;
+    let mut args = vec!["calls", &target, "--post", "--rate", &rate];
+    args.extend(times.args());
+    let hogs: EchoSummary = lab.load(&args)?.result()?;
+    Ok([(Whose::Hogs, hogs), (Whose::Echo, echo.result()?)].into())
+}
+
+/// Starts the echo's probe.
+fn probe(lab: &Lab, server: &Server, seconds: Duration) -> Result<Process> {
+    let (target, times) = (server.address("echo")?.to_string(), Times::of(seconds));
+    let mut args = vec!["echo", &target];
+    args.extend(times.args());
+    lab.load(&args)
+}
+
+/// How long load goes on, in seconds.
+struct Times([String; 3]);
+
+impl Times {
+    fn of(seconds: Duration) -> Self {
+        let drain = (seconds / 2).min(Duration::from_secs(1));
+        let lengths = [seconds, warmup(seconds), drain];
+        Times(lengths.map(|length| length.as_secs_f64().to_string()))
+    }
+
+    fn args(&self) -> [&str; 6] {
+        let [seconds, warmup, drain] = &self.0;
+        ["--seconds", seconds, "--warmup", warmup, "--drain", drain]
+    }
+}
+
+/// What comes before grows with what is measured, up to where more brings nothing.
+fn warmup(seconds: Duration) -> Duration {
+    (seconds / 4).min(Duration::from_millis(500))
+}
+
+fn waits(server: &Server) -> Result<Waits> {
+    client::line(server.address("waits")?, PATIENCE).map_err(Error::system(
+        "the server does not say how long its tasks waited",
+    ))
+}
+
+/// How long the tasks waited that were due from a moment on, each from being spawned to its first
+/// poll; and how late they were spawned. One that has not run counts with its wait so far, and if
+/// it was not even spawned, from when it was due.
+fn waited(told: &Waits, from_us: u64, of: impl Fn(Fresh) -> bool) -> EchoSummary {
+    /// What is due right before the end has had no time.
+    const GRACE_US: u64 = 50_000;
+    let until_us = told.at_us.saturating_sub(GRACE_US);
+    let (mut waits, mut lateness) = (Latencies::new(), Latencies::new());
+    let mut unanswered = 0;
+    for &(kind, due, spawned, ran) in &told.tasks {
+        if !of(kind) || !(from_us..=until_us).contains(&due) {
+            continue;
+        }
+        let begun = spawned.unwrap_or(due);
+        let wait = ran.unwrap_or(told.at_us).saturating_sub(begun);
+        waits.record(Duration::from_micros(wait));
+        let late = spawned.unwrap_or(told.at_us).saturating_sub(due);
+        lateness.record(Duration::from_micros(late));
+        unanswered += u64::from(ran.is_none());
+    }
+    let late = lateness.summary();
+    EchoSummary {
+        requests: waits.len(),
+        unanswered,
+        connections_lost: 0,
+        latency: waits.summary(),
+        late_p50_us: late.p50_us,
+        late_p99_us: late.p99_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_waits_from_its_spawning_on() {
+        let told = Waits {
+            at_us: 1_000_000,
+            tasks: vec![
+                // Before it counts, and of another kind.
+                (Fresh::Innocent, 100, Some(200), Some(90_000)),
+                (Fresh::Hog, 200_000, Some(200_000), Some(900_000)),
+                // Ran, spawned, not spawned, and too close to the end.
+                (Fresh::Innocent, 200_000, Some(201_000), Some(205_000)),
+                (Fresh::Innocent, 300_000, Some(302_000), None),
+                (Fresh::Innocent, 400_000, None, None),
+                (Fresh::Innocent, 990_000, None, None),
+            ],
+        };
+        let found = waited(&told, 1_000, |fresh| fresh == Fresh::Innocent);
+        assert_eq!((found.requests, found.unanswered), (3, 2));
+        let mean = f64::from(4_000 + 698_000 + 600_000) / 3.0;
+        let about = |us: f64, expected: f64| (us - expected).abs() < expected / 500.0;
+        assert!(about(found.latency.mean_us, mean), "{found:?}");
+        assert!(about(found.latency.max_us, 698_000.0), "{found:?}");
+        assert!(about(found.late_p50_us, 2_000.0), "{found:?}");
+        assert!(about(found.late_p99_us, 600_000.0), "{found:?}");
+    }
+
+    #[test]
+    fn each_scene_asks_for_what_it_needs() {
+        let words = |scene| {
+            let spec = spec(scene);
+            format!("{} {}", spec.services.join(","), spec.flags.join(" "))
+        };
+        let (over, apart) = (Over::H2, true);
+        assert_eq!(
+            words(Scene::Mixed { over, apart }),
+            "mixed-h2,apart-h2 --post-us 20000"
+        );
+        assert_eq!(
+            words(Scene::Tasks { apart }),
+            "waits --fresh 250 --fresh-hog-us 20000 --fresh-apart"
+        );
+        assert_eq!(
+            words(Scene::Blocked { tasks: 40 }),
+            "echo,block,waits --fresh 200 --block-tasks 40 --block-us 2000000"
+        );
+        assert_eq!(words(Scene::Posts), "echo,mixed --post-us 50000");
+    }
+}

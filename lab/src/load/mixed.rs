@@ -1,0 +1,102 @@
+//! `load mixed`: an open loop of calls of which one in four makes the server compute for long, and
+//! the others are answered at once. What counts is how long those take.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::{MixedArgs, Over};
+use super::book::Book;
+use super::calls::{Kind, Loop};
+use super::echo::EchoSummary;
+use super::pace::Pace;
+use super::streams;
+use crate::error::{Error, Result};
+use crate::sys;
+
+/// What both kinds of calls found.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct MixedSummary {
+    /// `GET /`, answered at once.
+    pub(crate) innocents: EchoSummary,
+    /// `POST /`, answered after some computing.
+    pub(crate) hogs: EchoSummary,
+}
+
+/// One kind of calls, and where they go.
+pub(super) struct Side {
+    pub(super) book: Book,
+    pub(super) target: SocketAddr,
+    pub(super) method: hyper::Method,
+}
+
+pub(crate) fn run(args: &MixedArgs) -> Result<MixedSummary> {
+    // As with calls: whoever waits for its turn on a shared processor measures itself.
+    sys::ask_to_go_first();
+    let pace = Pace::new(args.rate.into(), args.time.whole());
+    let side = |part, target, method| Side {
+        book: Book::new(pace, args.time.warmup, part),
+        target,
+        method,
+    };
+    let hogs_at = args.hogs_at.unwrap_or(args.target);
+    let sides = [
+        side(|index| !is_hog(index), args.target, hyper::Method::GET),
+        side(is_hog, hogs_at, hyper::Method::POST),
+    ];
+    let end = args.time.whole() + args.drain;
+    let (elapsed, [innocents, hogs]) = match args.over {
+        Over::H2 => streams::run(sides, pace.tick(), end)?,
+        Over::Fresh => over_http1(sides, None, pace.tick(), end)?,
+        Over::Kept => over_http1(sides, Some(args.connections), pace.tick(), end)?,
+    };
+    Ok(MixedSummary {
+        innocents: innocents.summary(elapsed),
+        hogs: hogs.summary(elapsed),
+    })
+}
+
+/// One call in four. Its place among the four moves from one four to the next, so that hogs meet
+/// each other, and leave room, in turn.
+fn is_hog(index: u64) -> bool {
+    (index + index / 4).is_multiple_of(4)
+}
+
+/// Over connections that are kept, a quarter of which is for hogs, or over a fresh one for each
+/// call.
+fn over_http1(
+    sides: [Side; 2],
+    kept: Option<u32>,
+    tick: Duration,
+    end: Duration,
+) -> Result<(Duration, [Book; 2])> {
+    let broken = || Error::system("the calls' readiness queue failed");
+    let kinds = sides.map(|side| {
+        let (book, target) = (side.book, side.target);
+        Kind::new(book, target, side.method.as_str(), "/", kept.is_some())
+    });
+    let mut calls = Loop::new(kinds.into()).map_err(broken())?;
+    if let Some(connections) = kept {
+        let hogs = (connections / 4).max(1);
+        calls.keep(0, connections.saturating_sub(hogs).max(1))?;
+        calls.keep(1, hogs)?;
+    }
+    let (elapsed, kinds) = calls.run(tick, end).map_err(broken())?;
+    let mut books = kinds.into_iter().map(|kind| kind.book);
+    match (books.next(), books.next()) {
+        (Some(innocents), Some(hogs)) => Ok((elapsed, [innocents, hogs])),
+        _ => unreachable!("the loop gives back the two kinds that it was given"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_call_in_four_hogs_at_changing_places() {
+        let hogs: Vec<u64> = (0..32).filter(|&index| is_hog(index)).collect();
+        assert_eq!(hogs, [0, 7, 10, 13, 16, 23, 26, 29]);
+    }
+}
