@@ -157,6 +157,33 @@ fn states_add_up_under_every_load() {
     });
 }
 
+/// Polls in the heavy lane are counted with the wait before them, as others are.
+#[test]
+fn polls_in_the_heavy_lane_have_waited_too() {
+    watched("heavy waits", || {
+        let runtime = runtime(1, BusyWait::None);
+        let hogs: Vec<_> = (0..4)
+            .map(|_| {
+                runtime.spawn(async {
+                    for _ in 0..5 {
+                        busy_for(Duration::from_millis(10));
+                        evenkeel::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        hogs.into_iter()
+            .for_each(|hog| runtime.block_on(hog).unwrap());
+        let stats = settled(&runtime);
+        let normal = &stats.classes[Class::NORMAL.index()];
+        assert!(
+            !normal.heavy.is_zero(),
+            "nothing ran in the lane: {stats:?}"
+        );
+        assert_adds_up(&stats);
+    });
+}
+
 /// A worker that spins between events spends its time spinning, not running.
 #[test]
 fn spinning_is_not_running() {

@@ -27,7 +27,7 @@ use crate::sched::BusyWait;
 use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spin::Spinner;
-use crate::stats::accounts::BUCKETS;
+use crate::stats::accounts::{BUCKETS, bucket_of};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle, Thread, ThreadId};
 use crate::sync::{Arc, Condvar, Mutex, hint};
@@ -720,8 +720,7 @@ fn class_here(shared: &Shared, task: &Runnable) -> Class {
 }
 
 fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
-    let bucket = (u64::BITS - cycles.leading_zeros()) as usize;
-    buckets[bucket.min(BUCKETS - 1)] += 1;
+    buckets[bucket_of(cycles)] += 1;
 }
 
 /// What the timer calls.

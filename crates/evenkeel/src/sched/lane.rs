@@ -47,6 +47,7 @@ use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
+use crate::stats::accounts::BUCKETS;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
@@ -117,6 +118,8 @@ pub(crate) struct LaneStats {
     pub(crate) priority: Priority,
     pub(crate) spent: [u64; CLASSES_MAX],
     pub(crate) polls: [u64; CLASSES_MAX],
+    /// How long tasks were ready before their polls, by class and bucket.
+    pub(crate) waits: Vec<[u64; BUCKETS]>,
 }
 
 /// A poll that has cost its thread a seat.
@@ -378,14 +381,14 @@ impl Lane {
         self.publish(&mut state, ledger);
     }
 
-    /// A thread of the lane begins a poll. `trusted` if its task is known to block, `fresh` if it
-    /// has not hogged before.
+    /// A thread of the lane begins a poll, for which the task `waited` so many cycles. `trusted` if
+    /// the task is known to block, `fresh` if it has not hogged before.
     pub(crate) fn begin(
         &self,
         ledger: &Ledger,
         desk: usize,
         kind: Kind,
-        (since, cpu): (u64, Duration),
+        (since, waited, cpu): (u64, u64, Duration),
         [trusted, fresh]: [bool; 2],
     ) {
         let doing = if trusted {
@@ -394,7 +397,7 @@ impl Lane {
             Doing::Computes
         };
         let mut state = self.lock();
-        state.polls[kind.class.index()] += 1;
+        state.count_poll(kind.class, waited);
         if let Some(thread) = state.thread(desk) {
             thread.running = Some(Running {
                 fresh,

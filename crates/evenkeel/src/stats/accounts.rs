@@ -138,6 +138,12 @@ pub(crate) struct Times {
     pub(crate) wall: u64,
 }
 
+/// The bucket of a duration in cycles: each is twice as long as the one before.
+pub(crate) fn bucket_of(cycles: u64) -> usize {
+    let bucket = (u64::BITS - cycles.leading_zeros()) as usize;
+    bucket.min(BUCKETS - 1)
+}
+
 fn counts<const N: usize>() -> [Count; N] {
     std::array::from_fn(|_| Count::new())
 }
@@ -245,8 +251,7 @@ impl Accounts {
     pub(crate) fn count_poll(&self, class: Class, wait: u64) {
         self.polls[class.index()].add(1);
         self.last_wait[class.index()].put(wait);
-        let bucket = (u64::BITS - wait.leading_zeros()) as usize;
-        self.waits[class.index()][bucket.min(BUCKETS - 1)].add(1);
+        self.waits[class.index()][bucket_of(wait)].add(1);
     }
 
     /// All times at one moment, with what is being done charged until `now`.

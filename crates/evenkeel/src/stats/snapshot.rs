@@ -9,7 +9,7 @@ use crate::sched::kinds::Known;
 use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
-use super::accounts::{Accounts, BUCKETS, CheckOrigin, Count, ORIGINS};
+use super::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
 use super::deliveries::{BUCKETS as SIZES, DeliveryCounts};
 use super::lanes::{DiskStats, LaneStats};
 use super::sizes::Sizes;
@@ -537,7 +537,7 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyLane) -> Vec<Cl
             heavy,
             polls: polls.sum::<u64>() + lane.polls[index],
             hogs: shared.kinds.hogs(class),
-            waits: waits(shared, class),
+            waits: waits(shared, lane, class),
         }
     })
     .collect()
@@ -606,8 +606,8 @@ fn hogs(shared: &Shared) -> Vec<HogStats> {
         .collect()
 }
 
-fn waits(shared: &Shared, class: Class) -> Waits {
-    let mut counts = [0; BUCKETS];
+fn waits(shared: &Shared, lane: &HeavyLane, class: Class) -> Waits {
+    let mut counts = lane.waits[class.index()];
     for seat in &shared.seats {
         let waits = &seat.accounts.waits[class.index()];
         counts

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::class::{CLASSES_MAX, Class};
 use crate::sched::hog::{Hog, Ways};
 use crate::sched::ledger::{Ledger, Published};
+use crate::stats::accounts::{BUCKETS, bucket_of};
 use crate::task::cell::Runnable;
 use crate::task::kind::Kind;
 
@@ -54,7 +55,9 @@ pub(super) struct State {
     published: Published,
     /// Processor time by class, in cycles.
     spent: [u64; CLASSES_MAX],
-    pub(super) polls: [u64; CLASSES_MAX],
+    polls: [u64; CLASSES_MAX],
+    /// How long tasks of each class were ready before each poll.
+    waits: Vec<[u64; BUCKETS]>,
     pub(super) hand_offs: u64,
     pub(super) early: u64,
     pub(super) priority: Priority,
@@ -190,6 +193,7 @@ impl State {
             published: Published::default(),
             spent: [0; CLASSES_MAX],
             polls: [0; CLASSES_MAX],
+            waits: vec![[0; BUCKETS]; classes],
             hand_offs: 0,
             early: 0,
             priority: Priority::default(),
@@ -209,6 +213,7 @@ impl State {
             priority: self.priority,
             spent: self.spent,
             polls: self.polls,
+            waits: self.waits.clone(),
             ..LaneStats::default()
         }
     }
@@ -290,6 +295,11 @@ impl State {
         queues
             .filter(|(_, queue)| !queue.is_empty())
             .fold(0, |bits, (index, _)| bits | Class::at(index).bit())
+    }
+
+    pub(super) fn count_poll(&mut self, class: Class, waited: u64) {
+        self.polls[class.index()] += 1;
+        self.waits[class.index()][bucket_of(waited)] += 1;
     }
 
     // ---- Threads ----

@@ -9,6 +9,7 @@ use crate::sched::monitor::Stuck;
 use crate::sched::shared::Shared;
 use crate::stats::accounts::State;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::sys::thread::{self, Usage};
 use crate::task::cell::{Header, Ran, Runnable};
 
@@ -191,6 +192,8 @@ impl Worker {
 
     fn queue_again(&self, task: Runnable) {
         if Ways::of(task.header()).is_heavy() {
+            let now = self.clock().cycles();
+            task.header().queued_at.store(now, Ordering::Relaxed);
             self.shared.push_heavy(task);
         } else {
             self.shared.push_outside(task);
@@ -235,7 +238,10 @@ impl Worker {
                 .lane
                 .prioritise(ledger, &shared.desks, desk, kind.class);
         }
-        let at = (self.clock().cycles(), thread::usage().cpu);
+        let since = self.clock().cycles();
+        // Relaxed, here and in `queue_again`: a statistic.
+        let queued_at = task.header().queued_at.load(Ordering::Relaxed);
+        let at = (since, since.saturating_sub(queued_at), thread::usage().cpu);
         shared.lane.begin(ledger, desk, kind, at, [trusted, fresh]);
         // From here on, as the lane's lock may have had to be waited for.
         let before = thread::usage();
