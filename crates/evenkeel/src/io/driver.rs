@@ -25,11 +25,15 @@ use crate::io::readiness::{Ground, Readiness, WakeList};
 use crate::io::slots::{Slots, Token};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
+use crate::sys::prefetch::prefetch;
 use crate::sys::watermark;
 use crate::time::timers::{Key, Timers};
 
 /// The token by which a worker is woken; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);
+
+/// How many cache lines an event touches of its descriptor's readiness.
+const READINESS_LINES: usize = 2;
 
 /// What an I/O check brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -240,6 +244,11 @@ impl Driver {
             return checked;
         }
         let slots = self.slots.lock();
+        for event in events.iter() {
+            if let Some(readiness) = slots.resolve(Token(event.token().0)) {
+                prefetch(Arc::as_ptr(readiness), READINESS_LINES);
+            }
+        }
         for event in events.iter() {
             if event.token() == WAKE {
                 // An owner that gets it is awake.

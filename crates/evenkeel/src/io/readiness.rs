@@ -35,6 +35,7 @@ use slab::Slab;
 use crate::io::interest::{Direction, Interest, Ready};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sys::prefetch::prefetch;
 
 pub(crate) use held::Ground;
 
@@ -83,12 +84,17 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
+/// How many cache lines a wake-up touches of a task.
+const HEADER_LINES: usize = 2;
+
 /// Where the wakers of one event go; its caller wakes them outside every lock.
 pub(crate) type WakeList = Vec<Waker>;
 
 /// Wakes everyone on the list, in its order. A waker is the user's; if one panics, which the panic
 /// hook reports, the ones after it are woken all the same.
 pub(crate) fn wake_all(wakers: &mut WakeList) {
+    // That of a task of ours points to the task's header.
+    (wakers.iter()).for_each(|waker| prefetch(waker.data(), HEADER_LINES));
     for waker in wakers.drain(..) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
             // It may itself panic when it is dropped, and is leaked rather than risked.

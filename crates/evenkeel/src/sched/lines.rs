@@ -12,12 +12,17 @@ use std::ptr::NonNull;
 use crate::class::Class;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sys::prefetch::prefetch;
 use crate::task::cell::{Header, Runnable};
 
 use super::ring::{CAPACITY, Ring};
 
 /// How many tasks one steal moves at most, of half a line: a steal stays short whatever it finds.
 const STEAL_MAX: usize = 64;
+
+/// How many cache lines are fetched ahead of a task: its header, and the state of a connection of
+/// some HTTP library.
+const TASK_LINES: usize = 16;
 
 /// How many tasks move from the spill to the ring at a time: the lock is worth it, and the ring
 /// is never short of work.
@@ -195,6 +200,15 @@ impl Lines {
     #[inline]
     pub(crate) fn pop(&self, class: Class, line: Line) -> Option<Runnable> {
         self.queue(class, line).pop()
+    }
+
+    /// Has the task fetched into the cache that is the next one of a line.
+    #[inline]
+    pub(crate) fn prefetch_next(&self, class: Class, line: Line) {
+        let ring = &self.queue(class, line).ring;
+        if ring.len() > 0 {
+            prefetch(ring.first(), TASK_LINES);
+        }
     }
 
     /// How many tasks wait, of all classes; a hint.

@@ -105,6 +105,14 @@ impl<T> Ring<T> {
         }
     }
 
+    /// The oldest entry: a hint, which others may take at the same time.
+    #[inline]
+    pub(crate) fn first(&self) -> *const T {
+        // Relaxed, both: nobody looks at what it points to.
+        let head = self.head.0.load(Ordering::Relaxed);
+        self.slot(head).load(Ordering::Relaxed)
+    }
+
     /// Moves half of the entries, rounded up, but at most `limit`, to `destination`, whose seat
     /// the calling thread holds. Returns how many.
     pub(crate) fn steal_into(&self, destination: &Ring<T>, limit: usize) -> usize {

@@ -3,6 +3,7 @@
 pub(crate) mod cpus;
 pub(crate) mod cycles;
 pub(crate) mod peer;
+pub(crate) mod prefetch;
 pub(crate) mod recv_batch;
 #[cfg(target_os = "linux")]
 pub(crate) mod ring;
