@@ -13,7 +13,7 @@ use crate::sys::cpus;
 use super::config::{Config, HogHook, Hook};
 use super::defaults;
 use super::runtime::Runtime;
-use super::threads::Threads;
+use super::threads::{StartError, Threads};
 
 /// More workers than any machine has processors; beyond, a number is a mistake.
 const WORKERS_MAX: usize = 1024;
@@ -25,6 +25,8 @@ const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
 /// Below, starting a thread would cost more than the poll that it gets out of the way.
 const HAND_OFFS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(200)..=Duration::from_secs(60);
+/// Beyond, a worker that is stuck would keep its real-time priority for too long.
+const REAL_TIME_HAND_OFF_MAX: Duration = Duration::from_millis(10);
 /// Beyond, a check could take longer than any bound on the time between two.
 const EVENTS: std::ops::RangeInclusive<usize> = 1..=65_536;
 /// Devices do not serve more at a time.
@@ -54,6 +56,7 @@ const HEAVY_THREADS_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
+    real_time: bool,
     thread_name: String,
     busy_wait: BusyWait,
     io_check_bound: Duration,
@@ -87,6 +90,7 @@ impl Builder {
     pub fn new() -> Self {
         Self {
             workers: None,
+            real_time: false,
             thread_name: "evenkeel".to_owned(),
             busy_wait: BusyWait::default(),
             io_check_bound: defaults::IO_CHECK_BOUND,
@@ -116,6 +120,26 @@ impl Builder {
     /// gives 2.
     pub fn workers(&mut self, workers: usize) -> &mut Self {
         self.workers = Some(workers);
+        self
+    }
+
+    /// Whether workers have real-time priority: a worker that wakes then goes before every ordinary
+    /// thread of the machine, hogs of this process and other programs alike. Default: false. The
+    /// chapter [Hogs](crate::guide::hogs) says when to use it.
+    ///
+    /// It is the lowest level of `SCHED_RR`, and one more for the monitor. A worker that has been
+    /// awake for 2 ms gives it up between two polls, until it sleeps at least so long later; one
+    /// that is stuck in a poll loses it when [`hand_off_after`](Builder::hand_off_after) has
+    /// passed, whether its seat can be handed over or not. Hooks, blocking work, and the threads
+    /// and processes that tasks start do not have it; the latter begin at nice level 0.
+    ///
+    /// It takes Linux, and `CAP_SYS_NICE` or a limit of real-time priorities of at least 2
+    /// (`RLIMIT_RTPRIO`; `LimitRTPRIO=2` in a unit of systemd), or [`build`](Builder::build) fails;
+    /// so it does in a control group without real-time budget. `hand_off_after` may be 10 ms at
+    /// most with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. A process that forbids
+    /// itself `sched_setscheduler` later keeps each worker as it then is.
+    pub fn real_time_workers(&mut self, real_time: bool) -> &mut Self {
+        self.real_time = real_time;
         self
     }
 
@@ -283,12 +307,16 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If a setting makes no sense, or the system gives no thread or no readiness queue.
+    /// If a setting makes no sense, or the system gives no thread, no readiness queue, or not the
+    /// priority that was asked for.
     pub fn build(&self) -> Result<Runtime, BuildError> {
         let config = self.config()?;
         let shared = Shared::new(config).map_err(BuildError::ReadinessQueue)?;
         let shared = Arc::new(shared);
-        let threads = Threads::start(&shared).map_err(BuildError::Thread)?;
+        let threads = Threads::start(&shared).map_err(|error| match error {
+            StartError::Thread(error) => BuildError::Thread(error),
+            StartError::RealTime(error) => BuildError::RealTime(error),
+        })?;
         Ok(Runtime::new_with(shared, threads))
     }
 
@@ -303,6 +331,7 @@ impl Builder {
         self.check_threads()?;
         Ok(Config {
             workers,
+            real_time: self.real_time,
             thread_name: self.thread_name.clone(),
             busy_wait: self.busy_wait,
             quota: cpus::quota().is_some(),
@@ -353,6 +382,18 @@ impl Builder {
             "hand_off_after",
             format!("{hand_off:?}"),
             "use 200 microseconds to 60 seconds, or None to switch hand-off off",
+        )?;
+        let soon = hand_off.is_some_and(|after| after <= REAL_TIME_HAND_OFF_MAX)
+            && self.io_check_bound <= defaults::REAL_TIME_BOUT;
+        check(
+            soon || !self.real_time,
+            "real_time_workers",
+            format!(
+                "true with hand_off_after({hand_off:?}) and io_check_bound({:?})",
+                self.io_check_bound
+            ),
+            "hand off after 10 milliseconds at most and check I/O each 2, or a task that computes \
+             keeps the processor from every other program",
         )?;
         check(
             (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),
@@ -446,6 +487,8 @@ pub enum BuildError {
     ReadinessQueue(io::Error),
     /// The system gave no thread for a worker.
     Thread(io::Error),
+    /// The system does not allow real-time priority for workers.
+    RealTime(io::Error),
 }
 
 impl fmt::Display for BuildError {
@@ -469,6 +512,12 @@ impl fmt::Display for BuildError {
                     "no thread for a worker: {error}; use fewer workers or raise the limit"
                 )
             }
+            BuildError::RealTime(error) => write!(
+                f,
+                "no real-time priority for workers: {error}; give the process CAP_SYS_NICE or a \
+                 limit of real-time priorities of 2 (`ulimit -r 2`), and its control group a \
+                 real-time budget if it needs one, or leave `Builder::real_time_workers` out"
+            ),
         }
     }
 }
@@ -485,7 +534,9 @@ impl std::error::Error for BuildError {
         match self {
             BuildError::Setting { .. } => None,
             BuildError::Class(error) => Some(error),
-            BuildError::ReadinessQueue(error) | BuildError::Thread(error) => Some(error),
+            BuildError::ReadinessQueue(error)
+            | BuildError::Thread(error)
+            | BuildError::RealTime(error) => Some(error),
         }
     }
 }

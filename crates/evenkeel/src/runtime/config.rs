@@ -58,6 +58,8 @@ impl fmt::Debug for HogHook {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) workers: usize,
+    /// Whether workers and the monitor have real-time priority.
+    pub(crate) real_time: bool,
     pub(crate) thread_name: String,
     pub(crate) busy_wait: BusyWait,
     /// Whether the process is under a CPU quota.

@@ -11,6 +11,7 @@
 //! assert_eq!(defaults::IO_CHECK_BOUND, Duration::from_micros(100));
 //! assert_eq!(defaults::IO_CHECK_EVENTS, 256);
 //! assert_eq!(defaults::HAND_OFF_AFTER, Duration::from_millis(1));
+//! assert_eq!(defaults::REAL_TIME_BOUT, Duration::from_millis(2));
 //! assert_eq!(defaults::BLOCKED_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_QUEUE, 65_536);
@@ -46,6 +47,13 @@ pub const IO_CHECK_EVENTS: usize = 256;
 /// Ten times [`IO_CHECK_BOUND`], and several times what it takes to start the thread that takes
 /// over.
 pub const HAND_OFF_AFTER: Duration = Duration::from_millis(1);
+
+/// How long a worker keeps real-time priority without a sleep, if it is to have one; see
+/// [`Builder::real_time_workers`](super::Builder::real_time_workers).
+///
+/// Time for some hundred short polls, and less than the slice of an ordinary thread, for which
+/// others wait anyway.
+pub const REAL_TIME_BOUT: Duration = Duration::from_millis(2);
 
 /// Threads of the heavy lane that are blocked in a task's poll; see
 /// [`Builder::blocked_threads`](super::Builder::blocked_threads).

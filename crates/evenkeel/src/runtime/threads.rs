@@ -9,6 +9,7 @@ use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
+use crate::sys::thread;
 
 use super::config::Hook;
 use super::context;
@@ -22,6 +23,13 @@ struct Alive {
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Why there are no threads.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    Thread(io::Error),
+    RealTime(io::Error),
+}
+
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
@@ -31,8 +39,25 @@ pub(crate) struct Threads {
 impl Threads {
     /// # Errors
     ///
-    /// If the system gives no thread. Those that were started end again.
-    pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
+    /// If the system gives no thread, or not the priority that was asked for. Those that were
+    /// started end again.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
+        if !shared.config.real_time {
+            return Self::start_all(shared).map_err(StartError::Thread);
+        }
+        // They are born with it: one that had to get a processor first, to ask for it, could wait
+        // for long behind those that have it already.
+        let shared = Arc::clone(shared);
+        let starter = Builder::new().spawn(move || {
+            thread::set_real_time(thread::REAL_TIME_MONITOR, true).map_err(StartError::RealTime)?;
+            Self::start_all(&shared).map_err(StartError::Thread)
+        });
+        let started = starter.map_err(StartError::Thread)?.join();
+        // It does not panic.
+        started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))
+    }
+
+    fn start_all(shared: &Arc<Shared>) -> io::Result<Self> {
         let threads = Self {
             alive: Arc::new(Alive::default()),
         };
@@ -95,11 +120,17 @@ impl Threads {
         })
     }
 
-    /// The monitor runs nothing of the user's, not even hooks.
+    /// The monitor runs nothing of the user's, not even hooks. Where workers have real-time
+    /// priority it has a higher one, to get a processor though workers that are stuck have them
+    /// all; it takes theirs away first, so those that it starts need none.
     fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-monitor", shared.config.thread_name);
         let threads = self.clone();
         self.start_bare(name, move || {
+            if shared.config.real_time {
+                // It was born with it; what it starts is not.
+                let _ = thread::set_real_time(thread::REAL_TIME_MONITOR, false);
+            }
             let start = |wanted| match wanted {
                 Start::Seat(stuck) => threads.start_heir(Arc::clone(&shared), stuck),
                 Start::Lane => threads.start_heavy(Arc::clone(&shared)),
@@ -117,6 +148,10 @@ impl Threads {
     ) -> io::Result<()> {
         let shared = Arc::clone(shared);
         self.start_bare(name, move || {
+            if shared.config.real_time {
+                // The first workers are born with it. For hooks they are ordinary threads.
+                let _ = thread::set_ordinary();
+            }
             context::own_thread(&shared);
             let config = shared.config.clone();
             drop(shared);

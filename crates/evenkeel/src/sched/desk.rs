@@ -12,7 +12,7 @@ use crate::class::Class;
 use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
-use crate::sys::thread::{self, ThreadId};
+use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 use crate::task::cell::{Header, Runnable};
 use crate::task::kind::{FutureType, Kind};
 
@@ -28,6 +28,9 @@ pub(crate) struct Desk {
     name: Mutex<Option<&'static str>>,
     /// Who sits here.
     thread: Mutex<Option<ThreadId>>,
+    /// That thread has real-time priority. Changed under the lock of `thread`, together with what
+    /// the kernel knows.
+    real_time: AtomicBool,
     /// The task to run next, ahead of the lines; anybody may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
@@ -56,6 +59,7 @@ impl Desk {
             lines: Lines::new(classes),
             name: Mutex::new(None),
             thread: Mutex::new(None),
+            real_time: AtomicBool::new(false),
             next: Apart(AtomicPtr::new(ptr::null_mut())),
             at_poll: Apart(AtPoll {
                 tenure: Tenure::new(fences),
@@ -89,6 +93,41 @@ impl Desk {
     pub(crate) fn ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         let thread = self.thread.lock();
         thread.map(ask)
+    }
+
+    /// Whether the thread that sits here has real-time priority: for itself, else a hint.
+    #[inline]
+    pub(crate) fn is_real_time(&self) -> bool {
+        // Relaxed: changed under the lock.
+        self.real_time.load(Ordering::Relaxed)
+    }
+
+    /// Gives the calling thread, which sits here, real-time priority or takes it away. Where the
+    /// system refuses, nothing changes.
+    #[cold]
+    pub(crate) fn set_real_time(&self, wanted: bool) {
+        let _thread = self.thread.lock();
+        let changed = if wanted {
+            thread::set_real_time(REAL_TIME_WORKER, false)
+        } else {
+            thread::set_ordinary()
+        };
+        if changed.is_ok() {
+            // Relaxed: under the lock.
+            self.real_time.store(wanted, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes real-time priority from the thread that sits here, if it has it. For others.
+    pub(crate) fn demote(&self) {
+        let thread = self.thread.lock();
+        if self.is_real_time()
+            && let Some(thread) = *thread
+            && thread::demote(thread).is_ok()
+        {
+            // Relaxed: under the lock.
+            self.real_time.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Puts a task into the next-task slot. Returns the one it displaces.

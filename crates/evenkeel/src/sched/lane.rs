@@ -162,16 +162,13 @@ impl Lane {
             blocked_limit,
             gone: clock.cycles_of(GONE),
         };
+        let state = State::new(classes, bounds);
         Self {
-            state: Mutex::new(State::new(classes, bounds)),
+            last: Mutex::new(state.stats()),
+            state: Mutex::new(state),
             arrivals: Inbox::new(),
             takes_guess: AtomicBool::new(true),
             refused: AtomicU64::new(0),
-            last: Mutex::new(LaneStats {
-                limit,
-                blocked_limit,
-                ..LaneStats::default()
-            }),
             work: Condvar::new(),
             nice: thread::nice(),
             clock,

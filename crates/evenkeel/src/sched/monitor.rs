@@ -224,6 +224,9 @@ impl Monitor {
                 self.pause(pause);
             }
         }
+        // Nobody looks at what they are at from now on.
+        let seats = shared.seats.iter();
+        seats.for_each(|seat| shared.desk_of(seat).demote());
     }
 }
 
@@ -294,6 +297,8 @@ fn look_at(
         }
     }
     watch.dealt_with = now.max(1);
+    // Before anything that may wait for a thread which could not run because of this one.
+    desk.demote();
     let blocked = !computes;
     let seat = Start::Seat(Stuck {
         worker,

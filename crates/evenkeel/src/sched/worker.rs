@@ -21,6 +21,7 @@
 mod heavy;
 mod idle;
 mod look;
+mod real_time;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -46,6 +47,7 @@ use super::monitor;
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Shares, Turn};
 use super::spin::Spinner;
+use real_time::RealTime;
 
 /// How many tasks a worker takes from an inbox at a time: enough to pay for the lock, few enough
 /// to leave some for the others.
@@ -145,6 +147,7 @@ pub(crate) struct Worker {
     oldest: Cell<u64>,
     /// Kept so that checks allocate nothing.
     wakers: Cell<WakeList>,
+    real_time: RealTime,
 }
 
 impl Worker {
@@ -202,6 +205,7 @@ impl Worker {
             random: Cell::new(index as u32 + 1),
             oldest: Cell::new(0),
             wakers: Cell::new(WakeList::new()),
+            real_time: RealTime::new(shared.config.real_time, &clock),
             shared,
         }
     }
@@ -271,6 +275,7 @@ impl Worker {
         if self.lost.get() {
             self.serve_lane();
         } else {
+            self.real_time.give_up(&self.desk, self.now.get());
             self.wind_up();
         }
     }
@@ -403,6 +408,10 @@ impl Worker {
         }
         let (now, class) = (self.now.get(), task.header().class());
         self.begin_poll(task.header(), now);
+        if self.taken_from.get() == Line::Woken {
+            // Tasks that yielded ran a moment ago.
+            self.desk.lines.prefetch_next(class, Line::Woken);
+        }
 
         let registry = &self.shared.registry;
         let ran = task.run(

@@ -32,6 +32,11 @@ pub(crate) const STEPS_BRIEF: i32 = 4;
 pub(crate) const STEPS_LONG: i32 = 10;
 /// The most levels below the workers.
 pub(crate) const STEPS_MAX: i32 = 19;
+/// The real-time levels of workers and of the monitor, which has to get a processor where workers
+/// have all of them. They are the lowest there are: whatever else is real-time on the machine goes
+/// first.
+pub(crate) const REAL_TIME_WORKER: i32 = 1;
+pub(crate) const REAL_TIME_MONITOR: i32 = 2;
 /// The lowest kernel priority of the ordinary policies.
 pub(crate) const NICE_MAX: i32 = 19;
 
@@ -107,8 +112,61 @@ mod imp {
         let parameter = libc::sched_param { sched_priority: 0 };
         // SAFETY: the pointer is to a live `sched_param`. That it may fail is of no consequence:
         // the policy only keeps a waking thread from interrupting others.
-        unsafe { libc::sched_setscheduler(thread.tid, libc::SCHED_BATCH, &raw const parameter) };
+        unsafe {
+            // With the flag that a worker may have, which without privilege cannot be taken back.
+            let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
+            libc::sched_setscheduler(thread.tid, policy, &raw const parameter);
+        }
         Ok(())
+    }
+
+    /// Gives the calling thread real-time priority, which the threads it starts inherit or not.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it.
+    pub(crate) fn set_real_time(level: i32, inherited: bool) -> io::Result<()> {
+        let reset = if inherited {
+            0
+        } else {
+            libc::SCHED_RESET_ON_FORK
+        };
+        set_policy(current(), libc::SCHED_RR | reset, level)
+    }
+
+    /// Takes real-time priority from the calling thread, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it; sandboxes may.
+    pub(crate) fn set_ordinary() -> io::Result<()> {
+        // With the flag, which without privilege cannot be taken back.
+        set_policy(current(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+    }
+
+    /// Takes real-time priority from another thread, which counts as one that computes from now
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it; sandboxes may.
+    pub(crate) fn demote(thread: ThreadId) -> io::Result<()> {
+        // With the flag, as above.
+        let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
+        set_policy(thread, policy, 0)
+    }
+
+    fn set_policy(thread: ThreadId, policy: libc::c_int, level: i32) -> io::Result<()> {
+        let parameter = libc::sched_param {
+            sched_priority: level,
+        };
+        // SAFETY: the pointer is to a live `sched_param`.
+        let result = unsafe { libc::sched_setscheduler(thread.tid, policy, &raw const parameter) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     /// Whether the thread could run and does not, or runs: it is not blocked. `None` if unknown.
@@ -212,6 +270,18 @@ mod imp {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    pub(crate) fn set_real_time(_: i32, _: bool) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(crate) fn set_ordinary() -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(crate) fn demote(_: ThreadId) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     pub(crate) fn is_runnable(_: ThreadId) -> Option<bool> {
         None
     }
@@ -228,8 +298,8 @@ mod imp {
 }
 
 pub(crate) use imp::{
-    barrier_everywhere, cpu_time, current, is_runnable, lower, nice, own_cpu_time,
-    prefer_short_slices, register_barrier, usage,
+    barrier_everywhere, cpu_time, current, demote, is_runnable, lower, nice, own_cpu_time,
+    prefer_short_slices, register_barrier, set_ordinary, set_real_time, usage,
 };
 
 #[cfg(all(test, target_os = "linux"))]

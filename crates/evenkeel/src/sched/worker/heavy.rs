@@ -193,6 +193,7 @@ impl Worker {
     fn queue_again(&self, task: Runnable) {
         if Ways::of(task.header()).is_heavy() {
             let now = self.clock().cycles();
+            // Relaxed: a statistic.
             task.header().queued_at.store(now, Ordering::Relaxed);
             self.shared.push_heavy(task);
         } else {
@@ -239,7 +240,7 @@ impl Worker {
                 .prioritise(ledger, &shared.desks, desk, kind.class);
         }
         let since = self.clock().cycles();
-        // Relaxed, here and in `queue_again`: a statistic.
+        // Relaxed: a statistic.
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
         let at = (since, since.saturating_sub(queued_at), thread::usage().cpu);
         shared.lane.begin(ledger, desk, kind, at, [trusted, fresh]);

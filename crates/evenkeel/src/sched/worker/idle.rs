@@ -169,6 +169,7 @@ impl Worker {
         self.mark(State::Steal, state);
         let sleeps = seat.parker.prepare();
         let timeout = if sleeps {
+            self.real_time.before_sleep(&self.desk, self.now.get());
             timeout
         } else {
             Some(Duration::ZERO)
@@ -178,6 +179,7 @@ impl Worker {
             seat.parker.finish();
         }
         let now = self.mark(state, State::Check);
+        self.real_time.after_sleep(now);
         self.note_pressure(false);
         seat.checked_at.put(now);
         seat.timers.after_park();

@@ -27,6 +27,7 @@ impl Worker {
         });
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
+        self.real_time.goes_on(&self.desk, now);
         self.look_at_neighbour(now);
     }
 

@@ -1,0 +1,72 @@
+//! A worker's real-time priority, where it is to have one: while it answers what woke it, and not
+//! while it is busy for long. A worker that kept it then would hold up every ordinary thread of the
+//! machine, the kernel's own for the network among them.
+
+use std::cell::Cell;
+
+use crate::clock::Clock;
+use crate::runtime::defaults::REAL_TIME_BOUT;
+use crate::sched::desk::Desk;
+use crate::sys::thread;
+
+/// See the module's documentation. The desk knows whether the thread has the priority.
+pub(super) struct RealTime {
+    wanted: bool,
+    /// When this worker last woke from a sleep, and when it last gave the priority up; in cycles.
+    awake_since: Cell<u64>,
+    given_up_at: Cell<Option<u64>>,
+    /// How often its thread had slept by then.
+    sleeps: Cell<u64>,
+    bout: u64,
+}
+
+impl RealTime {
+    pub(super) fn new(wanted: bool, clock: &Clock) -> Self {
+        Self {
+            wanted,
+            awake_since: Cell::new(0),
+            given_up_at: Cell::new(None),
+            sleeps: Cell::new(0),
+            bout: clock.cycles_of(REAL_TIME_BOUT),
+        }
+    }
+
+    /// The worker goes to sleep: it has the priority when it wakes. Where events keep it from
+    /// sleeping it would have to give it up at once, so that is not tried too often.
+    #[inline]
+    pub(super) fn before_sleep(&self, desk: &Desk, now: u64) {
+        let lately = |at: u64| now.saturating_sub(at) < self.bout;
+        if self.wanted && !desk.is_real_time() && !self.given_up_at.get().is_some_and(lately) {
+            // Where it is allowed no more, this worker is an ordinary thread.
+            desk.set_real_time(true);
+        }
+    }
+
+    /// The worker has slept, or found that it need not.
+    #[inline]
+    pub(super) fn after_sleep(&self, now: u64) {
+        if !self.wanted {
+            return;
+        }
+        let sleeps = thread::usage().blocked;
+        if self.sleeps.replace(sleeps) != sleeps {
+            self.awake_since.set(now);
+        }
+    }
+
+    /// The worker is busy still.
+    #[inline]
+    pub(super) fn goes_on(&self, desk: &Desk, now: u64) {
+        if self.wanted && now.saturating_sub(self.awake_since.get()) >= self.bout {
+            self.give_up(desk, now);
+        }
+    }
+
+    /// What the thread does from here on is no answer.
+    pub(super) fn give_up(&self, desk: &Desk, now: u64) {
+        if desk.is_real_time() {
+            desk.set_real_time(false);
+            self.given_up_at.set(Some(now));
+        }
+    }
+}
