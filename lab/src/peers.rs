@@ -18,6 +18,8 @@ pub(crate) enum PeerName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Peer {
     Evenkeel,
+    /// The same, with workers of real-time priority.
+    EvenkeelRealTime,
     Tokio,
     Go,
     Erlang,
@@ -30,6 +32,7 @@ impl Peer {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Peer::Evenkeel => "evenkeel",
+            Peer::EvenkeelRealTime => "evenkeel, real time",
             Peer::Tokio => "tokio",
             Peer::Go => "go",
             Peer::Erlang => "erlang",
@@ -39,12 +42,16 @@ impl Peer {
 
     /// Whether its tasks are futures, which may yield in more than one way.
     pub(crate) fn has_futures(self) -> bool {
-        matches!(self, Peer::Evenkeel | Peer::Tokio)
+        self.is_evenkeel() || self == Peer::Tokio
+    }
+
+    pub(crate) fn is_evenkeel(self) -> bool {
+        matches!(self, Peer::Evenkeel | Peer::EvenkeelRealTime)
     }
 
     /// Whether its server answers `GET /stats`.
     pub(crate) fn has_stats(self) -> bool {
-        matches!(self, Peer::Evenkeel | Peer::Tokio)
+        self.has_futures()
     }
 }
 
@@ -142,7 +149,7 @@ impl Lineup {
     /// The command that starts `peer` as `spec` wants it.
     pub(crate) fn server(&self, peer: Peer, spec: &ServerSpec) -> Command {
         let mut command = match peer {
-            Peer::Evenkeel => self.serve("evenkeel"),
+            Peer::Evenkeel | Peer::EvenkeelRealTime => self.serve("evenkeel"),
             Peer::Tokio => self.serve("tokio"),
             Peer::OsThread => self.serve("os-thread"),
             Peer::Go => Command::new(self.built.join("go-peer")),
@@ -157,7 +164,10 @@ impl Lineup {
         {
             command.args(["--busy-wait", level.word()]);
         }
-        if peer == Peer::Evenkeel
+        if peer == Peer::EvenkeelRealTime {
+            command.arg("--real-time-workers");
+        }
+        if peer.is_evenkeel()
             && let Some(us) = spec.io_check_us
         {
             command.args(["--io-check-us", &us.to_string()]);
@@ -330,6 +340,13 @@ mod tests {
             (
                 Peer::Evenkeel,
                 format!("lab serve evenkeel {settings} {services} {hogs} {yields} {burn} {class}"),
+            ),
+            (
+                Peer::EvenkeelRealTime,
+                format!(
+                    "lab serve evenkeel --workers 2 {level} --real-time-workers --io-check-us 50 \
+                     {services} {hogs} {yields} {burn} {class}"
+                ),
             ),
             (
                 Peer::Tokio,

@@ -184,11 +184,25 @@ pub(crate) fn give_way(nice: i32) -> io::Result<()> {
 /// without the privilege for a place in the real-time class, it asks for short turns. A kernel that
 /// knows of no such thing, or refuses, changes nothing.
 pub(crate) fn ask_to_go_first() {
-    let first = libc::sched_param { sched_priority: 1 };
-    // SAFETY: sched_setscheduler reads a value that is initialised and outlives the call.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) } != 0 {
+    if !takes_real_time(1) {
         ask_for_short_turns();
     }
+}
+
+/// Gives this thread a real-time priority. Returns whether it may have one.
+fn takes_real_time(level: libc::c_int) -> bool {
+    let parameter = libc::sched_param {
+        sched_priority: level,
+    };
+    // SAFETY: sched_setscheduler reads a value that is initialised and outlives the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) == 0 }
+}
+
+/// Whether this process may have the real-time priorities that a runtime's workers and monitor
+/// would: a thread tries.
+pub(crate) fn allows_real_time() -> bool {
+    let tried = std::thread::spawn(|| takes_real_time(2)).join();
+    tried.unwrap_or(false)
 }
 
 fn ask_for_short_turns() {

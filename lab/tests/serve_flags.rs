@@ -366,6 +366,21 @@ fn hand_off_is_taken_or_warned_of(runtime: &str) {
     }
 }
 
+/// Whether the system allows it or not, something is said of it or it serves.
+fn real_time_is_taken_refused_or_warned_of(runtime: &str) {
+    let mut lab = common::lab();
+    lab.args(["serve", runtime, "--echo", ANY, "--real-time-workers"]);
+    // Ends at once, when it serves.
+    lab.arg("--exit-with-parent").stdin(Stdio::null());
+    let output = lab.output().expect("the lab starts");
+    let words = String::from_utf8_lossy(&output.stderr);
+    let served = String::from_utf8_lossy(&output.stdout).contains("ready");
+    let refused = words.contains("ulimit -r 2");
+    let ignored = words.contains("tokio gives its workers no priority");
+    assert!(served != refused, "{words}");
+    assert_eq!(ignored, runtime == "tokio", "{words}");
+}
+
 fn every_service_is_said_with_its_port(runtime: &str) {
     let route = format!("{ANY}=127.0.0.1:9");
     let server = Server::start(
@@ -469,6 +484,7 @@ suite! {
     tasks_that_block_begin_at_a_connection,
     classes_are_taken_or_ignored_in_one_line,
     hand_off_is_taken_or_warned_of,
+    real_time_is_taken_refused_or_warned_of,
     every_service_is_said_with_its_port,
     busy_wait_is_taken_or_warned_of,
     io_check_bound_is_taken_or_warned_of,

@@ -98,7 +98,7 @@ fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
                 fixed.clone().chain([adaptive]).collect()
             }
             Peer::Erlang => fixed.clone().collect(),
-            Peer::Tokio | Peer::Go | Peer::OsThread => vec![None],
+            Peer::Tokio | Peer::Go | Peer::OsThread | Peer::EvenkeelRealTime => vec![None],
         };
         variants.extend(levels.into_iter().map(|level| Variant { peer, level }));
     }

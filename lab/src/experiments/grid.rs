@@ -388,7 +388,7 @@ impl Measurement {
 }
 
 fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Found> {
-    let with_stats = probe.with_stats && peer == Peer::Evenkeel;
+    let with_stats = probe.with_stats && peer.is_evenkeel();
     let with_work = probe.with_work && beside.computes();
     let mut services = vec!["echo"];
     services.extend(with_stats.then_some("api"));

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
+use crate::sys;
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
@@ -29,7 +30,8 @@ const BURN: Burn = Burn {
 const P99_OVER_LONE_THREAD: f64 = 1.5;
 /// The same over Tokio's, beside fresh tasks that each compute once.
 const P99_OVER_TOKIO: f64 = 1.2;
-/// Beside hogs that yield, two for each worker, however they do it.
+/// Beside hogs that yield, two for each worker, however they do it; beside any with workers of
+/// real-time priority.
 const P999_US: f64 = 1_000.0;
 const WORK_KEPT_PERCENT: f64 = 90.0;
 /// What the thread that watches the workers may take of a core.
@@ -37,6 +39,16 @@ const MONITOR_PERCENT: f64 = 0.5;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
+    let mut notes = lab.lineup.missing.clone();
+    if peers.contains(&Peer::Evenkeel) {
+        match sys::allows_real_time() {
+            true => peers.insert(1, Peer::EvenkeelRealTime),
+            false => notes.push(format!(
+                "{}: left out, this system does not allow it",
+                Peer::EvenkeelRealTime.name()
+            )),
+        }
+    }
     peers.push(Peer::OsThread);
     let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
     let mut tables = grid.tables();
@@ -50,7 +62,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     }
     let mut plots = vec![grid.bars()];
     plots.extend(grid.curves());
-    let mut notes = lab.lineup.missing.clone();
     notes.push(format!(
         "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
          rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
@@ -66,12 +77,14 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
              All hogs are in the probe's class. The column `{}` has no runtime: one thread that \
-             echoes beside as many spinning threads as there are hogs. A hog yields by its \
+             echoes beside as many spinning threads as there are hogs; `{}` is an option of its \
+             builder, where the system allows it. A hog yields by its \
              runtime's own function, or, where tasks are futures, by waking itself and returning, \
              as streams and combinators do. The last row starts {} fresh tasks a second, each of \
              which computes for {} ms in a single poll. Hogs count what they compute, first \
              without the probe and then beside it. {}",
             Peer::OsThread.name(),
+            Peer::EvenkeelRealTime.name(),
             BURN.per_second,
             BURN.us / 1_000,
             lab.conditions()
@@ -142,6 +155,14 @@ fn verdicts(grid: &Grid) -> Vec<Verdict> {
         if beside.yields_in_time() {
             let reach = Reach::AtMost(P999_US);
             verdict("p99.9", grid.p999(row, own), reach, "us", 0);
+        }
+        if beside.computes() && grid.peers.contains(&Peer::EvenkeelRealTime) {
+            let reach = Reach::AtMost(P999_US);
+            let p999 = grid.p999(row, Peer::EvenkeelRealTime);
+            verdict("p99.9 with real-time workers", p999, reach, "us", 0);
+            let kept = grid.kept_percent(row, Peer::EvenkeelRealTime);
+            let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
+            verdict("hogs' work kept beside them", kept, reach, "%", 0);
         }
         if beside.burn.is_some() {
             let p99 = ratio(grid.p99(row, own), grid.p99(row, Peer::Tokio));

@@ -151,6 +151,9 @@ pub(crate) struct ServeArgs {
     /// another thread, or `off` [default: the runtime's own].
     #[arg(long, value_name = "U|off")]
     pub(crate) handoff_us: Option<HandOff>,
+    /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
+    #[arg(long)]
+    pub(crate) real_time_workers: bool,
     /// How long a worker without work spins before it parks [default: the runtime's own].
     #[arg(long, value_name = "LEVEL")]
     pub(crate) busy_wait: Option<BusyWait>,

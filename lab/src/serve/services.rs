@@ -56,6 +56,7 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         io_check: args.io_check_us.map(Duration::from_micros),
         io_check_events: args.io_check_events,
         hand_off: args.handoff_us,
+        real_time: args.real_time_workers,
         shares: args.shares.as_ref(),
     })?;
     if !P::HAS_CLASSES && (args.shares.is_some() || args.class_flags().next().is_some()) {

@@ -79,6 +79,7 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
         io_check: None,
         io_check_events: None,
         hand_off: None,
+        real_time: false,
         shares: Some(&shares).filter(|_| P::HAS_CLASSES),
     })?;
     let observer = platform.observer();

@@ -40,6 +40,7 @@ impl Platform for Evenkeel {
     fn start(settings: Settings<'_>) -> Result<Self> {
         let mut builder = Builder::new();
         builder.workers(settings.workers);
+        builder.real_time_workers(settings.real_time);
         if let Some(level) = settings.busy_wait {
             builder.busy_wait(busy_wait(level));
         }

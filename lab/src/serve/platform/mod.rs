@@ -39,6 +39,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) io_check_events: Option<usize>,
     /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
     pub(crate) hand_off: Option<HandOff>,
+    /// Whether workers have real-time priority.
+    pub(crate) real_time: bool,
     /// Shares of classes, and which classes there are; `None` is the runtime's own default.
     #[cfg_attr(
         not(feature = "evenkeel-runtime"),

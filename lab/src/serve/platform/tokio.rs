@@ -61,6 +61,11 @@ impl Platform for Tokio {
                  is ignored"
             );
         }
+        if settings.real_time {
+            eprintln!(
+                "warning: tokio gives its workers no priority; --real-time-workers is ignored"
+            );
+        }
         let runtime = Builder::new_multi_thread()
             .worker_threads(settings.workers)
             .enable_all()
