@@ -850,7 +850,12 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         assert_eq!((report.count, report.suppressed), (1, 0));
         assert!(report.running && report.length >= Duration::from_millis(1));
         let said = report.to_string();
-        for part in ["`bulk`", "`index`", &place.to_string(), "is at one poll"] {
+        for part in [
+            "`bulk`",
+            "`index`",
+            &place.to_string(),
+            "has been in one poll",
+        ] {
             assert!(said.contains(part), "{part} is missing: {said}");
         }
 

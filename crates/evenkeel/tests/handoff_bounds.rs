@@ -35,6 +35,39 @@ fn threads(runtime: &Runtime) -> usize {
 }
 
 #[test]
+fn a_hog_that_nobody_takes_the_seat_from_is_one_all_the_same() {
+    watched("kept", || {
+        let mut builder = Builder::new();
+        builder.workers(1).heavy_threads(1).blocked_threads(0);
+        let runtime = builder.build().unwrap();
+        let mut gate = Gate::closed();
+        let entrance = gate.entrance();
+        let first = runtime.spawn(async move { entrance.wait(Kind::Spins) });
+        until("the lane is full", || threads(&runtime) == 1);
+        let handle = runtime.handle().clone();
+        let refused = move || handle.stats().heavy.refused;
+        // Of one kind, one after the other; each ends with a short poll. Fewer than are needed for
+        // the next to wait in the lane.
+        for _ in 0..3 {
+            let refused = refused.clone();
+            let hog = runtime.spawn(async move {
+                let before = refused();
+                while refused() == before {
+                    compute(Duration::from_micros(100));
+                }
+                compute(Duration::from_millis(2));
+                sleep(Duration::from_millis(1)).await;
+            });
+            runtime.block_on(within(hog)).unwrap();
+        }
+        let rows = runtime.stats().hogs;
+        assert!(rows.iter().any(|row| row.count == 3), "{rows:?}");
+        gate.open();
+        runtime.block_on(within(first)).unwrap();
+    });
+}
+
+#[test]
 fn a_task_that_blocked_is_polled_again_where_no_thread_may_block() {
     watched("no blocked threads", || {
         let runtime = Builder::new()

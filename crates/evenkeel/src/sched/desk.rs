@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 
 use crate::class::Class;
 use crate::stats::deliveries::DeliveryCounts;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 use crate::task::cell::{Header, Runnable};
@@ -51,6 +51,10 @@ struct AtPoll {
     on_guard: AtomicBool,
     /// Its task has been caught at a long poll before.
     relapses: AtomicBool,
+    /// When the last poll began that was found stuck and kept its seat, as nobody could take it, in
+    /// cycles; and whether it was blocked.
+    kept: AtomicU64,
+    kept_blocked: AtomicBool,
 }
 
 impl Desk {
@@ -68,6 +72,8 @@ impl Desk {
                 is_named: AtomicBool::new(false),
                 on_guard: AtomicBool::new(false),
                 relapses: AtomicBool::new(false),
+                kept: AtomicU64::new(0),
+                kept_blocked: AtomicBool::new(false),
             }),
             deliveries: Apart(DeliveryCounts::new()),
         }
@@ -213,6 +219,25 @@ impl Desk {
     pub(crate) fn is_on_guard(&self) -> bool {
         // Relaxed: a hint.
         self.at_poll.0.on_guard.load(Ordering::Relaxed)
+    }
+
+    /// The poll that began then is stuck, and keeps its seat: nobody can take it.
+    pub(crate) fn keep(&self, since: u64, blocked: bool) {
+        // Relaxed, both: a poll is never found stuck once only, and `kept_blocked` is for reports.
+        self.at_poll
+            .0
+            .kept_blocked
+            .store(blocked, Ordering::Relaxed);
+        self.at_poll.0.kept.store(since, Ordering::Relaxed);
+    }
+
+    /// Whether the poll that began then was found stuck and kept its seat, and then whether it was
+    /// blocked.
+    #[inline]
+    pub(crate) fn was_kept(&self, since: u64) -> Option<bool> {
+        // Relaxed, both: as in `keep`.
+        (self.at_poll.0.kept.load(Ordering::Relaxed) == since)
+            .then(|| self.at_poll.0.kept_blocked.load(Ordering::Relaxed))
     }
 
     /// The kind of the task that is being polled, whose class is this one. It may be that of two

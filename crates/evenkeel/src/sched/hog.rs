@@ -117,6 +117,15 @@ pub(crate) fn mark(task: &Header, blocked: bool) {
     task.short_polls.store(0, Ordering::Relaxed);
 }
 
+/// A poll of the task was too long, and its worker was kept, as the lane is full. For its runner.
+/// The task stays out of the lane, where it might wait for polls that never end.
+pub(crate) fn mark_kept(task: &Header) {
+    let Ways(ways) = Ways::of(task);
+    Ways(ways & !(TRACKED | HEAVY) | HOGGED | GUARDED).put(task);
+    // Relaxed: as in `Ways::of`.
+    task.short_polls.store(0, Ordering::Relaxed);
+}
+
 /// A poll of a heavy task was short. For its runner. It leaves the lane if that was enough.
 pub(crate) fn behaved(task: &Header) {
     let Ways(ways) = Ways::of(task);
@@ -203,14 +212,14 @@ impl std::fmt::Display for HogReport {
         if let Some(name) = self.name {
             write!(f, ", `{name}`,")?;
         }
-        let tense = if self.running { "is at" } else { "was at" };
+        let tense = if self.running { "has been" } else { "was" };
+        let blocked = if self.blocked { ", blocked" } else { "" };
+        let polls = if self.count == 1 { "poll" } else { "polls" };
         write!(
             f,
-            " spawned at {} {tense} one poll for {:?}{}; {} such polls so far",
-            self.spawned_at,
-            self.length,
-            if self.blocked { ", blocked" } else { "" },
-            self.count
+            " spawned at {} {tense} in one poll for {:?}{blocked}; {} such {polls} so far; \
+             future: {}",
+            self.spawned_at, self.length, self.count, self.future
         )
     }
 }

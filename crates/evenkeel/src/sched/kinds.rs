@@ -16,7 +16,7 @@
 //!
 //! The part is the mean of the first [`MEMORY`] tasks, and then a moving average in which each task
 //! counts for one in so many. Four tasks at least have to have shown what they are like before any
-//! is sent to the lane; two in a row that behave take a kind out of it again.
+//! is sent to the lane; two or three in a row that behave take a kind out of it again.
 //!
 //! The table has room for [`KINDS_MAX`] kinds. When it is full, further ones are not learned, and
 //! their hogs are handed off one by one, as if there were no memory.

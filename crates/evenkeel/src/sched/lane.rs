@@ -60,7 +60,7 @@ use super::inbox::Inbox;
 use super::ledger::Ledger;
 use super::lines::received;
 use super::shares::{Shares, Turn};
-use state::{Bounds, Doing, GONE, Running, State, Thread};
+use state::{Bounds, Doing, GONE, LONG, Running, State, Thread};
 
 mod state;
 
@@ -161,6 +161,7 @@ impl Lane {
             limit,
             blocked_limit,
             gone: clock.cycles_of(GONE),
+            long: clock.cycles_of(LONG),
         };
         let state = State::new(classes, bounds);
         Self {
@@ -479,7 +480,7 @@ impl Lane {
         let mut spent = [0; CLASSES_MAX];
         let mut sampled = Sampled::default();
         let mut priority = state.priority;
-        let gone = state.bounds.gone;
+        let long_after = state.bounds.long;
         state.begin_sample();
         for thread in state.asked_about() {
             let desk = desks.get(thread.desk);
@@ -496,7 +497,7 @@ impl Lane {
                 sampled.hogs.push(running.hog(now));
             }
             if is_hog && running.doing == Doing::Computes && computed >= self.hog / 2 {
-                let long = now.saturating_sub(running.since) >= gone;
+                let long = now.saturating_sub(running.since) >= long_after;
                 let wanted = self.wanted(ledger, running.kind.class, long);
                 running.long |= long;
                 if wanted > thread.nice {

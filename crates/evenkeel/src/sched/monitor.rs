@@ -307,6 +307,7 @@ fn look_at(
     });
     if !shared.lane.seems_to_have_room(blocked) || start(seat).is_err() {
         shared.lane.refuse();
+        desk.keep(since, blocked);
         help(shared);
     }
     Some(KEPT)

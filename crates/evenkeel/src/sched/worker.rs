@@ -418,6 +418,8 @@ impl Worker {
             |task| {
                 if self.desk.tenure().has_lost() {
                     self.mark_lost(task.header(), now);
+                } else if let Some(blocked) = self.desk.was_kept(now) {
+                    self.note_kept(task.header(), now, blocked);
                 } else if !is_plain {
                     self.note_short(task.header(), now);
                 }
@@ -425,6 +427,11 @@ impl Worker {
                 registry.insert(task, self.index)
             },
             |header| {
+                if let Some(blocked) = self.desk.was_kept(now)
+                    && !self.desk.tenure().has_lost()
+                {
+                    self.note_kept(header, now, blocked);
+                }
                 if hog::acquit(header) && !self.is_long_since(now) {
                     let kinds = &self.shared.kinds;
                     kinds.judge(&header.kind(), Verdict::Behaved);

@@ -14,6 +14,11 @@ use super::{LaneStats, Priority};
 
 /// How long a poll goes on before its thread no longer counts among those that serve the lane.
 pub(super) const GONE: Duration = Duration::from_millis(50);
+
+/// How long a poll may go on before its thread gets the priority of one that may never return. A
+/// request that computes is mostly done by then, and would lose most just before its end; until
+/// then, more of them than processors make a worker that wakes wait now and then.
+pub(super) const LONG: Duration = Duration::from_millis(100);
 /// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
 /// nobody has to wait for the lock.
 const LOOKED_AT: usize = 64;
@@ -30,8 +35,9 @@ pub(super) struct Bounds {
     pub(super) limit: usize,
     /// Those that are.
     pub(super) blocked_limit: usize,
-    /// See [`GONE`]; in cycles.
+    /// See [`GONE`] and [`LONG`]; in cycles.
     pub(super) gone: u64,
+    pub(super) long: u64,
 }
 
 #[derive(Debug)]
@@ -505,6 +511,7 @@ mod tests {
                         limit: 1,
                         blocked_limit: MOST,
                         gone: 1,
+                        long: 1,
                     });
                     state.threads = (0..before).map(blocked).collect();
                     (0..samples).for_each(|_| state.begin_sample());

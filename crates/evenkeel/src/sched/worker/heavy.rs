@@ -23,12 +23,14 @@ impl Worker {
         let left = seat.desk();
         if !shared.lane.reserve(stuck.blocked) {
             shared.lane.refuse();
+            shared.desks.get(left).keep(stuck.since, stuck.blocked);
             return None;
         }
         let Some(own) = shared.desks.take() else {
             // A thread that has left the lane has not given its desk back yet.
             shared.lane.give_up_thread();
             shared.lane.refuse();
+            shared.desks.get(left).keep(stuck.since, stuck.blocked);
             return None;
         };
         let behind = shared.desks.get(left);
@@ -125,9 +127,28 @@ impl Worker {
         }
     }
 
+    /// A poll is over that was found stuck and kept its seat, as the lane was full. If it was long,
+    /// its task hogs like any other. For its runner.
+    #[cold]
+    pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) {
+        let length = self.clock().cycles().saturating_sub(began);
+        if length < self.bounds.hog {
+            return;
+        }
+        let hog = Hog {
+            kind: task.kind(),
+            length,
+            running: false,
+            blocked,
+            fresh: !Ways::of(task).has_hogged(),
+        };
+        hog::note(&self.shared, hog);
+        hog::over(&self.shared, hog);
+        hog::mark_kept(task);
+    }
+
     /// A poll of a task that is not plain is over, and kept its seat, or lost it too soon. One that
-    /// was long all the same says nothing: it computed where the lane was full, or the kernel had
-    /// not scheduled it.
+    /// was long all the same says nothing: the kernel had not scheduled it.
     #[cold]
     pub(super) fn note_short(&self, task: &Header, began: u64) {
         let ways = Ways::of(task);
