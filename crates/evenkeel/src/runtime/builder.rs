@@ -392,8 +392,8 @@ impl Builder {
                 "true with hand_off_after({hand_off:?}) and io_check_bound({:?})",
                 self.io_check_bound
             ),
-            "hand off after 10 milliseconds at most and check I/O each 2, or a task that computes \
-             keeps the processor from every other program",
+            "hand off after 10 milliseconds at most and check I/O at least every 2, or a task that \
+             computes keeps the processor from every other program",
         )?;
         check(
             (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),

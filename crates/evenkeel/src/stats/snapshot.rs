@@ -159,7 +159,8 @@ pub struct HeavyStats {
     /// How many of these were made early, in a poll on guard: its task was not a hog yet, and need
     /// not have become one.
     pub early: u64,
-    /// How often that did not happen because the lane had all the threads it may have.
+    /// How often that was tried in vain because the lane had all the threads it may have: again and
+    /// again for a poll that goes on.
     pub refused: u64,
     /// Processor time of the thread that looks for workers which are stuck.
     pub monitor: Duration,
@@ -196,7 +197,8 @@ pub struct HogStats {
     pub count: u64,
     /// How many of those that are over were blocked, and did not compute.
     pub blocked: u64,
-    /// The longest of those that are over.
+    /// The longest of those that are over, since the runtime's start, also in a difference of two
+    /// readings. Time by the clock, whatever it was used for; so is `total`.
     pub longest: Duration,
     /// All of those that are over.
     pub total: Duration,
