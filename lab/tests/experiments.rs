@@ -46,7 +46,11 @@ fn responsive_measures_every_cell() {
         .as_array()
         .expect("raw figures");
     // Eight rows; the lone thread has no futures, and so only six of them.
-    assert_eq!(cells.len(), 8 * linked().len() + 6);
+    let is_real_time = |cell: &&serde_json::Value| cell["peer"] == "evenkeel, real time";
+    let real_time = cells.iter().filter(is_real_time).count();
+    assert_eq!(cells.len(), 8 * linked().len() + 6 + real_time);
+    // As the system allows it or not.
+    assert!([0, 8].contains(&real_time), "{real_time}");
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
         assert!(
