@@ -3,7 +3,7 @@
 #[macro_use]
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use common::{Server, connect, echoes, eventually, get, get_json};
@@ -366,18 +366,23 @@ fn hand_off_is_taken_or_warned_of(runtime: &str) {
     }
 }
 
-/// Whether the system allows it or not, something is said of it or it serves.
+/// It serves or says why not, as the system allows it or not.
 fn real_time_is_taken_refused_or_warned_of(runtime: &str) {
     let mut lab = common::lab();
     lab.args(["serve", runtime, "--echo", ANY, "--real-time-workers"]);
-    // Ends at once, when it serves.
-    lab.arg("--exit-with-parent").stdin(Stdio::null());
-    let output = lab.output().expect("the lab starts");
+    lab.arg("--exit-with-parent").stdin(Stdio::piped());
+    let lab = lab.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut lab = lab.expect("the lab starts");
+    let stdout = BufReader::new(lab.stdout.take().expect("piped"));
+    let served = stdout
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line == "ready");
+    // With its standard input closed, it ends.
+    let output = lab.wait_with_output().expect("it ends");
     let words = String::from_utf8_lossy(&output.stderr);
-    let served = String::from_utf8_lossy(&output.stdout).contains("ready");
-    let refused = words.contains("ulimit -r 2");
+    assert_ne!(served, words.contains("ulimit -r 2"), "{words}");
     let ignored = words.contains("tokio gives its workers no priority");
-    assert!(served != refused, "{words}");
     assert_eq!(ignored, runtime == "tokio", "{words}");
 }
 
