@@ -151,6 +151,11 @@ pub mod stats;
 mod sync;
 #[cfg(not(evenkeel_loom))]
 mod sys;
+/// What models need of it.
+#[cfg(evenkeel_loom)]
+mod sys {
+    pub(crate) mod prefetch;
+}
 pub mod task;
 pub mod time;
 

@@ -440,13 +440,13 @@ impl Lane {
         poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
     }
 
-    /// Whether the poll that a thread of the lane is at has been noted. For that thread.
-    pub(crate) fn has_noted(&self, desk: usize) -> bool {
+    /// Notes the poll that the calling thread of the lane is at. Returns whether it was noted.
+    pub(crate) fn note(&self, desk: usize) -> bool {
         let mut state = self.lock();
         let poll = state
             .thread(desk)
-            .and_then(|thread| thread.running.as_ref());
-        poll.is_some_and(|poll| poll.noted)
+            .and_then(|thread| thread.running.as_mut());
+        poll.is_some_and(|poll| std::mem::replace(&mut poll.noted, true))
     }
 
     /// Gives a thread the kernel priority that its class asks for, as far as the system lets it.

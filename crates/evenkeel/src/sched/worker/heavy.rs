@@ -302,7 +302,7 @@ impl Worker {
                     blocked,
                     fresh: !Ways::of(task).has_hogged(),
                 };
-                if !self.shared.lane.has_noted(self.desk_index) {
+                if !self.shared.lane.note(self.desk_index) {
                     hog::note(&self.shared, hog);
                 }
                 hog::over(&self.shared, hog);
