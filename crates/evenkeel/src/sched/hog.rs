@@ -2,7 +2,8 @@
 //!
 //! A task that was caught at a long poll is *heavy*: its next polls run in the heavy lane, until
 //! some in a row were short. The first time that takes four, and each relapse doubles it, up to 64,
-//! so that a task which computes now and then does not go back and forth.
+//! so that a task which computes now and then does not go back and forth. One that has short polls
+//! as well is *doubtful*: where it would have to wait in the lane, a worker polls it.
 //!
 //! A fresh task is only *guessed* to be heavy, by what its kind is known for (`kinds`). One short
 //! poll refutes that. A task of which nothing better is known than that some of its kind hog, or
@@ -30,9 +31,10 @@ const HEAVY: u8 = 1;
 const HOGGED: u8 = 1 << 1;
 /// Its kind waits to be told what it was like.
 const TRACKED: u8 = 1 << 2;
-/// How often it came back from the lane, up to four times; the three bits from here on.
+/// How often it came back from the lane, plus one, up to five; or else whether one of its last two
+/// polls there was short. The three bits from here on.
 const RETURNS: u8 = 1 << 3;
-const RETURNS_MAX: u8 = 4;
+const RETURNS_MAX: u8 = 5;
 /// Its last long poll was blocked, or those of its kind are.
 const BLOCKS: u8 = 1 << 6;
 /// Its polls on workers are on guard.
@@ -81,6 +83,21 @@ impl Ways {
         self.0 & (HEAVY | HOGGED) == HEAVY
     }
 
+    /// It may be wronged in the lane: that it is heavy is a guess, or it has hogs' polls and short
+    /// ones by turns, as a connection has that is asked for all sorts of things.
+    pub(crate) fn is_doubtful(self) -> bool {
+        self.is_guess() || (self.is_heavy() && self.returns() > 0)
+    }
+
+    /// See [`RETURNS`].
+    fn returns(self) -> u8 {
+        self.0 / RETURNS % 8
+    }
+
+    fn with_returns(self, returns: u8) -> Self {
+        Self(self.0 & !(7 * RETURNS) | (returns * RETURNS))
+    }
+
     /// Where it takes long it waits for something and does not compute.
     pub(crate) fn blocks(self) -> bool {
         self.0 & BLOCKS != 0
@@ -112,9 +129,14 @@ pub(crate) fn mark(task: &Header, blocked: bool) {
     let Ways(ways) = Ways::of(task);
     let blocks = if blocked { BLOCKS } else { 0 };
     let kept = ways & !(TRACKED | BLOCKS | GUARDED);
-    Ways(kept | HEAVY | HOGGED | blocks).put(task);
+    let hogs = Ways(kept | HEAVY | HOGGED | blocks);
     // Relaxed: as in `Ways::of`.
-    task.short_polls.store(0, Ordering::Relaxed);
+    let hogs_twice = task.short_polls.swap(0, Ordering::Relaxed) == 0;
+    if hogs_twice && hogs.returns() == 1 {
+        hogs.with_returns(0).put(task);
+    } else {
+        hogs.put(task);
+    }
 }
 
 /// A poll of the task was too long, and its worker was kept, as the lane is full. For its runner.
@@ -128,17 +150,16 @@ pub(crate) fn mark_kept(task: &Header) {
 
 /// A poll of a heavy task was short. For its runner. It leaves the lane if that was enough.
 pub(crate) fn behaved(task: &Header) {
-    let Ways(ways) = Ways::of(task);
-    let returns = ways / RETURNS % (2 * RETURNS_MAX);
-    if ways & HOGGED != 0 {
-        if count_short(task) < SHORT_POLLS << returns.min(RETURNS_MAX) {
-            return;
-        }
-        let returns = (returns + 1).min(RETURNS_MAX);
-        let kept = ways & (HOGGED | BLOCKS | TRACKED);
-        Ways(kept | GUARDED | (returns * RETURNS)).put(task);
+    let ways = Ways::of(task);
+    if !ways.has_hogged() {
+        Ways(ways.0 & !HEAVY).put(task);
+    } else if count_short(task) < SHORT_POLLS << ways.returns().saturating_sub(1) {
+        return ways.with_returns(ways.returns().max(1)).put(task);
     } else {
-        Ways(ways & !HEAVY).put(task);
+        let returns = (ways.returns() + 1).min(RETURNS_MAX);
+        Ways(ways.0 & !HEAVY | GUARDED)
+            .with_returns(returns)
+            .put(task);
     }
     // Relaxed: as in `Ways::of`.
     task.short_polls.store(0, Ordering::Relaxed);
@@ -260,8 +281,11 @@ pub(crate) fn note(shared: &Arc<Shared>, hog: Hog) {
     }
 }
 
-/// The poll of a hog is over.
-pub(crate) fn over(shared: &Shared, hog: Hog) {
+/// The poll of a hog is over. It was noted before, or is now.
+pub(crate) fn over(shared: &Arc<Shared>, hog: Hog, noted: bool) {
+    if !noted {
+        note(shared, hog);
+    }
     shared.kinds.ended(&hog.kind, hog.length, hog.blocked);
 }
 

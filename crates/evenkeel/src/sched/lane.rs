@@ -77,7 +77,7 @@ pub(crate) struct Lane {
     /// What workers brought while the lock was held.
     pub(crate) arrivals: Inbox<Header>,
     /// See the function of this name.
-    takes_guess: AtomicBool,
+    takes_doubtful: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// What it looked like when it was last asked.
@@ -168,7 +168,7 @@ impl Lane {
             last: Mutex::new(state.stats()),
             state: Mutex::new(state),
             arrivals: Inbox::new(),
-            takes_guess: AtomicBool::new(true),
+            takes_doubtful: AtomicBool::new(true),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
             nice: thread::nice(),
@@ -219,18 +219,18 @@ impl Lane {
     /// Whether a task that may be wronged should wait here nevertheless: as a thread will poll it
     /// at once, or as so many hogs compute already that nobody could take a worker's seat from it.
     /// As of the last change.
-    pub(crate) fn takes_guess(&self) -> bool {
+    pub(crate) fn takes_doubtful(&self) -> bool {
         // Relaxed: a hint.
-        self.takes_guess.load(Ordering::Relaxed)
+        self.takes_doubtful.load(Ordering::Relaxed)
     }
 
     /// Tells everybody what has changed.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
         let now = self.clock.cycles();
         state.publish(ledger, now);
-        let takes_guess = state.serves_at_once(now) || !state.has_room(false);
-        // Relaxed: as in `takes_guess`.
-        self.takes_guess.store(takes_guess, Ordering::Relaxed);
+        let takes_doubtful = state.serves_at_once(now) || !state.has_room(false);
+        // Relaxed: as in `takes_doubtful`.
+        self.takes_doubtful.store(takes_doubtful, Ordering::Relaxed);
     }
 
     /// Takes what waits, and takes in nothing any more.

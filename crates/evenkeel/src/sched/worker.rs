@@ -418,19 +418,15 @@ impl Worker {
             |task| {
                 if self.desk.tenure().has_lost() {
                     self.mark_lost(task.header(), now);
-                } else if let Some(blocked) = self.desk.was_kept(now) {
-                    self.note_kept(task.header(), now, blocked);
-                } else if !is_plain {
+                } else if !self.was_kept(task.header(), now) && !is_plain {
                     self.note_short(task.header(), now);
                 }
                 self.note_cut_short(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
-                if let Some(blocked) = self.desk.was_kept(now)
-                    && !self.desk.tenure().has_lost()
-                {
-                    self.note_kept(header, now, blocked);
+                if !self.desk.tenure().has_lost() {
+                    self.was_kept(header, now);
                 }
                 if hog::acquit(header) && !self.is_long_since(now) {
                     let kinds = &self.shared.kinds;
@@ -471,6 +467,13 @@ impl Worker {
             hog::begin(task, known);
         }
         Ways::of(task)
+    }
+
+    /// Whether a poll that kept its seat, for nobody could take it, is a hog's.
+    #[inline]
+    fn was_kept(&self, task: &Header, began: u64) -> bool {
+        let kept = self.desk.was_kept(began);
+        kept.is_some_and(|blocked| self.note_kept(task, began, blocked))
     }
 
     /// A poll begins: says so to others, and takes down how long the task had waited for it.

@@ -110,11 +110,12 @@ impl Worker {
         }
     }
 
-    /// Whether a task that is not plain is to be passed on to the heavy lane. One that is only
-    /// guessed to hog is polled here, on guard, if it had to wait there.
+    /// Whether a task that is not plain is to be passed on to the heavy lane. One that may be
+    /// wronged there is polled here, on guard, if it had to wait.
     #[cold]
     pub(super) fn is_for_lane(&self, ways: Ways) -> bool {
-        ways.is_heavy() && (!ways.is_guess() || ways.blocks() || self.shared.lane.takes_guess())
+        let waits_in_vain = || ways.is_doubtful() && !self.shared.lane.takes_doubtful();
+        ways.is_heavy() && (ways.blocks() || !waits_in_vain())
     }
 
     /// The poll that is about to begin may be a hog's: it is to be noticed soon if it does not come
@@ -128,12 +129,12 @@ impl Worker {
     }
 
     /// A poll is over that was found stuck and kept its seat, as the lane was full. If it was long,
-    /// its task hogs like any other. For its runner.
+    /// its task hogs like any other; returns whether it was. For its runner.
     #[cold]
-    pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) {
+    pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) -> bool {
         let length = self.clock().cycles().saturating_sub(began);
         if length < self.bounds.hog {
-            return;
+            return false;
         }
         let hog = Hog {
             kind: task.kind(),
@@ -142,9 +143,9 @@ impl Worker {
             blocked,
             fresh: !Ways::of(task).has_hogged(),
         };
-        hog::note(&self.shared, hog);
-        hog::over(&self.shared, hog);
+        hog::over(&self.shared, hog, false);
         hog::mark_kept(task);
+        true
     }
 
     /// A poll of a task that is not plain is over, and kept its seat, or lost it too soon. One that
@@ -155,10 +156,11 @@ impl Worker {
         if !ways.is_guarded() || self.is_long_since(began) {
             return;
         }
-        if ways.is_guess() {
+        if ways.is_heavy() {
             hog::behaved(task);
         }
-        if hog::passed(task) {
+        let was_hog = ways.is_heavy() && ways.has_hogged();
+        if !was_hog && hog::passed(task) {
             let kinds = &self.shared.kinds;
             kinds.judge(&task.kind(), Verdict::Behaved);
         }
@@ -200,10 +202,7 @@ impl Worker {
                 blocked: poll.was_blocked,
                 fresh: poll.fresh,
             };
-            if !poll.noted {
-                hog::note(shared, hog);
-            }
-            hog::over(shared, hog);
+            hog::over(shared, hog, poll.noted);
         }
         if let Ran::Again(task) = ran {
             self.queue_again(task);
@@ -302,10 +301,8 @@ impl Worker {
                     blocked,
                     fresh: !Ways::of(task).has_hogged(),
                 };
-                if !self.shared.lane.note(self.desk_index) {
-                    hog::note(&self.shared, hog);
-                }
-                hog::over(&self.shared, hog);
+                let noted = self.shared.lane.note(self.desk_index);
+                hog::over(&self.shared, hog, noted);
                 hog::mark(task, blocked);
             }
             None => {
@@ -350,8 +347,10 @@ mod tests {
     use crate::runtime::{Builder, Handle, context};
     use crate::sched::kinds::Verdict;
     use crate::sync::Arc;
+    use crate::sync::atomic::{AtomicBool, Ordering};
     use crate::task::kind::{FutureType, Kind};
     use crate::task::yield_now;
+    use crate::time::sleep;
 
     async fn nothing() {}
 
@@ -457,6 +456,67 @@ mod tests {
             }
         });
         runtime.block_on(polls).unwrap();
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+    }
+
+    /// Computes until one more seat was handed over, which is this poll's.
+    fn hog() {
+        let heavy = || Handle::current().stats().heavy.hand_offs;
+        let before = heavy();
+        assert!(
+            compute_until(|| heavy() > before),
+            "the seat is handed over"
+        );
+    }
+
+    /// How many of so many short polls in a row a task of class `BULK` has in the lane.
+    async fn short_polls_in_lane(polls: u32) -> u64 {
+        let in_lane = || {
+            let handle = Handle::current();
+            handle.shared().lane.stats().polls[Class::BULK.index()]
+        };
+        let before = in_lane();
+        for _ in 0..polls {
+            sleep(Duration::from_millis(1)).await;
+        }
+        in_lane() - before
+    }
+
+    /// As a connection is that is asked for all sorts of things.
+    #[test]
+    fn what_hogs_now_and_then_is_short_on_a_worker_where_it_would_wait_in_the_lane() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let others = [0; 3].map(|_| {
+            let done = Arc::clone(&done);
+            runtime.spawn(async move {
+                // Relaxed: nothing else is told by it.
+                while !done.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    compute_until(|| began.elapsed() > Duration::from_millis(5));
+                    yield_now().await;
+                }
+            })
+        });
+        let now_and_then = runtime.spawn_in(Class::BULK, async move {
+            while Handle::current().stats().heavy.hand_offs < 3 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            hog();
+            // The first shows that it is short at times.
+            let first = short_polls_in_lane(4).await;
+            hog();
+            (first, short_polls_in_lane(6).await)
+        });
+        let (first, then) = runtime.block_on(now_and_then).unwrap();
+        // Now and then the lane would serve it at once, and may.
+        assert!(first <= 2, "{first} of 4 in the lane");
+        assert!(then <= 3, "{then} of 6 in the lane, later");
+        // Relaxed: as above.
+        done.store(true, Ordering::Relaxed);
+        for other in others {
+            runtime.block_on(other).unwrap();
+        }
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
