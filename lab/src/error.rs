@@ -54,6 +54,11 @@ pub(crate) enum Error {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error(
+        "`--over shared` makes calls of both kinds over each connection: leave --hogs-at out, or \
+         give one of `--over fresh`, `kept`, `h2`"
+    )]
+    SharedHasOneTarget,
     #[error("cannot connect to {address}: {source}; does the server run there?")]
     Connect {
         address: SocketAddr,

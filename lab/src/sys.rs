@@ -48,7 +48,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
 }
 
-/// Keeps this process (its calling thread and all that it starts later) on `cpus`.
+/// Keeps the calling thread, and all that it starts later, on `cpus`.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     let set = cpu_set(cpus);
     // SAFETY: `set` is an initialised cpu_set_t, its size is the one passed, and it outlives the
@@ -187,6 +187,19 @@ pub(crate) fn ask_to_go_first() {
     if !takes_real_time(1) {
         ask_for_short_turns();
     }
+}
+
+/// Gives this thread a higher priority than anything that the lab starts has. Returns whether it may
+/// have it.
+pub(crate) fn goes_before_all() -> bool {
+    takes_real_time(3)
+}
+
+/// How many processors the machine may have, those included that are switched off.
+pub(crate) fn processors() -> usize {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(processors).unwrap_or(1)
 }
 
 /// Gives this thread a real-time priority. Returns whether it may have one.

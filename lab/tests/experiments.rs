@@ -72,7 +72,7 @@ fn services_measures_every_scene() {
     let cells = report["experiments"][0]["raw"]
         .as_array()
         .expect("raw figures");
-    assert_eq!(cells.len(), 11 * linked().len());
+    assert_eq!(cells.len(), 13 * linked().len());
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
         let latencies = cell["found"]["latencies"].as_object().expect("latencies");

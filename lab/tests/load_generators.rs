@@ -314,7 +314,7 @@ fn calls_may_be_posts() {
 fn of_mixed_calls_silence_counts_over_any_connection() {
     let silent = TcpListener::bind(ANY).expect("a port is free");
     let target = silent.local_addr().expect("bound").to_string();
-    for over in ["fresh", "kept", "h2"] {
+    for over in ["fresh", "kept", "shared", "h2"] {
         let args = ["mixed", &target, "--over", over, "--rate", "100"];
         let times = ["--warmup", "0", "--seconds", "0.2", "--drain", "0.1"];
         let found = load(&[&args[..], &times].concat());
@@ -334,7 +334,7 @@ fn mixed_calls_that_nobody_takes_are_an_error_or_lost() {
         .expect("a port is free")
         .local_addr()
         .expect("bound");
-    for over in ["kept", "h2"] {
+    for over in ["kept", "shared", "h2"] {
         let output = common::lab()
             .args(["load", "mixed", &gone.to_string(), "--over", over])
             .output();
@@ -343,6 +343,10 @@ fn mixed_calls_that_nobody_takes_are_an_error_or_lost() {
         assert!(!output.status.success(), "{over}");
         assert!(words.contains("cannot connect to"), "{over}: {words}");
     }
+    let args = ["load", "mixed", "127.0.0.1:1", "--hogs-at", "127.0.0.1:2"];
+    let output = common::lab().args(args).args(["--over", "shared"]).output();
+    let words = String::from_utf8_lossy(&output.expect("the lab starts").stderr).into_owned();
+    assert!(words.contains("leave --hogs-at out"), "{words}");
     let times = ["--seconds", "0.1", "--drain", "0"];
     let args = ["mixed", &gone.to_string(), "--over", "fresh"];
     let found = load(&[&args[..], &times].concat());

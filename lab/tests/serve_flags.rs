@@ -232,6 +232,7 @@ fn calls_that_compute_are_answered_beside_others(runtime: &str) {
     for (over, shared, own) in [
         ("fresh", "mixed", "apart"),
         ("kept", "mixed", "apart"),
+        ("shared", "mixed", "mixed"),
         ("h2", "mixed-h2", "apart-h2"),
     ] {
         let target = server.address(shared).to_string();

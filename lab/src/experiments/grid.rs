@@ -56,6 +56,8 @@ pub(crate) struct Probe {
     pub(crate) with_stats: bool,
     /// Whether what the hogs compute is counted, alone and beside the probe.
     pub(crate) with_work: bool,
+    /// Whether requests in whose time no processor stood still are told of apart.
+    pub(crate) with_stalls: bool,
 }
 
 /// Requests, of all rounds together, from which a 99.9th percentile is quoted: ten of them lie
@@ -144,6 +146,13 @@ impl Grid {
                 figures::cell(shares, "%", 1, &self.failure(row, peer))
             }),
         ];
+        let calm = |m: &Measurement| m.found.as_ref().is_ok_and(|f| f.echo.calm.is_some());
+        if self.measurements.iter().any(calm) {
+            tables.push(self.table(
+                "The same of requests in whose time no processor stood still, and their share in %",
+                |row, peer| self.calm(row, peer),
+            ));
+        }
         if self.measurements.iter().any(|m| m.hog_work().is_some()) {
             tables.push(self.table(
                 "What the hogs computed, in cores: alone, beside the probe, and kept in %",
@@ -190,14 +199,18 @@ impl Grid {
     pub(crate) fn p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
         self.p99(row, peer)?;
         let row = self.row_of(row, peer);
-        let requests: u64 = self.echoes(row, peer).map(|e| e.requests).sum();
-        if requests < P999_REQUESTS_MIN {
-            let least = grouped(P999_REQUESTS_MIN as f64, 0);
-            return Err(format!(
-                "fewer than {least} requests say nothing of a p99.9"
-            ));
-        }
+        enough(self.echoes(row, peer).map(|e| e.requests).sum())?;
         let p999 = self.median(row, peer, |e| e.latency.p999_us);
+        p999.ok_or_else(|| self.absence(row, peer))
+    }
+
+    /// As [`p999`](Self::p999), of the requests in whose time no processor stood still.
+    pub(crate) fn calm_p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        self.p99(row, peer)?;
+        let row = self.row_of(row, peer);
+        let calm = || self.echoes(row, peer).filter_map(|e| e.calm.as_ref());
+        enough(calm().map(|(requests, _)| requests).sum())?;
+        let p999 = median(calm().map(|(_, latency)| latency.p999_us));
         p999.ok_or_else(|| self.absence(row, peer))
     }
 
@@ -348,6 +361,27 @@ impl Grid {
         }
     }
 
+    fn calm(&self, row: usize, peer: Peer) -> Cell {
+        if self.is_silent(row, peer) {
+            return Cell::Text("no answer at all".to_owned());
+        }
+        let calm = || {
+            let both = |e: &'_ EchoSummary| Some((e.calm.clone()?, e.requests.max(1)));
+            self.echoes(row, peer).filter_map(both)
+        };
+        let longest = median(calm().map(|((_, latency), _)| latency.max_us));
+        let share = median(calm().map(|((calm, _), all)| 100.0 * calm as f64 / all as f64));
+        match (longest, share) {
+            (Some(longest), Some(share)) => {
+                let p999 = self.calm_p999(row, peer).ok();
+                let p999 = p999.map_or_else(|| "–".to_owned(), micros);
+                let longest = micros(longest);
+                Cell::Text(format!("{p999} / {longest}, {share:.1}{NARROW_SPACE}%"))
+            }
+            _ => Cell::Missing(self.failure(row, peer)),
+        }
+    }
+
     fn work(&self, row: usize, peer: Peer) -> Cell {
         let works = || self.of(row, peer).filter_map(Measurement::hog_work);
         let alone = median(works().map(|work| work.alone));
@@ -379,6 +413,17 @@ impl Grid {
         };
         error.cloned().unwrap_or_else(|| none.to_owned())
     }
+}
+
+/// Whether so many requests have a 99.9th percentile.
+fn enough(requests: u64) -> Result<(), String> {
+    if requests >= P999_REQUESTS_MIN {
+        return Ok(());
+    }
+    let least = grouped(P999_REQUESTS_MIN as f64, 0);
+    Err(format!(
+        "fewer than {least} requests say nothing of a p99.9"
+    ))
 }
 
 impl Measurement {
@@ -460,6 +505,7 @@ fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<E
     let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", &warmup];
     args.extend(["--drain", &drain, "--rate", &rate]);
     args.extend(["--connections", &connections]);
+    args.extend(probe.with_stalls.then_some("--stalls"));
     lab.load(&args)?.result()
 }
 
@@ -549,6 +595,23 @@ mod tests {
         assert_eq!(shown_in(1, rounds(5_000)), "2 000 / 4 000");
         assert_eq!(shown_in(1, rounds(4_999)), "– / 4 000");
         assert!(grid(rounds(4_999)).p999(0, Peer::Go).is_err());
+    }
+
+    #[test]
+    fn a_tail_without_stalls_is_told_apart() {
+        let calm = |requests| {
+            let mut found = summary(100.0, 10_000, 0);
+            found.calm = Some((requests, summary(50.0, 0, 0).latency));
+            vec![Ok(found)]
+        };
+        assert_eq!(shown_in(1, calm(10_000)), "2 000 / 4 000");
+        assert_eq!(shown_in(3, calm(10_000)), "1 000 / 2 000, 100.0 %");
+        assert_eq!(shown_in(3, calm(9_990)), "– / 2 000, 99.9 %");
+        let told = grid(calm(10_000)).calm_p999(0, Peer::Go);
+        assert_eq!(told, Ok(1_000.0));
+        assert!(grid(calm(9_990)).calm_p999(0, Peer::Go).is_err());
+        let untold = grid(vec![Ok(summary(100.0, 10_000, 0))]);
+        assert!(untold.calm_p999(0, Peer::Go).is_err() && untold.tables().len() == 3);
     }
 
     #[test]

@@ -18,6 +18,7 @@ const PROBE: Probe = Probe {
     brief: Duration::from_millis(500),
     with_stats: true,
     with_work: true,
+    with_stalls: true,
 };
 
 /// The fresh tasks of the last row: as much as one core, in polls that no yield interrupts.
@@ -82,7 +83,9 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
              runtime's own function, or, where tasks are futures, by waking itself and returning, \
              as streams and combinators do. The last row starts {} fresh tasks a second, each of \
              which computes for {} ms in a single poll. Hogs count what they compute, first \
-             without the probe and then beside it. {}",
+             without the probe and then beside it. A processor stood still when a thread of the \
+             highest priority, which sleeps there for half a millisecond at a time, woke a quarter \
+             of a millisecond late: as when the host of a virtual machine takes it away. {}",
             Peer::OsThread.name(),
             Peer::EvenkeelRealTime.name(),
             BURN.per_second,
@@ -155,11 +158,16 @@ fn verdicts(grid: &Grid) -> Vec<Verdict> {
         if beside.yields_in_time() {
             let reach = Reach::AtMost(P999_US);
             verdict("p99.9", grid.p999(row, own), reach, "us", 0);
+            let calm = grid.calm_p999(row, own);
+            verdict("p99.9 where no processor stood still", calm, reach, "us", 0);
         }
         if beside.computes() && grid.peers.contains(&Peer::EvenkeelRealTime) {
             let reach = Reach::AtMost(P999_US);
             let p999 = grid.p999(row, Peer::EvenkeelRealTime);
             verdict("p99.9 with real-time workers", p999, reach, "us", 0);
+            let calm = grid.calm_p999(row, Peer::EvenkeelRealTime);
+            let what = "p99.9 with real-time workers where no processor stood still";
+            verdict(what, calm, reach, "us", 0);
             let kept = grid.kept_percent(row, Peer::EvenkeelRealTime);
             let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
             verdict("hogs' work kept beside them", kept, reach, "%", 0);

@@ -9,7 +9,7 @@ mod tables;
 
 use serde_json::json;
 
-use self::measure::{BLOCK, FRESH_HZ, Found, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
+use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
 use super::grid::P999_REQUESTS_MIN;
 use super::lab::Lab;
 use super::verdict;
@@ -22,13 +22,22 @@ use crate::report::Experiment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// Calls of which one in four computes; `apart` if another line of source spawns these.
-    Mixed { over: Over, apart: bool },
+    Mixed { over: Over, apart: bool, load: Load },
     /// As `Mixed`, without a network.
     Tasks { apart: bool },
     /// So many tasks that block their thread.
     Blocked { tasks: usize },
     /// Calls that each compute for long.
     Posts,
+}
+
+/// How much is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// A core's worth.
+    Half,
+    /// So much that a call which computes often finds two others doing so.
+    High,
 }
 
 struct Row {
@@ -104,9 +113,10 @@ fn how(lab: &Lab) -> String {
         "{MIXED_HZ} calls a second in an open loop, latency counting from when a call was due; one \
          in four makes the server compute for {} ms in a single poll, a core's worth in all, and \
          the others are innocent: answered at once. Over HTTP/1.1 a task serves a connection, \
-         fresh for each call or kept for calls of one kind; over HTTP/2 a task serves a call, and \
-         all have one connection. `one line`: one line of source spawns the tasks of both kinds; \
-         `a line each`: those that compute come in at an address, and from a line, of their own. \
+         fresh for each call, kept for calls of one kind, or kept for both kinds; over HTTP/2 a \
+         task serves a call, and all have one connection. `one line`: one line of source spawns the tasks of both kinds; \
+         `a line each`: those that compute come in at an address, and from a line, of their own; \
+         `high load`: {HIGH_HZ} calls a second. \
          Tasks without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
          fifth of which is urgent, where there is such a class or priority; their wait is that \
          from being spawned to the first poll. Handlers that block hold their thread for {} s, all \
@@ -131,11 +141,25 @@ fn rows(brief: bool) -> Vec<Row> {
         ("HTTP/2", Over::H2),
     ] {
         for (lines, apart) in [("one line", false), ("a line each", true)] {
-            rows.push(row(format!("{how}, {lines}"), Scene::Mixed { over, apart }));
+            let load = Load::Half;
+            rows.push(row(
+                format!("{how}, {lines}"),
+                Scene::Mixed { over, apart, load },
+            ));
         }
     }
     for (lines, apart) in [("one line", false), ("a line each", true)] {
         rows.push(row(format!("tasks, {lines}"), Scene::Tasks { apart }));
+    }
+    for (how, over) in [
+        ("both kinds over each", Over::Shared),
+        ("a line each", Over::Kept),
+    ] {
+        let (apart, load) = (over == Over::Kept, Load::High);
+        rows.push(row(
+            format!("HTTP/1.1, kept connections, high load, {how}"),
+            Scene::Mixed { over, apart, load },
+        ));
     }
     for tasks in if brief { &[400][..] } else { &[40, 400] } {
         let name = format!("{tasks} handlers that block");
@@ -187,7 +211,7 @@ mod tests {
             assert!(pair[0].name.ends_with(", one line"), "{}", pair[0].name);
             assert!(pair[1].name.ends_with(", a line each"), "{}", pair[1].name);
         }
-        assert_eq!(rows.len(), 11);
+        assert_eq!(rows.len(), 13);
     }
 
     #[test]
@@ -200,6 +224,7 @@ mod tests {
         let h2 = Scene::Mixed {
             over: Over::H2,
             apart: false,
+            load: Load::Half,
         };
         assert!(h2.lacks(Peer::Erlang).is_some() && Scene::Posts.lacks(Peer::Erlang).is_none());
     }

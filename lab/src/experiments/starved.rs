@@ -16,6 +16,7 @@ const PROBE: Probe = Probe {
     connections: 8,
     brief: Duration::from_millis(800),
     with_stats: true,
+    with_stalls: false,
     with_work: false,
 };
 

@@ -99,6 +99,10 @@ pub(crate) struct EchoArgs {
     /// Seconds to wait for answers after the last request.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(crate) drain: Duration,
+    /// Tell also of the requests in whose time no processor stood still: as witnesses on each see
+    /// it, which takes a real-time priority and half a per cent of each processor.
+    #[arg(long)]
+    pub(crate) stalls: bool,
 }
 
 /// Flags of `load stream`.
@@ -294,7 +298,8 @@ pub(crate) struct MixedArgs {
     /// Over which connections.
     #[arg(long, value_name = "HOW", default_value = "fresh")]
     pub(crate) over: Over,
-    /// Connections that are kept, a quarter of which is for calls that make the server compute.
+    /// Connections that are kept; if each is for calls of one kind, a quarter of them is for
+    /// those that make the server compute.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = at_most(10_000))]
     pub(crate) connections: u32,
     /// Calls per second, of both kinds together.
@@ -314,6 +319,8 @@ pub(crate) enum Over {
     Fresh,
     /// HTTP/1.1, connections that are kept, each for calls of one kind.
     Kept,
+    /// HTTP/1.1, connections that are kept, each for calls of both kinds.
+    Shared,
     /// HTTP/2, one connection for all calls to one address.
     H2,
 }
@@ -324,6 +331,7 @@ impl Over {
         match self {
             Over::Fresh => "fresh",
             Over::Kept => "kept",
+            Over::Shared => "shared",
             Over::H2 => "h2",
         }
     }

@@ -82,6 +82,7 @@ impl Book {
             latency: self.latencies.summary(),
             late_p50_us: lateness.p50_us,
             late_p99_us: lateness.p99_us,
+            calm: None,
         }
     }
 

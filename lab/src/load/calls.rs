@@ -28,16 +28,23 @@ pub(super) struct Kind {
     pub(super) book: Book,
     target: SocketAddr,
     request: Vec<u8>,
-    /// Connections without a call, where they are kept, and calls that wait for one.
-    idle: Vec<Token>,
-    waiting: VecDeque<u64>,
-    keeps: bool,
+    /// Whose connections it has, where they are kept.
+    pool: Option<usize>,
     under_way: usize,
 }
 
+/// Connections that are kept.
+#[derive(Default)]
+struct Pool {
+    /// Those without a call; the one that has been so for longest is next.
+    idle: VecDeque<Token>,
+    /// Calls that wait for one, each with its kind.
+    waiting: VecDeque<(usize, u64)>,
+}
+
 struct Connection {
+    /// What kind of call is under way, and which.
     kind: usize,
-    /// The call that is under way.
     call: Option<u64>,
     stream: TcpStream,
     sent: usize,
@@ -51,7 +58,7 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
     let pace = Pace::new(args.rate.into(), args.time.whole());
     let book = Book::new(pace, args.time.warmup, |_| true);
     let method = if args.post { "POST" } else { "GET" };
-    let kind = Kind::new(book, args.target, method, &args.path, false);
+    let kind = Kind::new(book, args.target, method, &args.path, None);
     let end = args.time.whole() + args.drain;
     let (elapsed, kinds) = Loop::new(vec![kind])
         .and_then(|calls| calls.run(pace.tick(), end))
@@ -64,15 +71,18 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
 }
 
 impl Kind {
-    /// Calls over connections that are kept, or over one for each.
+    /// Calls over connections of a pool, or over one for each.
     pub(super) fn new(
         book: Book,
         target: SocketAddr,
         method: &str,
         path: &str,
-        keeps: bool,
+        pool: Option<usize>,
     ) -> Self {
-        let connection = if keeps { "keep-alive" } else { "close" };
+        let connection = match pool {
+            Some(_) => "keep-alive",
+            None => "close",
+        };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {target}\r\nConnection: {connection}\r\n\
              Content-Length: 0\r\n\r\n"
@@ -81,9 +91,7 @@ impl Kind {
             book,
             target,
             request: request.into_bytes(),
-            idle: Vec::new(),
-            waiting: VecDeque::new(),
-            keeps,
+            pool,
             under_way: 0,
         }
     }
@@ -93,6 +101,7 @@ impl Kind {
 pub(super) struct Loop {
     poll: Poll,
     kinds: Vec<Kind>,
+    pools: BTreeMap<usize, Pool>,
     connections: BTreeMap<Token, Connection>,
     next_token: usize,
 }
@@ -102,19 +111,20 @@ impl Loop {
         Ok(Loop {
             poll: Poll::new()?,
             kinds,
+            pools: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_token: 0,
         })
     }
 
-    /// Connects so many times beforehand, for calls of a kind that keeps its connections.
-    pub(super) fn keep(&mut self, kind: usize, connections: u32) -> Result<()> {
+    /// Connects so many times beforehand, for calls of whatever kind has this pool.
+    pub(super) fn keep(&mut self, pool: usize, target: SocketAddr, connections: u32) -> Result<()> {
         for _ in 0..connections {
-            let stream = connect(self.kinds[kind].target)?;
+            let stream = connect(target)?;
             let token = self
-                .add(kind, stream)
+                .add(0, stream)
                 .map_err(Error::system("the calls' readiness queue failed"))?;
-            self.kinds[kind].idle.push(token);
+            self.pools.entry(pool).or_default().idle.push_back(token);
         }
         Ok(())
     }
@@ -171,10 +181,11 @@ impl Loop {
             return;
         }
         kind.under_way += 1;
-        if kind.keeps {
-            match kind.idle.pop() {
-                Some(token) => self.call_over(token, call, start),
-                None => kind.waiting.push_back(call),
+        if let Some(pool) = kind.pool {
+            let pool = self.pools.entry(pool).or_default();
+            match pool.idle.pop_front() {
+                Some(token) => self.call_over(token, (index, call), start),
+                None => pool.waiting.push_back((index, call)),
             }
             return;
         }
@@ -207,8 +218,9 @@ impl Loop {
     }
 
     /// The next call over a connection that was kept.
-    fn call_over(&mut self, token: Token, call: u64, start: Instant) {
+    fn call_over(&mut self, token: Token, (kind, call): (usize, u64), start: Instant) {
         if let Some(connection) = self.connections.get_mut(&token) {
+            connection.kind = kind;
             connection.call = Some(call);
             connection.sent = 0;
             connection.received.clear();
@@ -235,10 +247,14 @@ impl Loop {
                 kind.under_way -= 1;
                 kind.book.answered(call, start.elapsed());
                 connection.call = None;
-                match (kind.keeps, kind.waiting.pop_front()) {
-                    (false, _) => drop(self.connections.remove(&token)),
-                    (true, None) => kind.idle.push(token),
-                    (true, Some(next)) => self.call_over(token, next, start),
+                let Some(pool) = kind.pool else {
+                    self.connections.remove(&token);
+                    return;
+                };
+                let pool = self.pools.entry(pool).or_default();
+                match pool.waiting.pop_front() {
+                    None => pool.idle.push_back(token),
+                    Some(next) => self.call_over(token, next, start),
                 }
             }
             Err(error) if is_pending(&error) => {}

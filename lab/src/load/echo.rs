@@ -12,9 +12,10 @@ use mio::{Events, Interest, Poll, Token};
 use serde::{Deserialize, Serialize};
 
 use super::args::EchoArgs;
-use super::latency::LatencySummary;
-use super::ledger::Ledger;
+use super::latency::{Latencies, LatencySummary};
+use super::ledger::{Closed, Ledger};
 use super::pace::Pace;
+use super::stalls::{Stall, Witnesses, met};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -38,6 +39,10 @@ pub(crate) struct EchoSummary {
     /// latency.
     pub(crate) late_p50_us: f64,
     pub(crate) late_p99_us: f64,
+    /// Of the requests in whose time no processor stood still, where that was asked and can be
+    /// told: how many there were, and their latency.
+    #[serde(default)]
+    pub(crate) calm: Option<(u64, LatencySummary)>,
 }
 
 /// One connection of the probe.
@@ -59,9 +64,12 @@ pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
         .collect::<Result<Vec<_>>>()?;
     let mut ledger = Ledger::new(pace, args.time.warmup, args.connections);
     let end = args.time.whole() + args.drain;
-    let elapsed = exchange(&mut connections, &mut ledger, pace.tick(), end)
+    let witnesses = args.stalls.then(Witnesses::call);
+    let (start, elapsed) = exchange(&mut connections, &mut ledger, pace.tick(), end)
         .map_err(Error::system("the probe's readiness queue failed"))?;
+    let stalls = witnesses.and_then(|witnesses| witnesses.hear(start));
     let closed = ledger.close(elapsed);
+    let calm = stalls.map(|stalls| calm(&closed, &stalls));
     let lateness = closed.lateness.summary();
     Ok(EchoSummary {
         requests: closed.requests,
@@ -73,16 +81,27 @@ pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
         latency: closed.latencies.summary(),
         late_p50_us: lateness.p50_us,
         late_p99_us: lateness.p99_us,
+        calm,
     })
 }
 
-/// Sends and receives until all is answered or `end` has come; says how long that took.
+/// The requests that met no stall.
+fn calm(closed: &Closed, stalls: &[Stall]) -> (u64, LatencySummary) {
+    let mut latencies = Latencies::new();
+    for &(due, answered) in closed.times.iter().filter(|&&time| !met(stalls, time)) {
+        latencies.record(answered.saturating_sub(due));
+    }
+    (latencies.len(), latencies.summary())
+}
+
+/// Sends and receives until all is answered or `end` has come; says when that began, and how long
+/// it took.
 fn exchange(
     connections: &mut [Connection],
     ledger: &mut Ledger,
     tick: Duration,
     end: Duration,
-) -> io::Result<Duration> {
+) -> io::Result<(Instant, Duration)> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1_024);
     for (index, connection) in connections.iter_mut().enumerate() {
@@ -102,7 +121,7 @@ fn exchange(
         }
         let over = ledger.all_sent() && ledger.all_answered();
         if over || start.elapsed() >= end || connections.iter().all(|connection| connection.lost) {
-            return Ok(start.elapsed());
+            return Ok((start, start.elapsed()));
         }
         match poll.poll(&mut events, None) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),

@@ -25,6 +25,8 @@ pub(crate) struct Ledger {
     latencies: Latencies,
     /// The time from due to sent: how late the generator itself was.
     lateness: Latencies,
+    /// When each measured request was due and answered.
+    times: Vec<(Duration, Duration)>,
 }
 
 /// What a finished run comes to.
@@ -37,6 +39,8 @@ pub(crate) struct Closed {
     pub(crate) latencies: Latencies,
     /// One for each measured request that was sent.
     pub(crate) lateness: Latencies,
+    /// When each measured request was due, and answered or given up.
+    pub(crate) times: Vec<(Duration, Duration)>,
 }
 
 impl Ledger {
@@ -57,6 +61,7 @@ impl Ledger {
             answers: vec![0; connections as usize],
             latencies: Latencies::new(),
             lateness: Latencies::new(),
+            times: Vec::new(),
         }
     }
 
@@ -116,13 +121,15 @@ impl Ledger {
             unanswered: self.latencies.len() - answered,
             latencies: self.latencies,
             lateness: self.lateness,
+            times: self.times,
         }
     }
 
     fn record(&mut self, index: u64, elapsed: Duration) {
         if index >= self.first_measured {
-            self.latencies
-                .record(elapsed.saturating_sub(self.pace.due_at(index)));
+            let due = self.pace.due_at(index);
+            self.latencies.record(elapsed.saturating_sub(due));
+            self.times.push((due, elapsed));
         }
     }
 }

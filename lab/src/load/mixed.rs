@@ -41,6 +41,9 @@ pub(crate) fn run(args: &MixedArgs) -> Result<MixedSummary> {
         method,
     };
     let hogs_at = args.hogs_at.unwrap_or(args.target);
+    if args.over == Over::Shared && hogs_at != args.target {
+        return Err(Error::SharedHasOneTarget);
+    }
     let sides = [
         side(|index| !is_hog(index), args.target, hyper::Method::GET),
         side(is_hog, hogs_at, hyper::Method::POST),
@@ -48,8 +51,9 @@ pub(crate) fn run(args: &MixedArgs) -> Result<MixedSummary> {
     let end = args.time.whole() + args.drain;
     let (elapsed, [innocents, hogs]) = match args.over {
         Over::H2 => streams::run(sides, pace.tick(), end)?,
-        Over::Fresh => over_http1(sides, None, pace.tick(), end)?,
-        Over::Kept => over_http1(sides, Some(args.connections), pace.tick(), end)?,
+        Over::Fresh | Over::Kept | Over::Shared => {
+            over_http1(sides, args.over, args.connections, pace.tick(), end)?
+        }
     };
     Ok(MixedSummary {
         innocents: innocents.summary(elapsed),
@@ -63,24 +67,33 @@ fn is_hog(index: u64) -> bool {
     (index + index / 4).is_multiple_of(4)
 }
 
-/// Over connections that are kept, a quarter of which is for hogs, or over a fresh one for each
-/// call.
+/// Over a fresh connection for each call, or over connections that are kept: all for all calls, or
+/// a quarter of them for hogs.
 fn over_http1(
     sides: [Side; 2],
-    kept: Option<u32>,
+    over: Over,
+    connections: u32,
     tick: Duration,
     end: Duration,
 ) -> Result<(Duration, [Book; 2])> {
     let broken = || Error::system("the calls' readiness queue failed");
-    let kinds = sides.map(|side| {
+    let targets = [sides[0].target, sides[1].target];
+    let hogs = (connections / 4).max(1);
+    let (pools, kept) = match over {
+        Over::Shared => ([Some(0), Some(0)], [connections, 0]),
+        Over::Kept => {
+            let innocents = connections.saturating_sub(hogs).max(1);
+            ([Some(0), Some(1)], [innocents, hogs])
+        }
+        _ => ([None, None], [0, 0]),
+    };
+    let kinds = std::iter::zip(sides, pools).map(|(side, pool)| {
         let (book, target) = (side.book, side.target);
-        Kind::new(book, target, side.method.as_str(), "/", kept.is_some())
+        Kind::new(book, target, side.method.as_str(), "/", pool)
     });
-    let mut calls = Loop::new(kinds.into()).map_err(broken())?;
-    if let Some(connections) = kept {
-        let hogs = (connections / 4).max(1);
-        calls.keep(0, connections.saturating_sub(hogs).max(1))?;
-        calls.keep(1, hogs)?;
+    let mut calls = Loop::new(kinds.collect()).map_err(broken())?;
+    for (pool, connections) in kept.into_iter().enumerate() {
+        calls.keep(pool, targets[pool], connections)?;
     }
     let (elapsed, kinds) = calls.run(tick, end).map_err(broken())?;
     let mut books = kinds.into_iter().map(|kind| kind.book);

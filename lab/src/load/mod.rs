@@ -29,6 +29,7 @@ mod mixed;
 mod origin;
 mod pace;
 mod pair;
+mod stalls;
 mod stream;
 mod streams;
 

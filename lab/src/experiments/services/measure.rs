@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Scene;
+use super::{Load, Scene};
 use crate::error::{Error, Result};
 use crate::experiments::client;
 use crate::experiments::figures::micros;
@@ -20,6 +20,8 @@ use crate::serve::{Fresh, RuntimeStats, Waits};
 
 /// Calls a second, of which one in four computes for [`HOG`]: a core's worth.
 pub(super) const MIXED_HZ: u32 = 200;
+/// The same at high load: 1.6 cores' worth.
+pub(super) const HIGH_HZ: u32 = 320;
 /// Tasks a second, of which one in five computes for [`HOG`].
 pub(super) const TASKS_HZ: u32 = 250;
 pub(super) const HOG: Duration = Duration::from_millis(20);
@@ -73,7 +75,7 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     spec.services.extend(with_stats.then_some("api"));
     let server = lab.serve(peer, &spec)?;
     let latencies = match scene {
-        Scene::Mixed { over, apart } => mixed(lab, &server, over, apart)?,
+        Scene::Mixed { over, apart, load } => mixed(lab, &server, (over, apart), load)?,
         Scene::Tasks { .. } => tasks(lab, &server)?,
         Scene::Blocked { .. } => blocked(lab, &server)?,
         Scene::Posts => posts(lab, &server)?,
@@ -118,7 +120,7 @@ fn spec(scene: Scene) -> ServerSpec {
 /// The services at which one line spawns both kinds, and at which another does.
 fn names(over: Over) -> [&'static str; 2] {
     match over {
-        Over::Fresh | Over::Kept => ["mixed", "apart"],
+        Over::Fresh | Over::Kept | Over::Shared => ["mixed", "apart"],
         Over::H2 => ["mixed-h2", "apart-h2"],
     }
 }
@@ -126,8 +128,8 @@ fn names(over: Over) -> [&'static str; 2] {
 fn mixed(
     lab: &Lab,
     server: &Server,
-    over: Over,
-    apart: bool,
+    (over, apart): (Over, bool),
+    load: Load,
 ) -> Result<BTreeMap<Whose, EchoSummary>> {
     const BRIEF: Duration = Duration::from_millis(400);
     let [shared, own] = names(over);
@@ -135,7 +137,11 @@ fn mixed(
     let hogs_at = server
         .address(if apart { own } else { shared })?
         .to_string();
-    let (rate, times) = (MIXED_HZ.to_string(), Times::of(lab.measured(BRIEF)));
+    let rate = match load {
+        Load::Half => MIXED_HZ,
+        Load::High => HIGH_HZ,
+    };
+    let (rate, times) = (rate.to_string(), Times::of(lab.measured(BRIEF)));
     let mut args = vec!["mixed", &target, "--hogs-at", &hogs_at];
     args.extend(["--over", over.word(), "--rate", &rate]);
     args.extend(times.args());
@@ -279,6 +285,7 @@ fn waited(told: &Waits, from_us: u64, of: impl Fn(Fresh) -> bool) -> EchoSummary
         latency: waits.summary(),
         late_p50_us: late.p50_us,
         late_p99_us: late.p99_us,
+        calm: None,
     }
 }
 
@@ -317,9 +324,9 @@ mod tests {
             let spec = spec(scene);
             format!("{} {}", spec.services.join(","), spec.flags.join(" "))
         };
-        let (over, apart) = (Over::H2, true);
+        let (over, apart, load) = (Over::H2, true, Load::High);
         assert_eq!(
-            words(Scene::Mixed { over, apart }),
+            words(Scene::Mixed { over, apart, load }),
             "mixed-h2,apart-h2 --post-us 20000"
         );
         assert_eq!(

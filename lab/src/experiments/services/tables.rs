@@ -359,6 +359,7 @@ mod tests {
         assert_eq!(outcomes(&each, "one line"), [Some(true); 6]);
         let each = samples(|row, _| if row % 2 == 0 { 151.0 } else { 100.0 });
         assert_eq!(outcomes(&each, "one line"), [Some(false); 6]);
+        assert_eq!(outcomes(&each, "both kinds"), [Some(false); 2]);
         // Against what never answered nothing can be held.
         let each = samples(|row, _| if row % 2 == 0 { 1.0 } else { -1e6 });
         assert_eq!(outcomes(&each, "one line"), [None; 6]);

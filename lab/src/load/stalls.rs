@@ -1,0 +1,124 @@
+//! When a processor stood still, for whatever reason is none of the server's: a thread of the highest
+//! priority on each processor wakes twice in a millisecond, and takes down when it woke too late.
+//!
+//! On a virtual machine the host takes processors away for milliseconds at a time, and says so late
+//! or never. Nothing that runs there could answer meanwhile, so latency beyond the 99th percentile
+//! is told with and without the requests that met such a stall.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+/// How long each witness sleeps.
+const SLEEP: Duration = Duration::from_micros(500);
+/// What it wakes too late by is a stall from here on: some ten times what a processor takes to wake
+/// from its idle state.
+const STALL: Duration = Duration::from_micros(250);
+/// Stalls that one witness takes down: more than it could in a minute without a pause.
+const STALLS_MAX: usize = 100_000;
+
+/// A time in which a processor stood still, from the start of the load.
+pub(super) type Stall = (Duration, Duration);
+
+/// The witnesses, one for each processor.
+pub(super) struct Witnesses {
+    begun: Instant,
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Option<Vec<Stall>>>>,
+}
+
+impl Witnesses {
+    /// Calls one to each processor.
+    pub(super) fn call() -> Self {
+        let (begun, over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let witness = |cpu: usize| {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || watch(cpu, begun, &over))
+        };
+        let threads = (0..sys::processors()).map(witness).collect();
+        Witnesses {
+            begun,
+            over,
+            threads,
+        }
+    }
+
+    /// All stalls, in order of their beginnings, counted from `start`. `None` if a witness was not
+    /// allowed the priority, without which it says nothing of the processor.
+    pub(super) fn hear(self, start: Instant) -> Option<Vec<Stall>> {
+        // Relaxed: nothing else is told by it; what the witnesses saw comes with their ends.
+        self.over.store(true, Ordering::Relaxed);
+        let seen = self.threads.into_iter().map(|thread| thread.join().ok()?);
+        let seen: Option<Vec<_>> = seen.collect();
+        let earlier = start.saturating_duration_since(self.begun);
+        let since = |at: Duration| at.saturating_sub(earlier);
+        let mut stalls: Vec<Stall> = seen?.into_iter().flatten().collect();
+        stalls.sort_unstable();
+        let from_start = stalls
+            .into_iter()
+            .map(|(from, to)| (since(from), since(to)));
+        Some(from_start.filter(|(_, to)| !to.is_zero()).collect())
+    }
+}
+
+/// What one witness saw. `None` if it cannot tell; a processor that is not there does not stall.
+fn watch(cpu: usize, begun: Instant, over: &AtomicBool) -> Option<Vec<Stall>> {
+    if sys::pin(&[cpu]).is_err() {
+        return Some(Vec::new());
+    }
+    if !sys::goes_before_all() {
+        return None;
+    }
+    let mut stalls = Vec::new();
+    // Relaxed: see `hear`.
+    while !over.load(Ordering::Relaxed) && stalls.len() < STALLS_MAX {
+        let due = begun.elapsed() + SLEEP;
+        std::thread::sleep(SLEEP);
+        let woke = begun.elapsed();
+        if woke > due + STALL {
+            stalls.push((due, woke));
+        }
+    }
+    Some(stalls)
+}
+
+/// Whether anything stalled in a request's time. Pure; `stalls` are in order of their beginnings.
+pub(super) fn met(stalls: &[Stall], (due, answered): (Duration, Duration)) -> bool {
+    // Only those that began before the answer can have met it.
+    let begun = stalls.partition_point(|&(from, _)| from < answered);
+    stalls[..begun].iter().rev().any(|&(_, to)| to > due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_request_meets_a_stall_that_overlaps_its_time() {
+        let stalls = [(2 * MS, 9 * MS), (4 * MS, 5 * MS)];
+        assert!(!met(&stalls, (MS, 2 * MS)));
+        assert!(met(&stalls, (MS, 3 * MS)));
+        // The longer one began first, and is not over.
+        assert!(met(&stalls, (6 * MS, 7 * MS)));
+        assert!(!met(&stalls, (9 * MS, 12 * MS)));
+        assert!(met(&stalls, (MS, 12 * MS)));
+        assert!(!met(&[], (MS, 12 * MS)));
+    }
+
+    #[test]
+    fn witnesses_see_nothing_before_the_start() {
+        let witnesses = Witnesses::call();
+        std::thread::sleep(5 * MS);
+        let start = Instant::now();
+        // Not everybody may have the priority.
+        if let Some(stalls) = witnesses.hear(start) {
+            let late = |&(_, to): &Stall| to > start.elapsed();
+            assert!(!stalls.iter().any(late), "{stalls:?}");
+        }
+    }
+}
