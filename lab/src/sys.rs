@@ -189,8 +189,8 @@ pub(crate) fn ask_to_go_first() {
     }
 }
 
-/// Gives this thread a higher priority than anything that the lab starts has. Returns whether it may
-/// have it.
+/// Gives this thread a higher priority than anything that the lab starts has. Returns whether it
+/// may have it.
 pub(crate) fn goes_before_all() -> bool {
     takes_real_time(3)
 }

@@ -22,7 +22,7 @@ const SEED_VARIABLE: &str = "EVENKEEL_PREEMPT_SEED";
 /// What runs no runtime: it compares what the compiler says.
 const LEFT_OUT: [&str; 1] = ["errors"];
 
-/// Tests that are left out unless they are named. They say what a worker or the heavy lane does
+/// Tests that are left out unless they are named. They say what a worker or the heavy pool does
 /// with polls that are short, or with a worker that is idle, and with pauses they are not.
 const LEFT_OUT_TESTS: [&str; 6] = [
     "adaptive_is_immediate_while_the_worker_is_idle",

@@ -47,7 +47,7 @@
 //! - A panic stays in its task and reaches its handle. Shutdown drops every future.
 //! - A poll that lasts longer than a millisecond loses its worker to another thread
 //!   ([`hand_off_after`](runtime::Builder::hand_off_after)), so it holds up nothing else, and
-//!   neither do as many of them as the heavy lane has threads
+//!   neither do as many of them as the heavy pool has threads
 //!   ([`heavy_threads`](runtime::Builder::heavy_threads)). With more, each keeps a worker;
 //!   what else waits there is looked after by another one, as long as there is one.
 //! - Classes with work at all times get processor time in the ratio of their shares.

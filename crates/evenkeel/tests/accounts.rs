@@ -55,7 +55,7 @@ fn assert_adds_up(stats: &Stats) {
     assert!((0.0..=1.0).contains(&stats.utilisation()));
     let by_class: Duration = stats.classes.iter().map(|class| class.run).sum();
     let by_worker: Duration = stats.workers.iter().map(|worker| worker.run()).sum();
-    // A poll that cost its thread the seat ended in the heavy lane, whose time is no worker's.
+    // A poll that cost its thread the seat ended in the heavy pool, whose time is no worker's.
     if stats.heavy.hand_offs == 0 {
         assert_eq!(by_class, by_worker, "run time by class and by worker");
     }
@@ -157,9 +157,9 @@ fn states_add_up_under_every_load() {
     });
 }
 
-/// Polls in the heavy lane are counted with the wait before them, as others are.
+/// Polls in the heavy pool are counted with the wait before them, as others are.
 #[test]
-fn polls_in_the_heavy_lane_have_waited_too() {
+fn polls_in_the_heavy_pool_have_waited_too() {
     watched("heavy waits", || {
         let runtime = runtime(1, BusyWait::None);
         let hogs: Vec<_> = (0..4)

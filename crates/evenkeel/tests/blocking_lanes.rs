@@ -341,7 +341,7 @@ fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
 /// Neither in how much was done nor in how long it waited and took.
 #[test]
 fn what_was_called_off_is_not_counted_as_done() {
-    watched("called off", || {
+    watched("cancelled", || {
         Runtime::new().unwrap().block_on(async {
             let lane = Lane::builder("own").build().unwrap();
             let hold = occupy(&lane).await;

@@ -298,7 +298,7 @@ fn a_task_is_of_its_spawners_class_or_of_the_one_it_is_given() {
 }
 
 #[test]
-fn a_hog_in_the_lane_spawns_into_its_own_class_all_the_same() {
+fn a_hog_in_the_heavy_pool_spawns_into_its_own_class_all_the_same() {
     watched("inherited in the lane", || {
         for (spawn, expected) in [
             (INHERITING.as_slice(), [0, 0, 0, 3]),

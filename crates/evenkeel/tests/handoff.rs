@@ -304,7 +304,7 @@ impl Puppet {
 }
 
 #[test]
-fn a_known_hog_is_polled_in_the_lane_and_comes_back_when_its_polls_are_short() {
+fn a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_short() {
     watched("known hog", || {
         let runtime = runtime(1);
         let puppet = Puppet::new(&runtime);
@@ -344,7 +344,7 @@ fn begin_one_shot(runtime: &Runtime, length: Duration) -> JoinHandle<ThreadId> {
 }
 
 #[test]
-fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_lane_until_they_do_no_more() {
+fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more() {
     watched("places", || {
         let runtime = runtime(1);
         let in_lane = || {
@@ -365,14 +365,14 @@ fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_lane_until_they_do_no_m
         // Other places, as that of whoever asks for the worker, are judged by their own tasks.
         costs_no_seat(&runtime, |worker| {
             for _ in 0..5 {
-                // Beside one that the lane still counts, it would not wait there for a guess.
-                until("the lane is at rest", || runtime.stats().heavy.running == 0);
+                // Beside one that the pool still counts, it would not wait there for a guess.
+                until("the pool is at rest", || runtime.stats().heavy.running == 0);
                 assert_ne!(one_shot(&runtime, LONG), worker);
             }
         });
 
         let at_worker = || {
-            until("the lane is at rest", || runtime.stats().heavy.running == 0);
+            until("the pool is at rest", || runtime.stats().heavy.running == 0);
             one_shot(&runtime, Duration::ZERO) == worker_of(&runtime)
         };
         assert!(!at_worker(), "not at once");
@@ -434,7 +434,7 @@ fn block_on_says() -> String {
 }
 
 #[test]
-fn block_on_in_a_task_panics_alike_on_a_worker_and_in_the_lane() {
+fn block_on_in_a_task_panics_alike_on_a_worker_and_in_the_heavy_pool() {
     watched("block_on", || {
         let runtime = runtime(1);
         let task = runtime.spawn(async {
@@ -467,7 +467,7 @@ fn a_panic_after_the_seat_is_lost_reaches_the_join_handle() {
         let runtime = runtime(1);
         for _ in 0..3 {
             let task = runtime.spawn(async {
-                // Three in a row from this place make it known; a fourth would start in the lane.
+                // Three in a row from this place make it known; a fourth would start in the pool.
                 compute_until_handed_off();
                 panic!("late, on purpose");
             });
@@ -549,7 +549,7 @@ fn a_shutdown_says_which_task_holds_which_thread_and_ends_when_they_return() {
         let mut gate = Gate::closed();
         let dropped = [false; 2].map(|flag| Arc::new(AtomicBool::new(flag)));
         let in_lane = holder(&runtime, gate.entrance(), &dropped[0]);
-        until("it is in the lane", || hand_offs(&runtime) == 1);
+        until("it is in the pool", || hand_offs(&runtime) == 1);
         let on_worker = holder(&runtime, gate.entrance(), &dropped[1]);
         until("both are stuck", || gate.arrived() == 2);
 
@@ -589,7 +589,7 @@ fn a_shutdown_waits_for_a_hog_that_returns_in_time() {
         let gate = Gate::closed();
         let dropped = Arc::new(AtomicBool::new(false));
         holder(&runtime, gate.entrance(), &dropped);
-        until("it is in the lane", || hand_offs(&runtime) == 1);
+        until("it is in the pool", || hand_offs(&runtime) == 1);
         let ending = thread::spawn(move || runtime.shutdown(LIMIT));
         thread::sleep(Duration::from_millis(30));
         assert!(!ending.is_finished() && !dropped.load(SeqCst));
@@ -647,10 +647,10 @@ fn a_full_lane_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
             .unwrap();
         let mut gates = [(); 3].map(|()| Gate::closed());
         let first = stuck(&runtime, &gates[0]);
-        until("the first is in the lane", || hand_offs(&runtime) == 1);
+        until("the first is in the pool", || hand_offs(&runtime) == 1);
         goes_on(&runtime);
 
-        // The lane is full: the second keeps the worker until it ends. (A short poll may have been
+        // The pool is full: the second keeps the worker until it ends. (A short poll may have been
         // refused, if the machine took the processor away in its middle.)
         let before = runtime.stats().heavy.refused;
         let second = stuck(&runtime, &gates[1]);
@@ -665,7 +665,7 @@ fn a_full_lane_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
         assert_eq!(runtime.block_on(within(waits)).unwrap(), 3);
         goes_on(&runtime);
 
-        // The third does not keep it for longer than the first keeps the lane.
+        // The third does not keep it for longer than the first keeps the pool.
         let third = stuck(&runtime, &gates[2]);
         let before = runtime.stats().heavy.refused;
         until("it is refused too", || {
@@ -696,7 +696,7 @@ fn tasks_that_wait_in_a_full_lane_are_run_when_there_is_room() {
         }
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
-        until("the lane is full", || hand_offs(&runtime) > before);
+        until("the pool is full", || hand_offs(&runtime) > before);
         for puppet in &puppets {
             puppet.send(LONG);
         }
@@ -723,7 +723,7 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
         }
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
-        until("the lane is full", || hand_offs(&runtime) > before);
+        until("the pool is full", || hand_offs(&runtime) > before);
         // The last one waits for orders, and nowhere else.
         for puppet in &puppets[..99] {
             puppet.send(LONG);
@@ -761,7 +761,7 @@ fn tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place() {
         let mut gate = Gate::closed();
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
-        until("the lane is full", || hand_offs(&runtime) > before);
+        until("the pool is full", || hand_offs(&runtime) > before);
         let unseen: Vec<_> = (0..20).map(|_| begin_one_shot(&runtime, LONG)).collect();
         until("they wait", || runtime.stats().heavy.queued == 20);
         for task in unseen {
@@ -785,7 +785,7 @@ fn a_task_that_no_thread_of_the_lane_can_take_does_not_stop_other_classes() {
         let mut gate = Gate::closed();
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
-        until("the lane is full", || hand_offs(&runtime) > before);
+        until("the pool is full", || hand_offs(&runtime) > before);
         puppet.send(LONG);
         until("it waits", || runtime.stats().heavy.queued == 1);
 
@@ -869,7 +869,7 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         assert_eq!((of_class(Class::BULK), of_class(Class::NORMAL)), (1, 0));
         assert!(hogs.longest >= report.length && hogs.longest == hogs.total);
 
-        // A task without a name, whose second long poll is in the lane.
+        // A task without a name, whose second long poll is in the pool.
         let task = runtime.spawn(async {
             compute_until_handed_off();
             yield_now().await;

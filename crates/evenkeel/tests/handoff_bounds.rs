@@ -1,4 +1,4 @@
-//! The bounds of the heavy lane: what waits there comes to its turn whatever blocks beside it, and
+//! The bounds of the heavy pool: what waits there comes to its turn whatever blocks beside it, and
 //! no thread is started that could not do anything.
 
 #[path = "support/hang.rs"]
@@ -43,11 +43,11 @@ fn a_hog_that_nobody_takes_the_seat_from_is_one_all_the_same() {
         let mut gate = Gate::closed();
         let entrance = gate.entrance();
         let first = runtime.spawn(async move { entrance.wait(Kind::Spins) });
-        until("the lane is full", || threads(&runtime) == 1);
+        until("the pool is full", || threads(&runtime) == 1);
         let handle = runtime.handle().clone();
         let refused = move || handle.stats().heavy.refused;
         // Of one kind, one after the other; each ends with a short poll. Fewer than are needed for
-        // the next to wait in the lane.
+        // the next to wait in the pool.
         for _ in 0..3 {
             let refused = refused.clone();
             let hog = runtime.spawn(async move {
@@ -80,15 +80,15 @@ fn a_task_that_blocked_is_polled_again_where_no_thread_may_block() {
         let task = runtime.spawn(async move {
             compute_until_handed_off();
             yield_now().await;
-            // In the lane: its next long polls are expected to block.
+            // In the pool: its next long polls are expected to block.
             thread::sleep(4 * LONG);
             sleep(Duration::from_millis(1)).await;
             send.send(()).unwrap();
-            // For longer than a thread of the lane waits for work.
+            // For longer than a thread of the pool waits for work.
             sleep(Duration::from_secs(3)).await;
         });
         receive.recv().unwrap();
-        until("the lane's threads end", || threads(&runtime) == 0);
+        until("the pool's threads end", || threads(&runtime) == 0);
         runtime.block_on(within(task)).unwrap();
         runtime.shutdown(LIMIT).unwrap();
     });
@@ -111,7 +111,7 @@ fn no_thread_is_started_that_finds_no_desk() {
         // One that is known to hog, and waits for an event.
         let goes_on = Arc::new(AtomicBool::new(false));
         let hog = runtime.spawn(hog_until(Arc::clone(&goes_on)));
-        until("the lane's threads end", || {
+        until("the pool's threads end", || {
             runtime.stats().heavy.hand_offs == 1 && threads(&runtime) == 0
         });
         // One that computes, and then blocks, in one poll.
@@ -183,7 +183,7 @@ fn a_task_that_computes_is_not_starved_by_many_that_block() {
 }
 
 #[test]
-fn threads_that_compute_and_then_block_stay_within_the_lanes_bounds() {
+fn threads_that_compute_and_then_block_stay_within_the_heavy_pools_bounds() {
     const MANY: usize = 12;
     watched("compute and block", || {
         let runtime = Builder::new()

@@ -105,11 +105,11 @@ fn an_urgent_task_waits_in_no_lane_whatever_its_kind_is_known_for() {
         let hogged = runtime.stats().hogs[0].count;
         assert!(hogged >= 4, "{hogged} of 20 were noticed");
         assert_eq!(in_lane(&runtime), []);
-        // The lane is full, so what was sent there would wait.
+        // The pool is full, so what was sent there would wait.
         let gate = Gate::closed();
         let before = heavy(&runtime).hand_offs;
         drop(stuck(&runtime, gate.entrance(), Kind::Spins));
-        until("the lane is full", || heavy(&runtime).hand_offs > before);
+        until("the pool is full", || heavy(&runtime).hand_offs > before);
         wait_for(&runtime, one_shot(&runtime, urgent, Duration::ZERO));
         drop(gate);
         runtime.shutdown(LIMIT).unwrap();
@@ -254,7 +254,7 @@ fn tasks_that_are_trusted_to_block_and_compute_take_few_threads() {
         let computing: Vec<_> = (0..40)
             .map(|_| spawn(Kind::Spins, gate.entrance()))
             .collect();
-        until("they are in the lane", || heavy(&runtime).queued > 20);
+        until("they are in the pool", || heavy(&runtime).queued > 20);
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(200) {
             let threads = heavy(&runtime).threads;

@@ -25,7 +25,7 @@ fn threads() -> usize {
 }
 
 /// A hog whose first poll costs its worker the seat, with a socket and a timer there, and whose
-/// later ones are in the lane.
+/// later ones are in the pool.
 async fn hog(then: impl Future<Output = ()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let waits = evenkeel::spawn(async move { socket.recv(&mut [0]).await });

@@ -49,7 +49,7 @@ async fn a_future_that_computes_before_it_reads_reads() {
     assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
 }
 
-/// The same in the heavy lane, where a poll that computes for so long belongs.
+/// The same in the heavy pool, where a poll that computes for so long belongs.
 #[evenkeel::test(workers = 1)]
 async fn a_hog_that_computes_before_it_reads_reads() {
     support::watch_descriptors();

@@ -90,7 +90,7 @@ async fn have_it_once() {
 }
 
 /// So many tasks that compute for 20 ms at a time, until the flag is set.
-fn hogs_in_the_lane(runtime: &Runtime, count: usize) -> (Vec<JoinHandle<()>>, Arc<AtomicBool>) {
+fn hogs_in_the_pool(runtime: &Runtime, count: usize) -> (Vec<JoinHandle<()>>, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     let hog = |_| {
         let stop = Arc::clone(&stop);
@@ -148,7 +148,7 @@ fn hooks_and_what_they_start_have_it_not() {
             return;
         };
         // Known hogs, on which the monitor reports, once in a second: each time on a new thread.
-        let (tasks, stop) = hogs_in_the_lane(&runtime, 2);
+        let (tasks, stop) = hogs_in_the_pool(&runtime, 2);
         let mut reports = 0;
         while reports < 3 {
             let (what, hook, thread) = seen.recv().unwrap();
@@ -313,7 +313,7 @@ fn threads_of_the_heavy_lane_have_it_not() {
             return;
         };
         // More than threads that have lost their seat come to serve.
-        let (tasks, stop) = hogs_in_the_lane(&runtime, 4);
+        let (tasks, stop) = hogs_in_the_pool(&runtime, 4);
         until("an ordinary thread of the lane, and no other", || {
             let seen = of("lane-heavy");
             !seen.is_empty() && seen.iter().all(|&(_, level)| level == 0)

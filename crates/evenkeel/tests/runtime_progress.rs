@@ -226,7 +226,8 @@ fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
                     let (stop, storm) = (Arc::clone(&stop), Arc::clone(&storm));
                     runtime.spawn_in(class, async move {
                         while !stop.load(SeqCst) {
-                            // Two for each: from the next-task slot one is displaced to the line.
+                            // Two for each: from the next-task slot one is displaced to the run
+                            // queue.
                             storm[(number + 1) % storm.len()].notify_one();
                             storm[(number + 7) % storm.len()].notify_one();
                             storm[number].notified().await;

@@ -334,7 +334,7 @@ impl Drop for Asks {
     }
 }
 
-/// A task that waits in the heavy lane is dropped by whoever ends the runtime.
+/// A task that waits in the heavy pool is dropped by whoever ends the runtime.
 #[test]
 fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
     watched("a hog that waits", || {

@@ -101,7 +101,7 @@ async fn live(life: Life, seed: u64, depth: u32) {
             }
             10 => change_a_class(&world, &mut random),
             11 if random.below(4) == 0 => resume_unwind(Box::new("on purpose")),
-            // Some of these take a task out of the lane again.
+            // Some of these take a task out of the pool again.
             12 => {
                 for _ in 0..10 {
                     yield_now().await;
@@ -169,7 +169,7 @@ impl Ends {
     }
 }
 
-/// A runtime whose lane may have few threads or many, and what its tasks share.
+/// A runtime whose heavy pool may have few threads or many, and what its tasks share.
 fn begin(random: &mut Random) -> (Runtime, Arc<World>, mpsc::Receiver<JoinHandle<()>>) {
     let limit = [1, 2, 4, 16][random.below(4) as usize];
     let runtime = Builder::new()
@@ -219,7 +219,7 @@ fn round(outside: &Runtime, seed: u64, length: Duration, ends_by_itself: bool) -
     }
     if ends_by_itself {
         until("no task is left", || world.live.load(SeqCst) == 0);
-        until("the lane has nothing to do", || {
+        until("the pool has nothing to do", || {
             let stats = runtime.stats();
             let heavy = (stats.heavy.running, stats.heavy.queued, stats.heavy.threads);
             (heavy, stats.tasks_waiting) == ((0, 0, 0), 0)

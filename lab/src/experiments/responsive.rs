@@ -84,8 +84,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
              as streams and combinators do. The last row starts {} fresh tasks a second, each of \
              which computes for {} ms in a single poll. Hogs count what they compute, first \
              without the probe and then beside it. A processor stood still when a thread of the \
-             highest priority, which sleeps there for half a millisecond at a time, woke a quarter \
-             of a millisecond late: as when the host of a virtual machine takes it away. {}",
+             highest priority, which sleeps there for 2 ms at a time, woke 250 us late: as when \
+             the host of a virtual machine takes it away. {}",
             Peer::OsThread.name(),
             Peer::EvenkeelRealTime.name(),
             BURN.per_second,

@@ -114,10 +114,10 @@ fn how(lab: &Lab) -> String {
          in four makes the server compute for {} ms in a single poll, a core's worth in all, and \
          the others are innocent: answered at once. Over HTTP/1.1 a task serves a connection, \
          fresh for each call, kept for calls of one kind, or kept for both kinds; over HTTP/2 a \
-         task serves a call, and all have one connection. `one line`: one line of source spawns the tasks of both kinds; \
-         `a line each`: those that compute come in at an address, and from a line, of their own; \
-         `high load`: {HIGH_HZ} calls a second. \
-         Tasks without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
+         task serves a call, and all have one connection. `one line`: one line of source \
+         spawns the tasks of both kinds; `a line each`: those that compute come in at an address, \
+         and from a line, of their own; `high load`: {HIGH_HZ} calls a second. Tasks \
+         without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
          fifth of which is urgent, where there is such a class or priority; their wait is that \
          from being spawned to the first poll. Handlers that block hold their thread for {} s, all \
          begun at once, beside {FRESH_HZ} fresh tasks a second and an echo probed 1 000 times a \

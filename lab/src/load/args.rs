@@ -99,8 +99,8 @@ pub(crate) struct EchoArgs {
     /// Seconds to wait for answers after the last request.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(crate) drain: Duration,
-    /// Tell also of the requests in whose time no processor stood still: as witnesses on each see
-    /// it, which takes a real-time priority and half a per cent of each processor.
+    /// Tell also of the requests in whose time no processor stood still for long, as a witness on
+    /// each sees it that has real-time priority.
     #[arg(long)]
     pub(crate) stalls: bool,
 }

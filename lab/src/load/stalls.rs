@@ -1,5 +1,7 @@
-//! When a processor stood still, for whatever reason is none of the server's: a thread of the highest
-//! priority on each processor wakes twice in a millisecond, and takes down when it woke too late.
+//! When a processor stood still, for whatever reason is none of the server's: a thread of the
+//! highest priority on each processor wakes each two milliseconds, and takes down when it woke too
+//! late. So it sees each stall that is longer than its sleep, and some shorter ones; waking more
+//! often would take from the hogs what is to be measured.
 //!
 //! On a virtual machine the host takes processors away for milliseconds at a time, and says so late
 //! or never. Nothing that runs there could answer meanwhile, so latency beyond the 99th percentile
@@ -13,11 +15,11 @@ use std::time::{Duration, Instant};
 use crate::sys;
 
 /// How long each witness sleeps.
-const SLEEP: Duration = Duration::from_micros(500);
+const SLEEP: Duration = Duration::from_millis(2);
 /// What it wakes too late by is a stall from here on: some ten times what a processor takes to wake
 /// from its idle state.
 const STALL: Duration = Duration::from_micros(250);
-/// Stalls that one witness takes down: more than it could in a minute without a pause.
+/// Stalls that one witness takes down: more than it could in three minutes without a pause.
 const STALLS_MAX: usize = 100_000;
 
 /// A time in which a processor stood still, from the start of the load.

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
 fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let workers = args.workers.map_or(cores, NonZeroUsize::get);
-    // As many processors as workers: the heavy lane would have any further one to itself, which is
+    // As many processors as workers: the heavy pool would have any further one to itself, which is
     // time that no other class could use.
     if workers < cores {
         sys::pin(&(0..workers).collect::<Vec<_>>()).map_err(|error| Error::Unreadable {

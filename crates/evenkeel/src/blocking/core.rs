@@ -696,7 +696,7 @@ impl Core {
     }
 }
 
-/// Keeps by which ticket the work that is queued next can be called off. Only what is queued by
+/// Keeps by which ticket the work that is queued next can be cancelled. Only what is queued by
 /// `submit` ever is.
 fn note_ticket(order: &Order<Job>, job: &Job) {
     let ticket = order.next_ticket();

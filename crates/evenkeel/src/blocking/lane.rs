@@ -129,7 +129,7 @@ impl fmt::Debug for Lane {
 }
 
 /// Work in a lane, for whoever awaits it. Dropping it calls off what was not begun.
-#[must_use = "work that is not awaited is called off"]
+#[must_use = "work that is not awaited is cancelled"]
 #[derive(Debug)]
 pub(crate) struct InLane<T> {
     join: JoinHandle<T>,

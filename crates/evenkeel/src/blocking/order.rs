@@ -5,7 +5,7 @@
 //! ahead of the one that had least by more than [`Limits::lead`]; then it is that one's turn. So
 //! urgent work goes first as long as there is little of it, and much of it starves nobody.
 //!
-//! What is called off leaves its line at once and a gap in it, which its ticket finds. Gaps at a
+//! What is cancelled leaves its line at once and a gap in it, which its ticket finds. Gaps at a
 //! line's front are closed, and all of them when they are more than the work, so they cost the same
 //! for each piece, and a line is at most twice as long as what waits in it.
 //!
@@ -63,7 +63,7 @@ struct Waiting<T> {
     since: u64,
     /// It may wait for as long as it takes.
     patient: bool,
-    /// `None` once it has been called off.
+    /// `None` once it has been cancelled.
     work: Option<T>,
 }
 
@@ -140,7 +140,7 @@ impl<T> Order<T> {
         }
     }
 
-    /// By which the work that is added next can be called off.
+    /// By which the work that is added next can be cancelled.
     pub(crate) fn next_ticket(&self) -> u64 {
         self.ticket + 1
     }

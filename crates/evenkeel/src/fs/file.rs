@@ -205,7 +205,7 @@ impl File {
         &self.inner.device.syncs
     }
 
-    /// Does work in a lane. What is not begun when the future is dropped is called off.
+    /// Does work in a lane. What is not begun when the future is dropped is cancelled.
     pub(super) fn run<T, F>(
         &self,
         name: &'static str,
@@ -460,7 +460,7 @@ impl File {
                     Some(file) => return file,
                     None => unreachable!("a file is taken out when it is dropped"),
                 },
-                // Work that was called off, or whose lane has not yet let go of it.
+                // Work that was cancelled, or whose lane has not yet let go of it.
                 Err(shared) => inner = shared,
             }
             crate::time::sleep(std::time::Duration::from_millis(1)).await;

@@ -44,7 +44,7 @@ const ROUNDS_MAX: usize = 64;
 pub(super) struct Pipe {
     /// A pump runs, or waits for a thread.
     pumping: bool,
-    /// The pump was called off before it began: its lane says why.
+    /// The pump was cancelled before it began: its lane says why.
     stopped: bool,
     /// The last pump, and how many there were.
     pump: Option<InLane<()>>,
@@ -123,7 +123,7 @@ impl Pipe {
     }
 }
 
-/// No pump runs. If one was called off, says why, once.
+/// No pump runs. If one was cancelled, says why, once.
 fn poll_stopped<'a>(
     lock: &'a Mutex<Pipe>,
     mut pipe: MutexGuard<'a, Pipe>,
@@ -145,7 +145,7 @@ fn poll_stopped<'a>(
             mem::swap(&mut pipe.pump, &mut pump);
         }
         drop(pipe);
-        // It is being called off on another thread at this moment, or was asked on another.
+        // It is being cancelled on another thread at this moment, or was asked on another.
         cx.waker().wake_by_ref();
         return Poll::Pending;
     };
@@ -355,7 +355,7 @@ impl Pump {
     }
 }
 
-/// If the pump was called off, whoever waits for it asks why.
+/// If the pump was cancelled, whoever waits for it asks why.
 impl Drop for Pump {
     fn drop(&mut self) {
         if !self.ended.get() {
@@ -397,7 +397,7 @@ impl File {
         Poll::Ready(settled(pipe))
     }
 
-    /// Waits until no pump runs. If one was called off, says why, once.
+    /// Waits until no pump runs. If one was cancelled, says why, once.
     fn poll_pump<'a>(
         &'a self,
         pipe: MutexGuard<'a, Pipe>,
@@ -531,7 +531,7 @@ impl Drop for File {
         let reads = pipe.pumping && !pipe.writing;
         let reading = pipe.pump.take_if(|_| reads);
         let seeking = pipe.seeking.take();
-        // What is called off takes the lock when it is dropped.
+        // What is cancelled takes the lock when it is dropped.
         drop(pipe);
         if let Some(mut reading) = reading {
             reading.call_off();
@@ -540,7 +540,7 @@ impl Drop for File {
     }
 }
 
-/// A seek is over or called off: all who wait ask anew. By itself it would wake the last who asked,
+/// A seek is over or cancelled: all who wait ask anew. By itself it would wake the last who asked,
 /// who may have given up.
 struct Sought(Arc<Mutex<Pipe>>);
 

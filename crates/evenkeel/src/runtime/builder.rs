@@ -195,8 +195,8 @@ impl Builder {
     }
 
     /// How long a poll may last before its worker's seat is given to another thread, so that it
-    /// holds up nothing else; the thread that is stuck goes on in the heavy lane. From 200
-    /// microseconds to a minute. `None` switches hand-off, and the heavy lane with it, off.
+    /// holds up nothing else; the thread that is stuck goes on in the heavy pool. From 200
+    /// microseconds to a minute. `None` switches hand-off, and the heavy pool with it, off.
     /// Default: 1 millisecond, [`defaults::HAND_OFF_AFTER`].
     ///
     /// The chapter [Hogs](crate::guide::hogs) says what that means for a task.
@@ -205,7 +205,7 @@ impl Builder {
         self
     }
 
-    /// How many threads the heavy lane has at most that are not blocked, from 1 to 1024. When it
+    /// How many threads the heavy pool has at most that are not blocked, from 1 to 1024. When it
     /// has as many, no more seats are handed over to make room for polls that compute: a worker
     /// that is stuck in one stays so, which
     /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for
@@ -215,7 +215,7 @@ impl Builder {
         self
     }
 
-    /// How many threads the heavy lane has at most that are blocked in a task's poll, in a sleep, a
+    /// How many threads the heavy pool has at most that are blocked in a task's poll, in a sleep, a
     /// lock or a call of the system, beside the others. From 0 to 32768. Default: 512,
     /// [`defaults::BLOCKED_THREADS`]. When it has as many, a worker that blocks stays so.
     ///

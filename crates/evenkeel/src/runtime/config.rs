@@ -69,7 +69,7 @@ pub(crate) struct Config {
     pub(crate) classes: ClassTable,
     /// How long a poll may last before its worker's seat is handed over; never if `None`.
     pub(crate) hand_off_after: Option<Duration>,
-    /// The most threads of the heavy lane that are not blocked, and that are.
+    /// The most threads of the heavy pool that are not blocked, and that are.
     pub(crate) heavy_threads: usize,
     pub(crate) blocked_threads: usize,
     pub(crate) on_hog: Option<HogHook>,

@@ -55,7 +55,7 @@ pub const HAND_OFF_AFTER: Duration = Duration::from_millis(1);
 /// others wait anyway.
 pub const REAL_TIME_BOUT: Duration = Duration::from_millis(2);
 
-/// Threads of the heavy lane that are blocked in a task's poll; see
+/// Threads of the heavy pool that are blocked in a task's poll; see
 /// [`Builder::blocked_threads`](super::Builder::blocked_threads).
 ///
 /// As generous as [`BLOCKING_THREADS`]: who blocks by mistake gets what they would have got from

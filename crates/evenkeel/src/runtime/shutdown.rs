@@ -1,9 +1,9 @@
 //! The end of a runtime.
 //!
-//! 1. New tasks are refused: the inboxes and the registry close. Workers are told to stop. Blocking
-//!    work that waits for a thread is cancelled.
-//! 2. Each worker, when it comes back from its poll, drops the tasks in its lines and ends. So does
-//!    each thread of the heavy lane.
+//! 1. New tasks are refused: the injection queues and the registry close. Workers are told to stop.
+//!    Blocking work that waits for a thread is cancelled.
+//! 2. Each worker, when it comes back from its poll, drops the tasks in its run queues and ends. So
+//!    does each thread of the heavy pool.
 //! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in queues. A task
 //!    that is being polled is marked, and its runner drops it. These drops are the user's and may
 //!    take any time; when the timeout passes between two of them, another thread goes on.
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::io::readiness::wake_all;
-use crate::sched::lines::received;
+use crate::sched::run_queues::received;
 use crate::sched::shared::Shared;
 use crate::sync::Arc;
 use crate::sync::thread;
@@ -92,9 +92,9 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
         }
         thread::yield_now();
     }
-    // The workers have ended, and dropped what lay in their lines. What came there afterwards, from
-    // the drop of a task's future, is dropped here.
-    while drop_lined_up(shared) {}
+    // The workers have ended, and dropped what lay in their run queues. What came there afterwards,
+    // from the drop of a task's future, is dropped here.
+    while drop_queued(shared) {}
     if !shared.lanes.wait(deadline) {
         return Err(ShutdownError::new(shared));
     }
@@ -102,9 +102,9 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     Ok(())
 }
 
-/// Drops the futures of tasks that wait, and those in the inboxes and lines: a worker may be kept
-/// by a poll that does not return, and must not keep the tasks behind it. Their drops are the
-/// user's and may take any time. Returns false if the deadline passed between two of them.
+/// Drops the futures of tasks that wait, and those in the injection queues and run queues: a worker
+/// may be kept by a poll that does not return, and must not keep the tasks behind it. Their drops
+/// are the user's and may take any time. Returns false if the deadline passed between two of them.
 fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
@@ -112,7 +112,7 @@ fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
             return false;
         }
     }
-    while drop_in_inboxes(shared) || drop_lined_up(shared) {
+    while drop_injected(shared) || drop_queued(shared) {
         if clock::now() >= deadline {
             return false;
         }
@@ -127,21 +127,21 @@ fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
     true
 }
 
-/// Drops a task of each inbox. Returns whether there was one.
-fn drop_in_inboxes(shared: &Shared) -> bool {
+/// Drops a task of each injection queue. Returns whether there was one.
+fn drop_injected(shared: &Shared) -> bool {
     let mut found = false;
-    for inbox in &shared.inboxes {
+    for queue in &shared.injection_queues {
         let mut task = None;
-        inbox.take(1, |entry| task = Some(received(entry)));
+        queue.take(1, |entry| task = Some(received(entry)));
         found |= task.is_some();
         task.into_iter().for_each(|task| shared.cancel(task));
     }
     found
 }
 
-/// Drops a task of each worker's lines and slot, which anybody may take from. Returns whether there
-/// was one.
-fn drop_lined_up(shared: &Shared) -> bool {
+/// Drops a task of each worker's run queues and slot, which anybody may take from. Returns whether
+/// there was one.
+fn drop_queued(shared: &Shared) -> bool {
     let mut found = false;
     for (_, desk) in shared.desks.iter() {
         let task = desk.take_any();

@@ -109,10 +109,10 @@ impl Threads {
         self.start_thread(name, &Arc::clone(&shared), move || {
             let Some(desk) = shared.desks.take() else {
                 // There is a desk for each thread that the lane may have; this is the safe answer.
-                return shared.lane.give_up_thread();
+                return shared.heavy_pool.give_up_thread();
             };
             let sitting = Sitting::new(&shared, desk);
-            shared.lane.join(desk);
+            shared.heavy_pool.join(desk);
             let home = shared.next_home();
             let worker = Worker::without_seat(Arc::clone(&shared), home, desk);
             context::run_worker(&worker);
@@ -133,7 +133,7 @@ impl Threads {
             }
             let start = |wanted| match wanted {
                 Start::Seat(stuck) => threads.start_heir(Arc::clone(&shared), stuck),
-                Start::Lane => threads.start_heavy(Arc::clone(&shared)),
+                Start::HeavyThread => threads.start_heavy(Arc::clone(&shared)),
             };
             shared.monitor.run(&shared, &start);
         })

@@ -16,14 +16,14 @@ use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 use crate::task::cell::{Header, Runnable};
 use crate::task::kind::{FutureType, Kind};
 
-use super::lines::{Lines, received};
 use super::ring::Apart;
+use super::run_queues::{RunQueues, received};
 use super::tenure::{Fences, Tenure};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    pub(crate) lines: Lines,
+    pub(crate) run_queues: RunQueues,
     /// The name of the task that is being polled; stale while `is_named` says that it has none.
     name: Mutex<Option<&'static str>>,
     /// Who sits here.
@@ -31,7 +31,7 @@ pub(crate) struct Desk {
     /// That thread has real-time priority. Changed under the lock of `thread`, together with what
     /// the kernel knows.
     real_time: AtomicBool,
-    /// The task to run next, ahead of the lines; anybody may take it.
+    /// The task to run next, ahead of the run queues; anybody may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
     /// What reads on this thread brought.
@@ -60,7 +60,7 @@ struct AtPoll {
 impl Desk {
     fn new(classes: usize, fences: Fences) -> Self {
         Self {
-            lines: Lines::new(classes),
+            run_queues: RunQueues::new(classes),
             name: Mutex::new(None),
             thread: Mutex::new(None),
             real_time: AtomicBool::new(false),
@@ -163,13 +163,13 @@ impl Desk {
 
     /// Takes some task, for anybody, in whatever order.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
-        self.take_next().or_else(|| self.lines.take_any())
+        self.take_next().or_else(|| self.run_queues.take_any())
     }
 
     /// Whether nothing waits here; a hint.
     pub(crate) fn is_clear(&self) -> bool {
         // Relaxed: whoever acts on it goes through `take_next`.
-        self.next.0.load(Ordering::Relaxed).is_null() && self.lines.is_empty()
+        self.next.0.load(Ordering::Relaxed).is_null() && self.run_queues.is_empty()
     }
 
     /// Says what is being polled from now on.
@@ -271,10 +271,10 @@ impl Desk {
     }
 }
 
-/// The desks of a runtime: one for each worker and for each thread that the heavy lane may have.
+/// The desks of a runtime: one for each worker and for each thread that the heavy pool may have.
 #[derive(Debug)]
 pub(crate) struct Desks {
-    /// Made when first used; a heavy lane that is never needed has none.
+    /// Made when first used; a heavy pool that is never needed has none.
     desks: Box<[OnceLock<Arc<Desk>>]>,
     free: Mutex<Vec<usize>>,
     classes: usize,

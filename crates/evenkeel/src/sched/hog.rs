@@ -1,9 +1,9 @@
 //! Hogs: what a task is known for, and how it is reported.
 //!
-//! A task that was caught at a long poll is *heavy*: its next polls run in the heavy lane, until
+//! A task that was caught at a long poll is *heavy*: its next polls run in the heavy pool, until
 //! some in a row were short. The first time that takes four, and each relapse doubles it, up to 64,
 //! so that a task which computes now and then does not go back and forth. One that has short polls
-//! as well is *doubtful*: where it would have to wait in the lane, a worker polls it.
+//! as well is *doubtful*: where it would have to wait in the pool, a worker polls it.
 //!
 //! A fresh task is only *guessed* to be heavy, by what its kind is known for (`kinds`). One short
 //! poll refutes that. A task of which nothing better is known than that some of its kind hog, or
@@ -25,13 +25,13 @@ use crate::task::kind::Kind;
 use super::kinds::{HogRow, Known, Verdict};
 use super::shared::Shared;
 
-/// Its polls run in the heavy lane.
+/// Its polls run in the heavy pool.
 const HEAVY: u8 = 1;
 /// It was caught at a long poll.
 const HOGGED: u8 = 1 << 1;
 /// Its kind waits to be told what it was like.
 const TRACKED: u8 = 1 << 2;
-/// How often it came back from the lane, plus one, up to five; or else whether one of its last two
+/// How often it came back from the pool, plus one, up to five; or else whether one of its last two
 /// polls there was short. The three bits from here on.
 const RETURNS: u8 = 1 << 3;
 const RETURNS_MAX: u8 = 5;
@@ -39,7 +39,7 @@ const RETURNS_MAX: u8 = 5;
 const BLOCKS: u8 = 1 << 6;
 /// Its polls on workers are on guard.
 const GUARDED: u8 = 1 << 7;
-/// How many short polls in a row take a task out of the lane the first time, and off guard.
+/// How many short polls in a row take a task out of the pool the first time, and off guard.
 const SHORT_POLLS: u8 = 4;
 
 /// How long a kind is quiet between two reports.
@@ -73,7 +73,7 @@ impl Ways {
         self.0 & HOGGED != 0
     }
 
-    /// Its polls run in the heavy lane.
+    /// Its polls run in the heavy pool.
     pub(crate) fn is_heavy(self) -> bool {
         self.0 & HEAVY != 0
     }
@@ -83,7 +83,7 @@ impl Ways {
         self.0 & (HEAVY | HOGGED) == HEAVY
     }
 
-    /// It may be wronged in the lane: that it is heavy is a guess, or it has hogs' polls and short
+    /// It may be wronged in the pool: that it is heavy is a guess, or it has hogs' polls and short
     /// ones by turns, as a connection has that is asked for all sorts of things.
     pub(crate) fn is_doubtful(self) -> bool {
         self.is_guess() || (self.is_heavy() && self.returns() > 0)
@@ -110,7 +110,7 @@ impl Ways {
     }
 }
 
-/// Gives a fresh task what its kind is known for. One that is urgent waits in no lane for a guess.
+/// Gives a fresh task what its kind is known for. One that is urgent waits in no pool for a guess.
 #[inline]
 pub(crate) fn begin(task: &Header, known: Known) {
     let ways = match known {
@@ -139,8 +139,8 @@ pub(crate) fn mark(task: &Header, blocked: bool) {
     }
 }
 
-/// A poll of the task was too long, and its worker was kept, as the lane is full. For its runner.
-/// The task stays out of the lane, where it might wait for polls that never end.
+/// A poll of the task was too long, and its worker was kept, as the pool is full. For its runner.
+/// The task stays out of the pool, where it might wait for polls that never end.
 pub(crate) fn mark_kept(task: &Header) {
     let Ways(ways) = Ways::of(task);
     Ways(ways & !(TRACKED | HEAVY) | HOGGED | GUARDED).put(task);
@@ -148,7 +148,7 @@ pub(crate) fn mark_kept(task: &Header) {
     task.short_polls.store(0, Ordering::Relaxed);
 }
 
-/// A poll of a heavy task was short. For its runner. It leaves the lane if that was enough.
+/// A poll of a heavy task was short. For its runner. It leaves the pool if that was enough.
 pub(crate) fn behaved(task: &Header) {
     let ways = Ways::of(task);
     if !ways.has_hogged() {

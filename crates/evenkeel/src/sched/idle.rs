@@ -2,14 +2,15 @@
 //!
 //! # The protocol
 //!
-//! A worker that runs out of work first *searches* (inboxes, other workers' rings), then *parks*.
-//! Whoever makes work available from outside the workers calls [`Idle::to_wake`] after it pushed.
+//! A worker that runs out of work first *searches* (injection queues, other workers' rings), then
+//! *parks*. Whoever makes work available from outside the workers calls [`Idle::to_wake`] after it
+//! pushed.
 //!
 //! ```text
 //!  pusher                              worker about to park
-//!  1. push to the inbox                1. enlist as parked (and stop searching)
+//!  1. push to the injection queue      1. enlist as parked (and stop searching)
 //!  2. fence(SeqCst)                    2. fence(SeqCst)
-//!  3. anyone searching? parked?        3. anything in the inboxes?
+//!  3. anyone searching? parked?        3. anything in the injection queues?
 //! ```
 //!
 //! Of two SeqCst fences one comes first. If the pusher's does, the worker sees the entry in its

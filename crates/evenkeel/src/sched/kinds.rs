@@ -12,11 +12,11 @@
 //! |---|---|
 //! | less than [`FEW`] | is a task like any other |
 //! | between | is polled where it is, but *on guard*: noticed sooner if it does not come back |
-//! | more than [`NEARLY_ALL`] | starts in the heavy lane, if it is not urgent |
+//! | more than [`NEARLY_ALL`] | starts in the heavy pool, if it is not urgent |
 //!
 //! The part is the mean of the first [`MEMORY`] tasks, and then a moving average in which each task
 //! counts for one in so many. Four tasks at least have to have shown what they are like before any
-//! is sent to the lane; two or three in a row that behave take a kind out of it again.
+//! is sent to the pool; two or three in a row that behave take a kind out of it again.
 //!
 //! The table has room for [`KINDS_MAX`] kinds. When it is full, further ones are not learned, and
 //! their hogs are handed off one by one, as if there were no memory.
@@ -35,10 +35,10 @@ const ALL: u32 = 1 << 16;
 /// Below, hogs are too rare to look after the others: one in 64 has not been seen for some twenty
 /// tasks.
 const FEW: u32 = ALL / 64;
-/// Above, a kind's tasks start in the heavy lane. One in eight that is wronged by it waits there
+/// Above, a kind's tasks start in the heavy pool. One in eight that is wronged by it waits there
 /// for a thread of low priority, and is spared the hand-offs of the seven others.
 const NEARLY_ALL: u32 = ALL / 8 * 7;
-/// How many tasks have to be known before any is sent to the lane unseen.
+/// How many tasks have to be known before any is sent to the pool unseen.
 const SEEN_MIN: u32 = 4;
 /// How many tasks a kind is judged by.
 const MEMORY: u32 = 16;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_starts_in_the_lane_while_nearly_all_of_it_hogs() {
+    fn a_kind_starts_in_the_pool_while_nearly_all_of_it_hogs() {
         let (kinds, kind) = (Kinds::new(), kind("hogs"));
         assert_eq!(known(&kinds, kind), Known::Nothing);
         for now in 0..3 {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_never_sent_to_the_lane_as_a_whole() {
+    fn a_mix_is_never_sent_to_the_pool_as_a_whole() {
         let (kinds, kind) = (Kinds::new(), kind("mix"));
         hog(&kinds, kind, 0);
         // Three in four hog, in any order of the four.

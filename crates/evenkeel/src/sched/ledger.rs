@@ -20,14 +20,14 @@ use super::shares::{
 pub(crate) struct Ledger {
     limits: Limits,
     rows: [Row; CLASSES_MAX],
-    /// The classes with work in the heavy lane.
-    lane: AtomicU32,
+    /// The classes with work in the heavy pool.
+    heavy_pool: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Row {
     owed: AtomicI64,
-    /// How many workers, the lane among them, have work of the class.
+    /// How many workers, the pool among them, have work of the class.
     active: AtomicU32,
     share: AtomicU32,
     target: AtomicU64,
@@ -70,7 +70,7 @@ impl Ledger {
         Self {
             limits,
             rows: std::array::from_fn(row),
-            lane: AtomicU32::new(0),
+            heavy_pool: AtomicU32::new(0),
         }
     }
 
@@ -153,10 +153,10 @@ impl Ledger {
         }
     }
 
-    /// Says which classes have work in the heavy lane.
+    /// Says which classes have work in the heavy pool.
     pub(crate) fn set_lane(&self, classes: u32) {
         // Relaxed: as in `set`.
-        self.lane.store(classes, Ordering::Relaxed);
+        self.heavy_pool.store(classes, Ordering::Relaxed);
     }
 
     /// Takes in what was spent, by class.
@@ -208,13 +208,13 @@ impl Ledger {
 
     pub(crate) fn read(&self) -> Reading {
         // Relaxed: as in `set`.
-        let lane = self.lane.load(Ordering::Relaxed);
+        let heavy_pool = self.heavy_pool.load(Ordering::Relaxed);
         let (mut active, mut at_workers, mut unable) = (0, 0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             let bit = Class::at(index).bit();
             // Relaxed: as in `publish`.
             let parties = row.active.load(Ordering::Relaxed);
-            if parties > u32::from(lane & bit != 0) {
+            if parties > u32::from(heavy_pool & bit != 0) {
                 at_workers |= bit;
             }
             if parties > 0 {
@@ -229,7 +229,7 @@ impl Ledger {
             owed: std::array::from_fn(|index| self.rows[index].owed.load(Ordering::Relaxed)),
             active,
             at_workers,
-            lane,
+            heavy_pool,
             unable,
             terms: std::array::from_fn(|index| self.term(Class::at(index))),
         }

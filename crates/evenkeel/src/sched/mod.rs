@@ -1,11 +1,11 @@
 //! The scheduler: how a task gets from being woken to being polled.
 //!
 //! - `ring`: a worker's bounded queue, which others steal from.
-//! - `inbox`: the way in from outside the workers.
-//! - `lines`: a worker's queues, two for each class; `desk`: those of one thread.
+//! - `injection`: the way in from outside the workers.
+//! - `run_queues`: a worker's queues, two for each class; `desk`: those of one thread.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
 //! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
-//! - `lane`: the heavy lane, for tasks that hog; `kinds`: what is learned of the kinds of tasks
+//! - `pool`: the heavy pool, for tasks that hog; `kinds`: what is learned of the kinds of tasks
 //!   that do; `hog`: what one task is known for, and the reports.
 //! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
 //! - `spin`: busy-waiting.
@@ -16,18 +16,18 @@
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod desk;
 #[cfg(not(evenkeel_loom))]
+pub(crate) mod heavy_pool;
+#[cfg(not(evenkeel_loom))]
 pub(crate) mod hog;
 pub(crate) mod idle;
-pub(crate) mod inbox;
+pub(crate) mod injection;
 pub(crate) mod kinds;
-#[cfg(not(evenkeel_loom))]
-pub(crate) mod lane;
 pub(crate) mod ledger;
-pub(crate) mod lines;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
 pub(crate) mod ring;
+pub(crate) mod run_queues;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;
 pub(crate) mod shares;

@@ -2,10 +2,10 @@
 //!
 //! It looks at the workers from time to time (`pace`). One that has been at a poll for longer than
 //! the threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes
-//! on as a thread of the heavy lane (`lane`); the thread that takes over does the rest
-//! (`worker::heavy`). Where hand-off is switched off, or the lane is full, a worker that sleeps is
-//! woken instead: it takes the lines, visits the readiness queue and fires the timers of the one
-//! that is kept.
+//! on as a thread of the heavy pool (`pool`); the thread that takes over does the rest
+//! (`worker::heavy`). Where hand-off is switched off, or the pool is full, a worker that sleeps is
+//! woken instead: it takes the run queues, visits the readiness queue and fires the timers of the
+//! one that is kept.
 //!
 //! Workers that come by look at each other as well, and rouse the monitor for one that is stuck:
 //! so it need not look often itself.
@@ -18,10 +18,10 @@
 //! much sooner content that it is stuck. So what waits behind such a poll does not wait for long;
 //! and if it comes back before the threshold of a hog, its task is none.
 //!
-//! The monitor also starts threads for tasks that wait in the lane, takes those out that were
+//! The monitor also starts threads for tasks that wait in the pool, takes those out that were
 //! aborted, and charges what polls there use while they go on. It runs nothing of the user's, but
 //! for the drop of such an aborted task where the runtime ends and no worker takes it any more.
-//! While no worker is awake and the lane is at rest it sleeps, until a worker wakes:
+//! While no worker is awake and the pool is at rest it sleeps, until a worker wakes:
 //! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
 mod pace;
@@ -43,7 +43,7 @@ const KEPT: Duration = Duration::from_millis(1);
 /// How often the monitor looks when there is little to see. One look reads a few words for each
 /// worker.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often polls in the lane are charged while they go on.
+/// How often polls in the pool are charged while they go on.
 const SAMPLE: Duration = Duration::from_millis(4);
 /// How many looks it takes until what they used is noted: to ask costs a twentieth of a look.
 const NOTED_EACH: u32 = 8;
@@ -90,8 +90,8 @@ pub(crate) struct Stuck {
 pub(crate) enum Start {
     /// One that takes a worker's seat from the thread that is stuck there.
     Seat(Stuck),
-    /// One for the heavy lane.
-    Lane,
+    /// One for the heavy pool.
+    HeavyThread,
 }
 
 /// How the monitor starts threads.
@@ -203,13 +203,13 @@ impl Monitor {
         while !shared.is_stopping() {
             self.begin_look();
             let pause = look(shared, &mut watches, start);
-            let lane = tend_lane(shared, &mut sampled_at, start);
-            let pause = lane.map_or(pause, |soonest| soonest.min(pause));
-            let lane_rests = lane.is_none();
+            let heavy_pool = tend_pool(shared, &mut sampled_at, start);
+            let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
+            let pool_rests = heavy_pool.is_none();
             // Workers that were awake in between are likely to be so again soon, and would have to
             // rouse the monitor each time.
             let parks = parks(shared);
-            let at_rest = parks == parks_before && lane_rests;
+            let at_rest = parks == parks_before && pool_rests;
             parks_before = parks;
             looks += 1;
             if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
@@ -305,8 +305,8 @@ fn look_at(
         since,
         blocked,
     });
-    if !shared.lane.seems_to_have_room(blocked) || start(seat).is_err() {
-        shared.lane.refuse();
+    if !shared.heavy_pool.seems_to_have_room(blocked) || start(seat).is_err() {
+        shared.heavy_pool.refuse();
         desk.keep(since, blocked);
         help(shared);
     }
@@ -331,22 +331,22 @@ impl Watch {
     }
 }
 
-/// Starts threads that the lane wants, charges what its polls use, and has what was aborted there
-/// dropped. Returns when that should be done again at the latest; `None` if the lane is at rest.
-fn tend_lane(
+/// Starts threads that the pool wants, charges what its polls use, and has what was aborted there
+/// dropped. Returns when that should be done again at the latest; `None` if the pool is at rest.
+fn tend_pool(
     shared: &Arc<Shared>,
     sampled_at: &mut Sampling,
     start: &Starter<'_>,
 ) -> Option<Duration> {
-    let lane = &shared.lane;
-    match lane.is_at_rest() {
+    let heavy_pool = &shared.heavy_pool;
+    match heavy_pool.is_at_rest() {
         Some(false) => {}
         Some(true) => return None,
         None => return Some(KEPT),
     }
     let now = shared.clock.to_duration(shared.clock.cycles());
     if now.saturating_sub(sampled_at.at) >= sampled_at.pause {
-        let sampled = lane.sample(&shared.ledger, &shared.desks);
+        let sampled = heavy_pool.sample(&shared.ledger, &shared.desks);
         let pause = if sampled.unsettled { KEPT } else { SAMPLE };
         *sampled_at = Sampling { at: now, pause };
         sampled
@@ -355,15 +355,16 @@ fn tend_lane(
             .for_each(|hog| hog::note(shared, hog));
     }
     // Their drops are the user's: a worker sees to them, unless the runtime ends.
-    (lane.take_aborted(&shared.ledger).into_iter()).for_each(|task| shared.push_outside(task));
-    while lane.wants_thread() {
-        if start(Start::Lane).is_err() {
-            lane.give_up_thread();
+    (heavy_pool.take_aborted(&shared.ledger).into_iter())
+        .for_each(|task| shared.push_outside(task));
+    while heavy_pool.wants_thread() {
+        if start(Start::HeavyThread).is_err() {
+            heavy_pool.give_up_thread();
             break;
         }
     }
     // A thread that did not know yet that it had lost its seat may have left a task at its desk.
-    for desk in lane.desks().unwrap_or_default() {
+    for desk in heavy_pool.desks().unwrap_or_default() {
         while let Some(task) = shared.desks.get(desk).take_any() {
             shared.push_outside(task);
         }
@@ -371,7 +372,7 @@ fn tend_lane(
     Some(sampled_at.pause)
 }
 
-/// When the lane's threads were last asked what they are at, and how long until they are again.
+/// When the pool's threads were last asked what they are at, and how long until they are again.
 #[derive(Clone, Copy, Debug)]
 struct Sampling {
     at: Duration,

@@ -22,14 +22,14 @@ use crate::task::registry::Registry;
 use crate::time::timers::Timers;
 
 use super::desk::{Desk, Desks};
+use super::heavy_pool::HeavyPool;
 use super::idle::Idle;
-use super::inbox::Inbox;
+use super::injection::InjectionQueue;
 use super::kinds::Kinds;
-use super::lane::Lane;
 use super::ledger::Ledger;
-use super::lines::received;
 use super::monitor::Monitor;
 use super::parker::Parker;
+use super::run_queues::received;
 use super::shares::{Limits, Term};
 
 /// A worker's place: all that passes on when another thread takes the worker over.
@@ -84,11 +84,11 @@ pub(crate) struct Shared {
     pub(crate) seats: Box<[Arc<Seat>]>,
     pub(crate) desks: Desks,
     /// One for each class.
-    pub(crate) inboxes: Box<[Inbox<Header>]>,
+    pub(crate) injection_queues: Box<[InjectionQueue<Header>]>,
     pub(crate) idle: Idle,
     /// What the classes are owed.
     pub(crate) ledger: Ledger,
-    pub(crate) lane: Lane,
+    pub(crate) heavy_pool: HeavyPool,
     /// Which kinds of tasks hog.
     pub(crate) kinds: Kinds,
     pub(crate) monitor: Monitor,
@@ -116,8 +116,8 @@ impl Shared {
     pub(crate) fn new(config: Config) -> std::io::Result<Self> {
         let classes = config.classes.len();
         let clock = Clock::start();
-        let in_lane = config.heavy_threads + config.blocked_threads;
-        let desks = Desks::new(config.workers + in_lane, classes);
+        let in_pool = config.heavy_threads + config.blocked_threads;
+        let desks = Desks::new(config.workers + in_pool, classes);
         let after = config.hand_off_after;
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
@@ -127,9 +127,9 @@ impl Shared {
             idle: Idle::new(seats.len()),
             monitor: Monitor::default(),
             registry: Registry::new(seats.len() + 1),
-            inboxes: (0..classes).map(|_| Inbox::new()).collect(),
+            injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
-            lane: Lane::new(
+            heavy_pool: HeavyPool::new(
                 clock,
                 classes,
                 seats.len(),
@@ -180,13 +180,13 @@ impl Shared {
     }
 
     #[inline]
-    pub(crate) fn inbox(&self, class: Class) -> &Inbox<Header> {
-        &self.inboxes[class.index()]
+    pub(crate) fn injection_queue(&self, class: Class) -> &InjectionQueue<Header> {
+        &self.injection_queues[class.index()]
     }
 
-    /// Whether an inbox has something, for a worker about to sleep.
+    /// Whether an injection queue has something, for a worker about to sleep.
     pub(crate) fn has_mail(&self) -> bool {
-        self.inboxes.iter().any(|inbox| !inbox.is_empty())
+        self.injection_queues.iter().any(|queue| !queue.is_empty())
     }
 
     /// Counts what a read on this thread brought.
@@ -200,14 +200,14 @@ impl Shared {
         });
     }
 
-    /// Puts a task into the inbox of its class, and wakes a worker if none would see it. If the
-    /// runtime has shut down, the task is cancelled.
+    /// Puts a task into the injection queue of its class, and wakes a worker if none would see it.
+    /// If the runtime has shut down, the task is cancelled.
     pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
         // Relaxed: a statistic.
         task.header()
             .queued_at
             .store(self.clock.cycles(), Ordering::Relaxed);
-        match post(self.inbox(task.header().class()), task) {
+        match post(self.injection_queue(task.header().class()), task) {
             Ok(()) => self.wake_one(),
             Err(back) => cancel_in_turn(self, back),
         }
@@ -218,11 +218,11 @@ impl Shared {
         task.cancel(|header| self.registry.remove(header));
     }
 
-    /// Hands a task that is known to hog to the heavy lane.
+    /// Hands a task that is known to hog to the heavy pool.
     pub(crate) fn push_heavy(&self, task: Runnable) {
-        let rouses = match self.lane.push(&self.ledger, task) {
+        let rouses = match self.heavy_pool.push(&self.ledger, task) {
             Ok(rouses) => rouses,
-            Err(task) => match post(&self.lane.arrivals, task) {
+            Err(task) => match post(&self.heavy_pool.arrivals, task) {
                 Ok(()) => true,
                 Err(back) => return self.cancel(back),
             },
@@ -260,20 +260,20 @@ impl Shared {
             return false;
         }
         self.registry.close();
-        self.inboxes.iter().for_each(Inbox::close);
+        self.injection_queues.iter().for_each(InjectionQueue::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
         self.monitor.rouse();
-        let waiting = self.lane.close();
+        let waiting = self.heavy_pool.close();
         waiting.into_iter().for_each(|task| self.cancel(task));
         true
     }
 }
 
-/// Puts a task into an inbox. Gives it back if the inbox is closed.
-fn post(inbox: &Inbox<Header>, task: Runnable) -> Result<(), Runnable> {
+/// Puts a task into an injection queue. Gives it back if that is closed.
+fn post(queue: &InjectionQueue<Header>, task: Runnable) -> Result<(), Runnable> {
     // SAFETY: a task with a `Runnable` lives until it runs, lies in one queue at a time, and may be
     // run by any thread.
-    unsafe { inbox.push(task.into_raw()) }.map_err(received)
+    unsafe { queue.push(task.into_raw()) }.map_err(received)
 }
 
 /// How many tasks that were spawned or aborted in each other's drops are cancelled one within the

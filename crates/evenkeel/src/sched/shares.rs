@@ -78,7 +78,7 @@ pub(crate) struct Limits {
     pub(crate) lead_max: u64,
     /// How long a class can earn what it does not use.
     pub(crate) lag_max: u64,
-    /// What is owed to work in the heavy lane before a worker makes way for it.
+    /// What is owed to work in the heavy pool before a worker makes way for it.
     pub(crate) lend: u64,
     /// How many workers there are.
     pub(crate) workers: u64,
@@ -100,8 +100,8 @@ pub(crate) struct Reading {
     pub(crate) active: u32,
     /// The classes with work at workers.
     pub(crate) at_workers: u32,
-    /// The classes with work in the heavy lane.
-    pub(crate) lane: u32,
+    /// The classes with work in the heavy pool.
+    pub(crate) heavy_pool: u32,
     /// The classes that have work and cannot use what they are owed.
     pub(crate) unable: u32,
     pub(crate) terms: [Term; CLASSES_MAX],
@@ -112,8 +112,8 @@ pub(crate) struct Reading {
 pub(crate) enum Turn {
     /// A class with work here.
     Here(Class),
-    /// The heavy lane, whose threads run work of this class.
-    Lane(Class),
+    /// The heavy pool, whose threads run work of this class.
+    HeavyPool(Class),
 }
 
 /// One worker's view of what the classes are owed.
@@ -237,26 +237,26 @@ impl Shares {
         self.waiting != 0
     }
 
-    /// Nothing is lent to the heavy lane until the next exchange.
-    pub(crate) fn overlook_lane(&mut self) {
-        self.process.lane = 0;
+    /// Nothing is lent to the heavy pool until the next exchange.
+    pub(crate) fn overlook_pool(&mut self) {
+        self.process.heavy_pool = 0;
     }
 
-    /// Whose turn it is among the classes with work here and in the lane.
+    /// Whose turn it is among the classes with work here and in the pool.
     #[inline]
     pub(crate) fn first(&self) -> Option<Turn> {
-        let lane = self.process.lane & !self.waiting;
-        if self.waiting.count_ones() <= 1 && lane == 0 {
+        let heavy_pool = self.process.heavy_pool & !self.waiting;
+        if self.waiting.count_ones() <= 1 && heavy_pool == 0 {
             return Class::of_bits(self.waiting).next().map(Turn::Here);
         }
         if self.waiting == 0 {
             return None;
         }
-        self.choose(self.waiting, lane)
+        self.choose(self.waiting, heavy_pool)
     }
 
     /// A class whose turn it would be if it had work here, and that has work at another worker. If
-    /// it has some in the lane as well, that does not count: this worker would sleep for the lane's
+    /// it has some in the pool as well, that does not count: this worker would sleep for the pool's
     /// sake while there is work that it could do. It is asked for again after others have been, so
     /// that one whose only task is running all the time does not keep this worker from getting work
     /// of another.
@@ -276,18 +276,18 @@ impl Shares {
     }
 
     #[inline(never)]
-    fn choose(&self, waiting: u32, lane: u32) -> Option<Turn> {
-        let lane = self.owed_in_lane(waiting, lane);
-        let mean = self.mean(waiting | lane);
+    fn choose(&self, waiting: u32, heavy_pool: u32) -> Option<Turn> {
+        let heavy_pool = self.owed_in_pool(waiting, heavy_pool);
+        let mean = self.mean(waiting | heavy_pool);
         let mut first: Option<((u64, u64), Class)> = None;
-        for class in Class::of_bits(waiting | lane) {
+        for class in Class::of_bits(waiting | heavy_pool) {
             let Term { share, target } = self.process.terms[class.index()];
             // A cycle's grace, as the mean is rounded: of one class it is what that one is owed.
             if self.owed(class) as f64 + 1.0 < mean * f64::from(share) {
                 continue;
             }
-            // What waits in the lane is not known here, nor served here.
-            let waited = if lane & class.bit() == 0 {
+            // What waits in the pool is not known here, nor served here.
+            let waited = if heavy_pool & class.bit() == 0 {
                 self.worked - self.since[class.index()]
             } else {
                 0
@@ -306,18 +306,18 @@ impl Shares {
         Some(if waiting & class.bit() != 0 {
             Turn::Here(class)
         } else {
-            Turn::Lane(class)
+            Turn::HeavyPool(class)
         })
     }
 
-    /// Which of the classes with work in the lane are owed enough for it to matter.
-    fn owed_in_lane(&self, waiting: u32, lane: u32) -> u32 {
-        if lane == 0 {
+    /// Which of the classes with work in the pool are owed enough for it to matter.
+    fn owed_in_pool(&self, waiting: u32, heavy_pool: u32) -> u32 {
+        if heavy_pool == 0 {
             return 0;
         }
-        let mean = self.mean(waiting | lane);
+        let mean = self.mean(waiting | heavy_pool);
         let share = |class: Class| f64::from(self.process.terms[class.index()].share);
-        Class::of_bits(lane)
+        Class::of_bits(heavy_pool)
             .filter(|&class| {
                 self.owed(class) as f64 - mean * share(class) > self.limits.lend as f64
             })

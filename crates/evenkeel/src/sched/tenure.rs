@@ -17,8 +17,8 @@
 //! holders, and a thread pays a store, a load and a fence that costs nothing (below) for each poll.
 //!
 //! **Invariant:** what belongs to the seat's holder (its accounts, its checks, its parking) is
-//! touched between polls only. What a poll touches (the next-task slot and the lines, when a task
-//! wakes others) belongs to the thread's desk, which it keeps when it loses the seat.
+//! touched between polls only. What a poll touches (the next-task slot and the run queues, when a
+//! task wakes others) belongs to the thread's desk, which it keeps when it loses the seat.
 //!
 //! # The fences
 //!
@@ -111,7 +111,7 @@ impl Tenure {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// The thread has no seat: it is one of the heavy lane's. For the thread alone.
+    /// The thread has no seat: it is one of the heavy pool's. For the thread alone.
     pub(crate) fn begin_without_seat(&self) {
         *self.lost.lock() = true;
         // Relaxed: nobody contests a seat that there is not.

@@ -1,22 +1,23 @@
 //! The worker: a thread in a seat that runs tasks and checks I/O.
 //!
 //! ```text
-//!        ┌──────────────────────────────────────────────────────────────┐
-//!        ▼                                                              │
-//!   check due? ──yes──▶ look around: I/O check, timers, inbox           │
-//!        │no                    │                                       │
-//!        ▼                      ▼                                       │
-//!   next task: slot, woken line, inbox, yielded line ──▶ poll ──▶ charge┤
-//!        │none                                                          │
-//!        ▼                                                              │
-//!   idle: search (inboxes, other seats) ──▶ spin ──▶ park ──────────────┘
+//!        ┌──────────────────────────────────────────────────────────────────┐
+//!        ▼                                                                  │
+//!   check due? ──yes──▶ look around: I/O check, timers, injection queue     │
+//!        │no                    │                                           │
+//!        ▼                      ▼                                           │
+//!   next task: slot, queue of woken tasks,                                  │
+//!              injection queue, queue of yielded tasks ──▶ poll ──▶ charge ─┤
+//!        │none                                                              │
+//!        ▼                                                                  │
+//!   idle: search (injection queues, other seats) ──▶ spin ──▶ park ─────────┘
 //! ```
 //!
 //! The clock is read once for each poll: the end of one is the beginning of the next. The bound
 //! on the time between I/O checks is kept by that reading and not by counting polls.
 //!
 //! A thread that is stuck in a poll can lose its seat to another (`heavy`); it learns of it when
-//! the poll returns, and goes on in the heavy lane.
+//! the poll returns, and goes on in the heavy pool.
 
 mod heavy;
 mod idle;
@@ -42,16 +43,16 @@ use super::desk::Desk;
 use super::hog::{self, Ways};
 use super::kinds::Verdict;
 use super::ledger::Published;
-use super::lines::{Line, received};
 use super::monitor;
+use super::run_queues::{Ready, received};
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Shares, Turn};
 use super::spin::Spinner;
 use real_time::RealTime;
 
-/// How many tasks a worker takes from an inbox at a time: enough to pay for the lock, few enough
-/// to leave some for the others.
-const INBOX_BATCH: usize = 64;
+/// How many tasks a worker takes from an injection queue at a time: enough to pay for the lock, few
+/// enough to leave some for the others.
+const INJECTED_BATCH: usize = 64;
 
 /// None of the futures that are cut short.
 const NOBODY: u64 = u64::MAX;
@@ -70,7 +71,7 @@ struct Bounds {
     check: u64,
     /// How long a task may go on before its leaf futures yield.
     slice: u64,
-    /// How long the next-task slot may be served before the lines get a turn.
+    /// How long the next-task slot may be served before the run queues get a turn.
     slot: u64,
     /// How much work has to wait before another worker is woken for it. Waking costs about 5 us
     /// of processor time, and the woken worker begins about 50 us later.
@@ -102,9 +103,10 @@ pub(crate) struct Worker {
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
     shares: RefCell<Shares>,
-    /// Set while something may wait in the lines: to ask all of them costs a tenth of a short poll.
-    lined_up: Cell<bool>,
-    /// It is the turn of a class whose work is in the heavy lane.
+    /// Set while something may wait in the run queues: to ask all of them costs a tenth of a short
+    /// poll.
+    has_ready: Cell<bool>,
+    /// It is the turn of a class whose work is in the heavy pool.
     lending: Cell<bool>,
     /// How often it was in a row.
     lent: Cell<u32>,
@@ -115,8 +117,8 @@ pub(crate) struct Worker {
     reported: Cell<u64>,
     /// For each class, how long woken tasks have run since a yielded one did.
     woken_for: [Cell<u64>; CLASSES_MAX],
-    /// Which line the running task came from; the next-task slot counts as the woken one.
-    taken_from: Cell<Line>,
+    /// Which run queue the running task came from; the next-task slot counts as the woken one.
+    taken_from: Cell<Ready>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
     /// The running task, to be compared with and nothing else; null between polls.
@@ -136,7 +138,7 @@ pub(crate) struct Worker {
     /// longer than a slice before it comes to its first leaf, and again in each poll. The same goes
     /// for one that was cut short [`CUTS_MAX`] times in this poll.
     exempt: Cell<bool>,
-    /// Events are being handed out, so what is woken goes to the lines and not to the slot.
+    /// Events are being handed out, so what is woken goes to the run queues and not to the slot.
     dispatching: Cell<bool>,
     /// This worker counts as searching in `Idle`.
     searching: Cell<bool>,
@@ -182,14 +184,14 @@ impl Worker {
             slice_end: Cell::new(0),
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
-            lined_up: Cell::new(false),
+            has_ready: Cell::new(false),
             lending: Cell::new(false),
             lent: Cell::new(0),
             lost: Cell::new(false),
             neighbour: Cell::new(index),
             reported: Cell::new(0),
             woken_for: Default::default(),
-            taken_from: Cell::new(Line::Woken),
+            taken_from: Cell::new(Ready::Woken),
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
             running: Cell::new(ptr::null()),
@@ -249,7 +251,7 @@ impl Worker {
         now
     }
 
-    /// A thread of the heavy lane, which never had a seat. What it waits for is hosted by `index`.
+    /// A thread of the heavy pool, which never had a seat. What it waits for is hosted by `index`.
     pub(crate) fn without_seat(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let worker = Self::new(shared, index, desk_index);
         worker.desk.tenure().begin_without_seat();
@@ -273,7 +275,7 @@ impl Worker {
             }
         }
         if self.lost.get() {
-            self.serve_lane();
+            self.serve_heavy_pool();
         } else {
             self.real_time.give_up(&self.desk, self.now.get());
             self.wind_up();
@@ -288,9 +290,9 @@ impl Worker {
         while let Some(task) = self.desk.take_any() {
             self.shared.cancel(task);
         }
-        for inbox in &self.shared.inboxes {
+        for queue in &self.shared.injection_queues {
             let mut tasks = Vec::new();
-            inbox.take(usize::MAX, |entry| tasks.push(received(entry)));
+            queue.take(usize::MAX, |entry| tasks.push(received(entry)));
             tasks.into_iter().for_each(|task| self.shared.cancel(task));
         }
         self.mark(State::Steal, State::Park);
@@ -304,25 +306,26 @@ impl Worker {
         if let Some(task) = self.desk.take_next() {
             let in_time = now.wrapping_sub(self.slot_since.get()) < self.bounds.slot;
             if in_time && task.header().class() == self.last_class.get() {
-                self.taken_from.set(Line::Woken);
+                self.taken_from.set(Ready::Woken);
                 return Some(task);
             }
             // The slot has had its time, or its task is of another class, whose turn it may not
-            // be. Such a task lines up with those that were woken: left in the slot it would wait
-            // until the lines are empty, which beside busy tasks is never.
-            self.line_up(Line::Woken, task);
+            // be. Such a task queues with those that were woken: left in the slot it would wait
+            // until the run queues are empty, which beside busy tasks is never.
+            self.enqueue(Ready::Woken, task);
         }
         self.slot_since.set(now);
-        self.next_in_lines()
+        self.next_queued()
     }
 
-    /// The first task of the class whose turn it is. Takes from the inboxes what the lines lack.
-    fn next_in_lines(&self) -> Option<Runnable> {
+    /// The first task of the class whose turn it is. Takes from the injection queues what the run
+    /// queues lack.
+    fn next_queued(&self) -> Option<Runnable> {
         loop {
             let first = self.shares.borrow().first();
             let class = match first {
                 Some(Turn::Here(class)) => class,
-                Some(Turn::Lane(_)) => {
+                Some(Turn::HeavyPool(_)) => {
                     self.lending.set(true);
                     return None;
                 }
@@ -333,61 +336,61 @@ impl Worker {
             }
             self.shares.borrow_mut().rest(class);
         }
-        let mut classes = (0..self.shared.inboxes.len()).map(Class::at);
+        let mut classes = (0..self.shared.injection_queues.len()).map(Class::at);
         let class = classes.find(|&class| self.fetch_mail(class) > 0)?;
         self.next_of_class(class)
     }
 
     #[inline]
     fn next_of_class(&self, class: Class) -> Option<Runnable> {
-        let lines = &self.desk.lines;
+        let run_queues = &self.desk.run_queues;
         let woken_for = &self.woken_for[class.index()];
         let owed = woken_for.get() >= self.bounds.slice;
-        self.taken_from.set(Line::Woken);
-        if !owed && let Some(task) = lines.pop(class, Line::Woken) {
+        self.taken_from.set(Ready::Woken);
+        if !owed && let Some(task) = run_queues.pop(class, Ready::Woken) {
             return Some(task);
         }
         if !owed
             && self.fetch_mail(class) > 0
-            && let Some(task) = lines.pop(class, Line::Woken)
+            && let Some(task) = run_queues.pop(class, Ready::Woken)
         {
             return Some(task);
         }
         woken_for.set(0);
-        if let Some(task) = lines.pop(class, Line::Yielded) {
-            self.taken_from.set(Line::Yielded);
+        if let Some(task) = run_queues.pop(class, Ready::Yielded) {
+            self.taken_from.set(Ready::Yielded);
             return Some(task);
         }
         if owed {
-            lines.pop(class, Line::Woken)
+            run_queues.pop(class, Ready::Woken)
         } else {
             None
         }
     }
 
-    /// Moves tasks from a class's inbox to its line of woken tasks.
+    /// Moves tasks from a class's injection queue to its queue of woken tasks.
     #[inline]
     fn fetch_mail(&self, class: Class) -> usize {
-        let inbox = self.shared.inbox(class);
-        if inbox.is_empty() {
+        let queue = self.shared.injection_queue(class);
+        if queue.is_empty() {
             return 0;
         }
-        let receive = |entry| self.line_up(Line::Woken, received(entry));
-        inbox.take(INBOX_BATCH, receive)
+        let receive = |entry| self.enqueue(Ready::Woken, received(entry));
+        queue.take(INJECTED_BATCH, receive)
     }
 
-    /// Appends a task to a line.
+    /// Appends a task to a run queue.
     #[inline]
-    fn line_up(&self, line: Line, task: Runnable) {
+    fn enqueue(&self, ready: Ready, task: Runnable) {
         let class = task.header().class();
-        self.desk.lines.push(line, task);
-        self.has_lined_up(class);
+        self.desk.run_queues.push(ready, task);
+        self.note_ready(class);
     }
 
-    /// Tasks of a class have come to its lines.
+    /// Tasks of a class have come to its run queues.
     #[inline]
-    fn has_lined_up(&self, class: Class) {
-        self.lined_up.set(true);
+    fn note_ready(&self, class: Class) {
+        self.has_ready.set(true);
         self.shares.borrow_mut().wake(class);
     }
 
@@ -396,7 +399,7 @@ impl Worker {
     fn poll(&self, task: Runnable) {
         let ways = self.ways(task.header());
         let is_plain = ways.is_plain();
-        if !is_plain && self.is_for_lane(ways) && !task.is_aborted() {
+        if !is_plain && self.is_for_pool(ways) && !task.is_aborted() {
             return self.pass_on(task);
         }
         if self.searching.get() {
@@ -408,9 +411,9 @@ impl Worker {
         }
         let (now, class) = (self.now.get(), task.header().class());
         self.begin_poll(task.header(), now);
-        if self.taken_from.get() == Line::Woken {
+        if self.taken_from.get() == Ready::Woken {
             // Tasks that yielded ran a moment ago.
-            self.desk.lines.prefetch_next(class, Line::Woken);
+            self.desk.run_queues.prefetch_next(class, Ready::Woken);
         }
 
         let registry = &self.shared.registry;
@@ -449,12 +452,12 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
-            let line = if self.yielded.get() {
-                Line::Yielded
+            let ready = if self.yielded.get() {
+                Ready::Yielded
             } else {
-                Line::Woken
+                Ready::Woken
             };
-            self.line_up(line, task);
+            self.enqueue(ready, task);
         }
     }
 
@@ -485,7 +488,7 @@ impl Worker {
         self.accounts().go_on(State::Run(class));
         let waited = now.saturating_sub(queued_at);
         self.accounts().count_poll(class, waited);
-        if self.taken_from.get() == Line::Woken {
+        if self.taken_from.get() == Ready::Woken {
             self.oldest.set(self.oldest.get().max(waited));
         }
         self.desk.begin_poll(task, now);
@@ -499,7 +502,7 @@ impl Worker {
             .mark(State::Run(class), State::Run(class))
             .saturating_sub(began);
         self.charge_class(class, length);
-        if self.taken_from.get() == Line::Woken {
+        if self.taken_from.get() == Ready::Woken {
             let woken_for = &self.woken_for[class.index()];
             woken_for.set(woken_for.get() + length);
         }
@@ -603,13 +606,13 @@ impl Worker {
             .map(|(_, seat)| {
                 self.shared
                     .desk_of(seat)
-                    .lines
-                    .steal_into(class, &self.desk.lines)
+                    .run_queues
+                    .steal_into(class, &self.desk.run_queues)
             })
             .find(|&count| count > 0);
         if let Some(count) = stolen {
             self.accounts().steals.add(count as u64);
-            self.has_lined_up(class);
+            self.note_ready(class);
         }
     }
 
@@ -617,11 +620,11 @@ impl Worker {
     /// that is on guard.
     #[inline]
     fn ask_for_help(&self, on_guard: bool) {
-        if !self.lined_up.get() || !self.shared.idle.has_help() {
+        if !self.has_ready.get() || !self.shared.idle.has_help() {
             return;
         }
-        let waiting = self.desk.lines.len() as u64;
-        self.lined_up.set(waiting > 0);
+        let waiting = self.desk.run_queues.len() as u64;
+        self.has_ready.set(waiting > 0);
         let is_enough = on_guard && waiting > 0;
         if is_enough || waiting.saturating_mul(self.poll_length.get()) >= self.bounds.help {
             self.accounts().helps.add(1);
@@ -642,9 +645,9 @@ impl Worker {
             .queued_at
             .store(self.now.get(), Ordering::Relaxed);
         if self.dispatching.get() {
-            self.line_up(Line::Woken, task);
+            self.enqueue(Ready::Woken, task);
         } else if let Some(displaced) = self.desk.put_next(task) {
-            self.line_up(Line::Woken, displaced);
+            self.enqueue(Ready::Woken, displaced);
         }
     }
 
@@ -686,7 +689,7 @@ impl Worker {
     /// Whether nothing is ready here but the running task: a hint.
     pub(crate) fn has_no_other_task(&self) -> bool {
         self.current.get().is_some()
-            && self.desk.lines.is_empty()
+            && self.desk.run_queues.is_empty()
             && !self.desk.has_next()
             && !self.shared.has_mail()
     }

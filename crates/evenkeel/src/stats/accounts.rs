@@ -24,7 +24,7 @@ pub(crate) enum State {
     Park,
     /// Looks for work at other workers'.
     Steal,
-    /// Leaves its processor to the threads of the heavy lane, whose class is owed it.
+    /// Leaves its processor to the threads of the heavy pool, whose class is owed it.
     Lend,
 }
 

@@ -32,7 +32,7 @@ pub struct LaneStats {
     pub limit: usize,
     /// How many of its threads are at work, at the moment.
     pub busy: usize,
-    /// How much work waits for one, at the moment; what was called off does not.
+    /// How much work waits for one, at the moment; what was cancelled does not.
     pub queued: usize,
     /// How much was done, be it well or not. Work is counted before its output is there.
     pub done: u64,

@@ -14,7 +14,7 @@ pub struct Load {
     /// later); the mean over the tasks that wait.
     /// Zero if none does.
     pub wait: Duration,
-    /// How many tasks wait in the workers' lines. Those in the heavy lane do not count.
+    /// How many tasks wait in the workers' run queues. Those in the heavy pool do not count.
     pub queued: usize,
 }
 
@@ -24,7 +24,7 @@ impl Load {
         let (mut queued, mut waits) = (0_u128, 0_u128);
         for seat in &shared.seats {
             let desk = shared.desk_of(seat);
-            let waiting = desk.lines.len_of(class) as u128;
+            let waiting = desk.run_queues.len_of(class) as u128;
             queued += waiting;
             waits += waiting * u128::from(wait_at(seat, class, now));
         }

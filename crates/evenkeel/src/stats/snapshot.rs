@@ -5,8 +5,8 @@ use std::panic::Location;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::sched::heavy_pool::{HeavyPoolStats, Priority};
 use crate::sched::kinds::Known;
-use crate::sched::lane::{LaneStats as HeavyLane, Priority};
 use crate::sched::shared::{Seat, Shared};
 
 use super::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
@@ -45,7 +45,7 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// One for each class, in the order of [`Class::index`].
     pub classes: Vec<ClassStats>,
-    /// The heavy lane: the threads for tasks that hog.
+    /// The heavy pool: the threads for tasks that hog.
     pub heavy: HeavyStats,
     /// The kinds of tasks that hogged, the one with the most time first.
     pub hogs: Vec<HogStats>,
@@ -82,7 +82,7 @@ pub struct WorkerStats {
     pub park: Duration,
     /// Time spent looking for work at other workers'.
     pub steal: Duration,
-    /// Time for which the processor was left to the threads of the heavy lane, whose class was owed
+    /// Time for which the processor was left to the threads of the heavy pool, whose class was owed
     /// it.
     pub lend: Duration,
     /// Time since the worker began.
@@ -125,9 +125,9 @@ pub struct ClassStats {
     pub name: String,
     /// Its share, at the moment.
     pub share: u32,
-    /// Time spent polling its tasks: by workers, and processor time in the heavy lane.
+    /// Time spent polling its tasks: by workers, and processor time in the heavy pool.
     pub run: Duration,
-    /// The part of it that was spent in the heavy lane.
+    /// The part of it that was spent in the heavy pool.
     pub heavy: Duration,
     /// How often its tasks were polled, in either.
     pub polls: u64,
@@ -137,7 +137,7 @@ pub struct ClassStats {
     pub waits: Waits,
 }
 
-/// The heavy lane.
+/// The heavy pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeavyStats {
@@ -168,7 +168,7 @@ pub struct HeavyStats {
     pub priority: HeavyPriority,
 }
 
-/// Whether the kernel priority of the heavy lane's threads is lower than that of workers.
+/// Whether the kernel priority of the heavy pool's threads is lower than that of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeavyPriority {
@@ -202,7 +202,7 @@ pub struct HogStats {
     pub longest: Duration,
     /// All of those that are over.
     pub total: Duration,
-    /// Whether fresh tasks of this kind start in the heavy lane, as nearly all of them hog.
+    /// Whether fresh tasks of this kind start in the heavy pool, as nearly all of them hog.
     pub in_lane: bool,
 }
 
@@ -312,7 +312,7 @@ impl Stats {
             .collect();
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
-        let lane = shared.lane.stats();
+        let lane = shared.heavy_pool.stats();
         let lanes = shared.lanes.stats();
         let general = &lanes[0];
         Self {
@@ -518,7 +518,7 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
     }
 }
 
-fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyLane) -> Vec<ClassStats> {
+fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyPoolStats) -> Vec<ClassStats> {
     let rows = shared.config.classes.iter();
     rows.map(|(class, row)| {
         let index = class.index();
@@ -570,7 +570,7 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
     }
 }
 
-fn heavy(lane: &HeavyLane, monitor: Duration) -> HeavyStats {
+fn heavy(lane: &HeavyPoolStats, monitor: Duration) -> HeavyStats {
     HeavyStats {
         threads: lane.threads,
         limit: lane.limit,
@@ -608,7 +608,7 @@ fn hogs(shared: &Shared) -> Vec<HogStats> {
         .collect()
 }
 
-fn waits(shared: &Shared, lane: &HeavyLane, class: Class) -> Waits {
+fn waits(shared: &Shared, lane: &HeavyPoolStats, class: Class) -> Waits {
     let mut counts = lane.waits[class.index()];
     for seat in &shared.seats {
         let waits = &seat.accounts.waits[class.index()];

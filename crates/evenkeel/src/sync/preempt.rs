@@ -25,7 +25,7 @@ const PAUSE_US: &str = "EVENKEEL_PREEMPT_PAUSE_US";
 /// Rare enough that the tests take about twice as long as else.
 const ONE_IN_DEFAULT: u64 = 1_000;
 /// Longer than what an I/O check may be late by, after which others look after a worker's queue;
-/// half of what makes a poll a hog, which would have most tests run in the heavy lane.
+/// half of what makes a poll a hog, which would have most tests run in the heavy pool.
 const PAUSE_US_DEFAULT: u64 = 500;
 
 /// One site in so many is hot.

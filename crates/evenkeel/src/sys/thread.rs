@@ -22,7 +22,7 @@ pub(crate) struct Usage {
     pub(crate) blocked: u64,
 }
 
-/// How many nice levels below the workers a poll in the heavy lane begins: a worker, and any other
+/// How many nice levels below the workers a poll in the heavy pool begins: a worker, and any other
 /// program of the same weight, has 2.4 times the weight of a thread so far below it. That is enough
 /// for a worker that wakes to go first, and a request that computes for some milliseconds beside
 /// other programs takes at most so much longer.

@@ -30,7 +30,7 @@ use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
-use crate::sched::inbox::Link;
+use crate::sched::injection::Link;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::task::error::JoinError;
@@ -62,12 +62,12 @@ pub(crate) struct Origin {
 /// The part of a task that does not depend on the type of its future.
 pub(crate) struct Header {
     state: State,
-    /// The link of the inbox.
+    /// The link of the injection queue.
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
     origin: Origin,
     /// When the task was last put into a queue, in cycles. Of blocking work, the ticket by which it
-    /// can be called off. Relaxed throughout: a statistic, or under the lane's lock.
+    /// can be cancelled. Relaxed throughout: a statistic, or under the lane's lock.
     pub(crate) queued_at: AtomicU64,
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.

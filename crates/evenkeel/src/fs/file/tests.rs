@@ -101,7 +101,7 @@ fn opened(directory: &Path) -> usize {
         .count()
 }
 
-/// By the last of its entries, by its reader, or by a read that is called off before it has begun.
+/// By the last of its entries, by its reader, or by a read that is cancelled before it has begun.
 #[test]
 fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
     in_task(async {

@@ -241,7 +241,7 @@ fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
             }
         }
         assert_eq!(misplaced.load(Ordering::SeqCst), 0, "while a pump runs");
-        // As if the pump were being called off, which is asked of its lane.
+        // As if the pump were being cancelled, which is asked of its lane.
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let (lane, handle) = (file.inner.data_lane(), file.inner.handle());
         let pump = in_lane("held", lane, handle, move || _ = held.recv());

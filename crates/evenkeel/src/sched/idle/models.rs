@@ -1,6 +1,6 @@
-//! Models of going to sleep: the idle set together with an inbox and parkers, in the order in
-//! which workers (`sched::worker`) and pushers (`sched::shared`) use them. Each runs once for
-//! every interleaving of its threads.
+//! Models of going to sleep: the idle set together with an injection queue and parkers, in the
+//! order in which workers (`sched::worker`) and pushers (`sched::shared`) use them. Each runs once
+//! for every interleaving of its threads.
 //!
 //! A worker that nobody wakes stays in its kernel for ever, which loom reports: so a model that
 //! ends has shown that the workers never all sleep with mail.
@@ -35,7 +35,7 @@
 use std::ptr::{self, NonNull};
 
 use super::*;
-use crate::sched::inbox::{Inbox, Link};
+use crate::sched::injection::{InjectionQueue, Link};
 use crate::sched::parker::Parker;
 use crate::sched::parker::models::Queue;
 use crate::sync::Arc;
@@ -62,7 +62,7 @@ struct Seat {
 
 struct World {
     idle: Idle,
-    inbox: Inbox<Item>,
+    injection_queue: InjectionQueue<Item>,
     items: Vec<Item>,
     /// How many items are still to be received.
     missing: AtomicUsize,
@@ -80,7 +80,7 @@ impl World {
         };
         Arc::new(Self {
             idle: Idle::new(workers),
-            inbox: Inbox::new(),
+            injection_queue: InjectionQueue::new(),
             items: (0..items).map(item).collect(),
             missing: AtomicUsize::new(items),
             seats: (0..workers).map(seat).collect(),
@@ -89,9 +89,9 @@ impl World {
 
     /// As `Shared::push_outside`.
     fn push(&self, item: usize) {
-        // SAFETY: items live as long as the inbox, and each is pushed once.
-        let pushed = unsafe { self.inbox.push(NonNull::from(&self.items[item])) };
-        assert!(pushed.is_ok(), "the inbox is open");
+        // SAFETY: items live as long as the injection queue, and each is pushed once.
+        let pushed = unsafe { self.injection_queue.push(NonNull::from(&self.items[item])) };
+        assert!(pushed.is_ok(), "the injection queue is open");
         if let Some(worker) = self.idle.to_wake() {
             self.unpark(worker);
         }
@@ -112,7 +112,7 @@ impl World {
 
     /// Takes one item. Whoever takes the last one ends all sleep.
     fn receive(&self) -> bool {
-        if self.inbox.take(1, |_| ()) == 0 {
+        if self.injection_queue.take(1, |_| ()) == 0 {
             return false;
         }
         // AcqRel: Release pairs with `is_done`.
@@ -145,7 +145,7 @@ impl World {
     fn park(&self, worker: usize, searching: bool) -> bool {
         let seat = &self.seats[worker];
         self.idle.park(worker, searching);
-        if self.inbox.is_empty() && !self.is_done() && seat.parker.prepare() {
+        if self.injection_queue.is_empty() && !self.is_done() && seat.parker.prepare() {
             seat.queue.sleep();
             seat.parker.finish();
         } else {
@@ -231,7 +231,7 @@ fn a_burst_wakes_one_worker() {
             assert_eq!(woken, [1], "the last one parked, and no other");
             assert!(world.idle.unpark(1), "it was woken in order to search");
             assert!(!world.idle.unpark(0), "it sleeps on");
-            assert_eq!(world.inbox.take(usize::MAX, |_| ()), 2);
+            assert_eq!(world.injection_queue.take(usize::MAX, |_| ()), 2);
         })
     });
 }
@@ -247,7 +247,7 @@ fn the_last_searcher_sees_what_was_left_to_it() {
         let (searcher, pusher) = (Arc::clone(&world), Arc::clone(&world));
         let searcher = role(move || {
             assert!(searcher.idle.stop_search(), "nobody else searched");
-            !searcher.inbox.is_empty()
+            !searcher.injection_queue.is_empty()
         });
         let pusher = role(move || {
             pusher.push(0);

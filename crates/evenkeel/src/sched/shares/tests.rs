@@ -21,8 +21,8 @@
 //! - what a class can be owed has no limit: `a_year_leaves_nothing_behind` and the simulated
 //!   machines
 //! - the longest target goes first: `the_urgent_go_first_unless_they_used_their_share` and 3 others
-//! - the lane need not be owed anything, or never has its turn: `the_lane_gets_its_turn`
-//! - the lane goes before whatever is here: `the_lane_waits_for_the_urgent`
+//! - the pool need not be owed anything, or never has its turn: `the_lane_gets_its_turn`
+//! - the pool goes before whatever is here: `the_lane_waits_for_the_urgent`
 //! - a class never rests: `work_is_conserved`, and the simulated machines never end
 //! - a worker about to sleep says nothing: `a_sleeping_worker_leaves_no_class_behind`
 //! - a charge does not wake: `time_without_a_wake_is_charged` and another
@@ -509,21 +509,21 @@ proptest! {
         }
     }
 
-    /// A class with work in the lane alone gets its turn when it is owed more than `lend`;
+    /// A class with work in the pool alone gets its turn when it is owed more than `lend`;
     /// otherwise, and when it has work here too, those with work here go on.
     #[test]
-    fn the_lane_gets_its_turn(owed in -5 * MS as i64..5 * MS as i64, share in 1..=100_u32) {
+    fn the_pool_gets_its_turn(owed in -5 * MS as i64..5 * MS as i64, share in 1..=100_u32) {
         let mut terms = [term(50, 30 * MS); CLASSES_MAX];
         terms[0] = term(share, 20 * MS);
         let mut reading = still(terms);
         reading.owed[..2].copy_from_slice(&[owed, -owed]);
         reading.active = 0b11;
-        reading.lane = 0b01;
+        reading.heavy_pool = 0b01;
         let mut shares = Shares::new(limits(1), reading);
         prop_assert_eq!(shares.first(), None);
         shares.wake(Class::at(1));
-        let (here, lane) = (Turn::Here(Class::at(1)), Turn::Lane(Class::at(0)));
-        let turn = if owed > MS as i64 { lane } else { here };
+        let (here, heavy_pool) = (Turn::Here(Class::at(1)), Turn::HeavyPool(Class::at(0)));
+        let turn = if owed > MS as i64 { heavy_pool } else { here };
         prop_assert_eq!(shares.first(), Some(turn));
         shares.wake(Class::at(0));
         prop_assert!(matches!(shares.first(), Some(Turn::Here(_))));
@@ -571,25 +571,25 @@ fn still(terms: [Term; CLASSES_MAX]) -> Reading {
         owed: [0; CLASSES_MAX],
         active: 0,
         at_workers: 0,
-        lane: 0,
+        heavy_pool: 0,
         unable: 0,
         terms,
     }
 }
 
-/// Of a class in the lane and one here that are both owed something, the more urgent goes first.
+/// Of a class in the pool and one here that are both owed something, the more urgent goes first.
 #[test]
-fn the_lane_waits_for_the_urgent() {
+fn the_pool_waits_for_the_urgent() {
     for (target, turn) in [
         (200 * US, Turn::Here(Class::at(1))),
-        (30 * MS, Turn::Lane(Class::at(0))),
+        (30 * MS, Turn::HeavyPool(Class::at(0))),
     ] {
         let mut terms = [term(50, 20 * MS); CLASSES_MAX];
         terms[1].target = target;
         let mut reading = still(terms);
         reading.owed[..3].copy_from_slice(&[5, 5, -10].map(|owed| owed * MS as i64));
         reading.active = 0b111;
-        reading.lane = 0b001;
+        reading.heavy_pool = 0b001;
         let mut shares = Shares::new(limits(1), reading);
         shares.wake(Class::at(1));
         shares.wake(Class::at(2));
@@ -642,15 +642,15 @@ fn who_does_not_come_is_not_asked_for_twice_in_a_row() {
     assert_eq!(asked, [Some(1), Some(2), None, Some(1)]);
 }
 
-/// What is owed to a class with work in the lane is first sought at workers that have work of it:
-/// to lend would be to sleep beside work. A class with work in the lane alone is nowhere to be had.
+/// What is owed to a class with work in the pool is first sought at workers that have work of it:
+/// to lend would be to sleep beside work. A class with work in the pool alone is nowhere to be had.
 #[test]
 fn work_at_workers_goes_before_lending() {
     let terms = [term(1, MS), term(1, MS)];
     let ledger = Ledger::new(limits(2), &terms);
     let (own, other) = (Class::at(0), Class::at(1));
-    let mut lane = Published::default();
-    ledger.publish(&mut lane, other.bit());
+    let mut heavy_pool = Published::default();
+    ledger.publish(&mut heavy_pool, other.bit());
     ledger.set_lane(other.bit());
     let (mut shares, mut published) = (ledger.view(), Published::default());
     let mut hears = |shares: &mut Shares| {
@@ -660,7 +660,7 @@ fn work_at_workers_goes_before_lending() {
         shares.owed_elsewhere()
     };
     assert_eq!(hears(&mut shares), None);
-    assert_eq!(shares.first(), Some(Turn::Lane(other)));
+    assert_eq!(shares.first(), Some(Turn::HeavyPool(other)));
     let mut second = Published::default();
     ledger.publish(&mut second, other.bit());
     assert_eq!(hears(&mut shares), Some(other));

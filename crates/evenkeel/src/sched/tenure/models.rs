@@ -1,7 +1,7 @@
 //! Models of taking a seat from a thread in a poll: each runs once for every interleaving.
 //!
-//! The later ones have real tasks and lines. What `sched::worker` and `runtime::shutdown` do with
-//! them is repeated here in a few lines each, as those modules stand on more than loom has.
+//! The later ones have real tasks and run queues. What `sched::worker` and `runtime::shutdown` do
+//! with them is repeated here in a few lines each, as those modules stand on more than loom has.
 //!
 //! # Seen to fail
 //!
@@ -25,7 +25,7 @@
 //!   `an_abort_meets_a_hand_off`
 //! - a thread that lost its seat forgets the task it polled: `an_abort_meets_a_hand_off` and
 //!   `a_shutdown_meets_a_hand_off`
-//! - a lane that has closed takes a task: `a_shutdown_meets_a_hand_off`
+//! - a pool that has closed takes a task: `a_shutdown_meets_a_hand_off`
 //!
 //! Without effect: `claim` and `polling_since` load `since` Relaxed, as fences and the lock order
 //! what follows; and a claim that was withdrawn leaves `contested` set, for which the thread asks
@@ -39,7 +39,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::class::Class;
-use crate::sched::lines::{Line, Lines};
+use crate::sched::run_queues::{Ready, RunQueues};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};
 use crate::sync::{Arc, Mutex};
@@ -257,13 +257,13 @@ struct Worker(Arc<Place>);
 
 struct Place {
     seat: Arc<Seat>,
-    left: Lines,
-    heirs: Lines,
-    thiefs: Lines,
-    /// The inbox.
+    left: RunQueues,
+    heirs: RunQueues,
+    thiefs: RunQueues,
+    /// The injection queue.
     outside: Mutex<Vec<Runnable>>,
-    /// The heavy lane's queue; none when it has closed.
-    lane: Mutex<Option<Vec<Runnable>>>,
+    /// The heavy pool's queue; none when it has closed.
+    heavy_pool: Mutex<Option<Vec<Runnable>>>,
     registry: Registry,
 }
 
@@ -276,7 +276,7 @@ impl Schedule for ByThread {
         if self.0.0.seat.tenure.is_contested() {
             self.0.0.outside.lock().push(task);
         } else {
-            self.0.0.left.push(Line::Woken, task);
+            self.0.0.left.push(Ready::Woken, task);
         }
     }
 }
@@ -285,11 +285,11 @@ impl Worker {
     fn new() -> Self {
         Self(Arc::new(Place {
             seat: Seat::new(),
-            left: Lines::new(1),
-            heirs: Lines::new(1),
-            thiefs: Lines::new(1),
+            left: RunQueues::new(1),
+            heirs: RunQueues::new(1),
+            thiefs: RunQueues::new(1),
             outside: Mutex::new(Vec::new()),
-            lane: Mutex::new(Some(Vec::new())),
+            heavy_pool: Mutex::new(Some(Vec::new())),
             registry: Registry::new(1),
         }))
     }
@@ -332,8 +332,8 @@ impl Worker {
         task.cancel(|header| self.0.registry.remove(header));
     }
 
-    fn run_all(&self, lines: &Lines) {
-        while let Some(task) = lines.take_any() {
+    fn run_all(&self, run_queues: &RunQueues) {
+        while let Some(task) = run_queues.take_any() {
             assert!(!matches!(self.run(task), Ran::Again(_)), "it wakes nobody");
         }
     }
@@ -350,11 +350,11 @@ impl Worker {
 
     /// As `Shared::push_heavy`.
     fn push_heavy(&self, task: Runnable) {
-        let mut lane = self.0.lane.lock();
-        match &mut *lane {
+        let mut heavy_pool = self.0.heavy_pool.lock();
+        match &mut *heavy_pool {
             Some(queue) => queue.push(task),
             None => {
-                drop(lane);
+                drop(heavy_pool);
                 self.cancel(task);
             }
         }
@@ -372,7 +372,7 @@ impl Worker {
     /// As `Shared::stop` and `runtime::shutdown`, step 3.
     fn shut_down(&self) {
         self.0.registry.close();
-        let waiting = self.0.lane.lock().take();
+        let waiting = self.0.heavy_pool.lock().take();
         waiting
             .into_iter()
             .flatten()
@@ -389,9 +389,9 @@ impl Worker {
     /// Takes what is left anywhere.
     fn rest(&self) -> Vec<Runnable> {
         let mut rest: Vec<_> = self.0.outside.lock().drain(..).collect();
-        rest.extend(self.0.lane.lock().iter_mut().flat_map(std::mem::take));
-        for lines in [&self.0.left, &self.0.heirs, &self.0.thiefs] {
-            rest.extend(std::iter::from_fn(|| lines.take_any()));
+        rest.extend(self.0.heavy_pool.lock().iter_mut().flat_map(std::mem::take));
+        for run_queues in [&self.0.left, &self.0.heirs, &self.0.thiefs] {
+            rest.extend(std::iter::from_fn(|| run_queues.take_any()));
         }
         rest
     }
@@ -450,14 +450,14 @@ fn what_a_thread_wakes_while_it_loses_its_seat_is_polled_once() {
     });
 }
 
-/// Polls a task that was taken from the line, and then does what a worker does.
+/// Polls a task that was taken from the run queue, and then does what a worker does.
 fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
     role(move || {
         let ran = worker.run(task);
         let kept = worker.0.seat.tenure.end_poll();
         match ran {
             ran if !kept => worker.lose_seat(ran),
-            Ran::Again(task) => worker.0.left.push(Line::Yielded, task),
+            Ran::Again(task) => worker.0.left.push(Ready::Yielded, task),
             Ran::Waiting | Ran::Complete => {}
         }
         kept
@@ -514,7 +514,7 @@ fn a_shutdown_meets_a_hand_off() {
             ],
             move |[kept, claimed, _]| {
                 assert_ne!(kept, claimed);
-                assert!(worker.0.lane.lock().is_none(), "it has closed");
+                assert!(worker.0.heavy_pool.lock().is_none(), "it has closed");
                 worker
                     .rest()
                     .into_iter()

@@ -1,10 +1,10 @@
 //! A worker's thread without a seat: how one is lost and taken over, and what a thread does in the
-//! heavy lane.
+//! heavy pool.
 
 use crate::class::Class;
+use crate::sched::heavy_pool::Adopted;
 use crate::sched::hog::{self, Hog, Ways};
 use crate::sched::kinds::Verdict;
-use crate::sched::lane::Adopted;
 use crate::sched::monitor::Stuck;
 use crate::sched::shared::Shared;
 use crate::stats::accounts::State;
@@ -16,20 +16,20 @@ use crate::task::cell::{Header, Ran, Runnable};
 use super::Worker;
 
 impl Worker {
-    /// Takes a seat from the thread that is stuck there. `None` if its poll is over, or the lane
+    /// Takes a seat from the thread that is stuck there. `None` if its poll is over, or the pool
     /// has no room for the thread.
     pub(crate) fn take_over(shared: &Arc<Shared>, stuck: Stuck) -> Option<(Worker, usize)> {
         let seat = &shared.seats[stuck.worker];
         let left = seat.desk();
-        if !shared.lane.reserve(stuck.blocked) {
-            shared.lane.refuse();
+        if !shared.heavy_pool.reserve(stuck.blocked) {
+            shared.heavy_pool.refuse();
             shared.desks.get(left).keep(stuck.since, stuck.blocked);
             return None;
         }
         let Some(own) = shared.desks.take() else {
-            // A thread that has left the lane has not given its desk back yet.
-            shared.lane.give_up_thread();
-            shared.lane.refuse();
+            // A thread that has left the pool has not given its desk back yet.
+            shared.heavy_pool.give_up_thread();
+            shared.heavy_pool.refuse();
             shared.desks.get(left).keep(stuck.since, stuck.blocked);
             return None;
         };
@@ -39,7 +39,7 @@ impl Worker {
         let before = kind(Class::NORMAL);
         let relapses = behind.relapses();
         let Some(claim) = behind.tenure().claim(stuck.since) else {
-            shared.lane.give_up_thread();
+            shared.heavy_pool.give_up_thread();
             shared.desks.give_back(own);
             return None;
         };
@@ -64,28 +64,28 @@ impl Worker {
                 worker.charge_class(kind.class, length);
             }
             // A poll under way is charged to a class, so this does not happen.
-            None => shared.lane.give_up_thread(),
+            None => shared.heavy_pool.give_up_thread(),
         }
-        // From now on the thread may come back, and finds itself in the lane and its hog known.
+        // From now on the thread may come back, and finds itself in the pool and its hog known.
         drop(claim);
         worker.inherit(behind);
         Some((worker, own))
     }
 
-    /// The lane takes the thread that was stuck here. One that was on guard may come back in time
+    /// The pool takes the thread that was stuck here. One that was on guard may come back in time
     /// and be no hog after all; and one that is blocked uses nothing that could be taken from
     /// others.
     fn adopt(&self, poll: Adopted, length: u64) {
         let shared = &self.shared;
-        let (lane, ledger, desks) = (&shared.lane, &shared.ledger, &shared.desks);
-        lane.adopt(ledger, desks, poll);
-        // It may have gone to sleep at the sight of a lane at rest.
+        let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
+        heavy_pool.adopt(ledger, desks, poll);
+        // It may have gone to sleep at the sight of a pool at rest.
         shared.monitor.rouse();
         if !poll.noted {
             return;
         }
         if !poll.blocked {
-            lane.prioritise(ledger, desks, poll.desk, poll.kind.class);
+            heavy_pool.prioritise(ledger, desks, poll.desk, poll.kind.class);
         }
         let hog = Hog {
             kind: poll.kind,
@@ -99,22 +99,22 @@ impl Worker {
 
     /// Moves what the former holder of the seat left at its desk to this one's.
     fn inherit(&self, behind: &crate::sched::desk::Desk) {
-        behind.lines.drain_into(&self.desk.lines);
+        behind.run_queues.drain_into(&self.desk.run_queues);
         for class in self.classes() {
-            if self.desk.lines.len_of(class) > 0 {
-                self.has_lined_up(class);
+            if self.desk.run_queues.len_of(class) > 0 {
+                self.note_ready(class);
             }
         }
         if let Some(task) = behind.take_next() {
-            self.line_up(super::Line::Woken, task);
+            self.enqueue(super::Ready::Woken, task);
         }
     }
 
-    /// Whether a task that is not plain is to be passed on to the heavy lane. One that may be
+    /// Whether a task that is not plain is to be passed on to the heavy pool. One that may be
     /// wronged there is polled here, on guard, if it had to wait.
     #[cold]
-    pub(super) fn is_for_lane(&self, ways: Ways) -> bool {
-        let waits_in_vain = || ways.is_doubtful() && !self.shared.lane.takes_doubtful();
+    pub(super) fn is_for_pool(&self, ways: Ways) -> bool {
+        let waits_in_vain = || ways.is_doubtful() && !self.shared.heavy_pool.takes_doubtful();
         ways.is_heavy() && (ways.blocks() || !waits_in_vain())
     }
 
@@ -128,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// A poll is over that was found stuck and kept its seat, as the lane was full. If it was long,
+    /// A poll is over that was found stuck and kept its seat, as the pool was full. If it was long,
     /// its task hogs like any other; returns whether it was. For its runner.
     #[cold]
     pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) -> bool {
@@ -176,7 +176,7 @@ impl Worker {
     pub(super) fn mark_lost(&self, task: &Header, began: u64) {
         match self
             .shared
-            .lane
+            .heavy_pool
             .judges(self.desk_index, thread::usage().cpu)
         {
             Some(blocked) => hog::mark(task, blocked),
@@ -191,9 +191,9 @@ impl Worker {
         let shared = &self.shared;
         let length = self.clock().cycles().saturating_sub(began);
         let cpu = thread::usage().cpu;
-        let poll = shared.lane.end(&shared.ledger, self.desk_index, cpu);
+        let poll = shared.heavy_pool.end(&shared.ledger, self.desk_index, cpu);
         if let Some(poll) = poll
-            && shared.lane.is_hog(&poll, cpu)
+            && shared.heavy_pool.is_hog(&poll, cpu)
         {
             let hog = Hog {
                 kind: poll.kind,
@@ -221,7 +221,7 @@ impl Worker {
         }
     }
 
-    /// A task that came here is for the heavy lane. To hand it over takes time as a poll does, if
+    /// A task that came here is for the heavy pool. To hand it over takes time as a poll does, if
     /// less: time that counts for the next check, and is none of the next poll's.
     pub(super) fn pass_on(&self, task: Runnable) {
         self.shared.push_heavy(task);
@@ -235,13 +235,13 @@ impl Worker {
         }
     }
 
-    /// Runs tasks of the heavy lane until there have been none for a while, or the runtime stops.
-    pub(crate) fn serve_lane(&self) {
+    /// Runs tasks of the heavy pool until there have been none for a while, or the runtime stops.
+    pub(crate) fn serve_heavy_pool(&self) {
         let shared = &self.shared;
-        while let Some(task) = shared.lane.next(&shared.ledger, self.desk_index) {
+        while let Some(task) = shared.heavy_pool.next(&shared.ledger, self.desk_index) {
             self.poll_heavy(task);
         }
-        if shared.lane.is_at_rest() == Some(false) {
+        if shared.heavy_pool.is_at_rest() == Some(false) {
             // Another thread has to come for what waits, if any does.
             shared.monitor.rouse();
         }
@@ -256,15 +256,17 @@ impl Worker {
         if !trusted {
             // One that blocks uses no processor that the workers could miss.
             shared
-                .lane
+                .heavy_pool
                 .prioritise(ledger, &shared.desks, desk, kind.class);
         }
         let since = self.clock().cycles();
         // Relaxed: a statistic.
         let queued_at = task.header().queued_at.load(Ordering::Relaxed);
         let at = (since, since.saturating_sub(queued_at), thread::usage().cpu);
-        shared.lane.begin(ledger, desk, kind, at, [trusted, fresh]);
-        // From here on, as the lane's lock may have had to be waited for.
+        shared
+            .heavy_pool
+            .begin(ledger, desk, kind, at, [trusted, fresh]);
+        // From here on, as the pool's lock may have had to be waited for.
         let before = thread::usage();
         let began = self.clock().cycles();
         self.now.set(began);
@@ -283,13 +285,13 @@ impl Worker {
         );
         self.end_task();
         let _ = self.desk.tenure().end_poll();
-        shared.lane.end(ledger, desk, thread::usage().cpu);
+        shared.heavy_pool.end(ledger, desk, thread::usage().cpu);
         if let Ran::Again(task) = ran {
             self.queue_again(task);
         }
     }
 
-    /// Learns from a poll in the lane. For the task's runner, while it has the task to itself.
+    /// Learns from a poll in the pool. For the task's runner, while it has the task to itself.
     fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
         let length = self.clock().cycles().saturating_sub(began);
         match self.was_long(before, length) {
@@ -301,7 +303,7 @@ impl Worker {
                     blocked,
                     fresh: !Ways::of(task).has_hogged(),
                 };
-                let noted = self.shared.lane.note(self.desk_index);
+                let noted = self.shared.heavy_pool.note(self.desk_index);
                 hog::over(&self.shared, hog, noted);
                 hog::mark(task, blocked);
             }
@@ -316,7 +318,7 @@ impl Worker {
     }
 
     /// Whether a poll took too long, and then whether it was blocked, or else computed. One that
-    /// the kernel did not schedule, as it often does not schedule threads of the lane, did neither.
+    /// the kernel did not schedule, as it often does not schedule threads of the pool, did neither.
     fn was_long(&self, before: Usage, length: u64) -> Option<bool> {
         let after = thread::usage();
         let limit = self.bounds.hog;
@@ -393,7 +395,7 @@ mod tests {
         builder.hand_off_after(Some(Duration::from_secs(60)));
         let runtime = builder.build().unwrap();
         let place = Location::caller();
-        // Tasks that are known to block go to the lane however many wait there.
+        // Tasks that are known to block go to the pool however many wait there.
         let kinds = &runtime.handle().shared().kinds;
         let kind = kind_of(&nothing(), place);
         for _ in 0..8 {
@@ -450,8 +452,8 @@ mod tests {
                 });
                 told.recv().unwrap();
                 yield_now().await;
-                let in_lane = context::with_worker(|worker| worker.unwrap().lost.get());
-                assert!(!in_lane, "it runs where hogs do");
+                let in_pool = context::with_worker(|worker| worker.unwrap().lost.get());
+                assert!(!in_pool, "it runs where hogs do");
                 heir.join().unwrap();
             }
         });
@@ -469,22 +471,22 @@ mod tests {
         );
     }
 
-    /// How many of so many short polls in a row a task of class `BULK` has in the lane.
-    async fn short_polls_in_lane(polls: u32) -> u64 {
-        let in_lane = || {
+    /// How many of so many short polls in a row a task of class `BULK` has in the pool.
+    async fn short_polls_in_pool(polls: u32) -> u64 {
+        let in_pool = || {
             let handle = Handle::current();
-            handle.shared().lane.stats().polls[Class::BULK.index()]
+            handle.shared().heavy_pool.stats().polls[Class::BULK.index()]
         };
-        let before = in_lane();
+        let before = in_pool();
         for _ in 0..polls {
             sleep(Duration::from_millis(1)).await;
         }
-        in_lane() - before
+        in_pool() - before
     }
 
     /// As a connection is that is asked for all sorts of things.
     #[test]
-    fn what_hogs_now_and_then_is_short_on_a_worker_where_it_would_wait_in_the_lane() {
+    fn what_hogs_now_and_then_is_short_on_a_worker_where_it_would_wait_in_the_pool() {
         let runtime = Builder::new().workers(1).build().unwrap();
         let done = Arc::new(AtomicBool::new(false));
         let others = [0; 3].map(|_| {
@@ -504,14 +506,14 @@ mod tests {
             }
             hog();
             // The first shows that it is short at times.
-            let first = short_polls_in_lane(4).await;
+            let first = short_polls_in_pool(4).await;
             hog();
-            (first, short_polls_in_lane(6).await)
+            (first, short_polls_in_pool(6).await)
         });
         let (first, then) = runtime.block_on(now_and_then).unwrap();
-        // Now and then the lane would serve it at once, and may.
-        assert!(first <= 2, "{first} of 4 in the lane");
-        assert!(then <= 3, "{then} of 6 in the lane, later");
+        // Now and then the pool would serve it at once, and may.
+        assert!(first <= 2, "{first} of 4 in the pool");
+        assert!(then <= 3, "{then} of 6 in the pool, later");
         // Relaxed: as above.
         done.store(true, Ordering::Relaxed);
         for other in others {

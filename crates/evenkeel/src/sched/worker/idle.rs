@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::sched::lines::Line;
+use crate::sched::run_queues::Ready;
 use crate::sched::shared::Seat;
 use crate::stats::accounts::{CheckOrigin, State};
 
 use super::Worker;
 
-/// How long a worker leaves its processor to the heavy lane before it looks again.
+/// How long a worker leaves its processor to the heavy pool before it looks again.
 const LEND: Duration = Duration::from_millis(1);
-/// How often it does so in a row. The lane's threads may not be let either, by another process, and
+/// How often it does so in a row. The pool's threads may not be let either, by another process, and
 /// then get nothing of what is lent; so some work is done here in between.
 const LENDS_MAX: u32 = 10;
 
@@ -37,7 +37,7 @@ impl Worker {
     pub(super) fn end_search(&self) {
         self.searching.set(false);
         // Whoever pushed while this worker searched woke nobody. This worker looks into the
-        // inboxes again soon; if what it runs tends to take long, somebody else should.
+        // injection queues again soon; if what it runs tends to take long, somebody else should.
         if self.shared.idle.stop_search()
             && self.poll_length.get() >= self.bounds.help / 4
             && self.shared.has_mail()
@@ -58,11 +58,11 @@ impl Worker {
 
     fn steal_from(&self, victim: &Seat) -> bool {
         let desk = self.shared.desk_of(victim);
-        for class in (0..self.shared.inboxes.len()).map(Class::at) {
-            let count = desk.lines.steal_into(class, &self.desk.lines);
+        for class in (0..self.shared.injection_queues.len()).map(Class::at) {
+            let count = desk.run_queues.steal_into(class, &self.desk.run_queues);
             if count > 0 {
                 self.accounts().steals.add(count as u64);
-                self.has_lined_up(class);
+                self.note_ready(class);
                 return true;
             }
         }
@@ -73,7 +73,7 @@ impl Worker {
         // The victim is busy with a long poll: what it would do next is better done here.
         if let Some(task) = desk.take_next() {
             self.accounts().steals.add(1);
-            self.line_up(Line::Woken, task);
+            self.enqueue(Ready::Woken, task);
             return true;
         }
         if self.fire_timers(victim) || self.sweep(victim) {
@@ -118,14 +118,14 @@ impl Worker {
         found
     }
 
-    /// Leaves the processor to the heavy lane for a while, as its turn it is. Events end it early.
+    /// Leaves the processor to the heavy pool for a while, as its turn it is. Events end it early.
     pub(super) fn lend(&self) {
         self.sleep(State::Lend, Some(LEND));
         self.exchange();
         self.lent.set(self.lent.get() + 1);
         if self.lent.get() >= LENDS_MAX {
             self.lent.set(0);
-            self.shares.borrow_mut().overlook_lane();
+            self.shares.borrow_mut().overlook_pool();
         }
     }
 
@@ -133,7 +133,7 @@ impl Worker {
     fn park(&self) {
         self.retire();
         self.sleep(State::Park, None);
-        // Nothing waits in the lines of a worker that sleeps.
+        // Nothing waits in the run queues of a worker that sleeps.
         self.note_served(self.classes(), self.now.get());
     }
 
@@ -204,9 +204,9 @@ impl Worker {
 
     fn others_have_work(&self) -> bool {
         let seats = self.shared.seats.iter().enumerate();
-        seats
-            .into_iter()
-            .any(|(index, seat)| index != self.index && !self.shared.desk_of(seat).lines.is_empty())
+        seats.into_iter().any(|(index, seat)| {
+            index != self.index && !self.shared.desk_of(seat).run_queues.is_empty()
+        })
     }
 
     /// Marsaglia's xorshift with 32 bits.

@@ -22,7 +22,7 @@ impl Worker {
         }
         self.fire_timers(seat);
         self.sweep(seat);
-        (0..self.shared.inboxes.len()).for_each(|index| {
+        (0..self.shared.injection_queues.len()).for_each(|index| {
             self.fetch_mail(Class::at(index));
         });
         let now = self.mark(State::Check, State::Steal);

@@ -72,7 +72,7 @@ fn buckets(waits: &Waits) -> Vec<(f64, u64)> {
         .collect()
 }
 
-/// The heavy lane.
+/// The heavy pool.
 pub(super) fn heavy(stats: &Stats) -> HeavyTimes {
     let heavy = &stats.heavy;
     HeavyTimes {

@@ -213,7 +213,7 @@ impl Simulation {
         let seat = &mut self.seats[index];
         while let Some(turn) = seat.shares.first() {
             let Turn::Here(class) = turn else {
-                unreachable!("nothing is in the lane")
+                unreachable!("nothing is in the pool")
             };
             if let Some(task) = seat.queues[class.index()].pop_front() {
                 return Some(task);

@@ -1,4 +1,4 @@
-//! What the lane's lock guards: the tasks that wait, the threads, and how many of either may be.
+//! What the pool's lock guards: the tasks that wait, the threads, and how many of either may be.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::stats::accounts::{BUCKETS, bucket_of};
 use crate::task::cell::Runnable;
 use crate::task::kind::Kind;
 
-use super::{LaneStats, Priority};
+use super::{HeavyPoolStats, Priority};
 
-/// How long a poll goes on before its thread no longer counts among those that serve the lane.
+/// How long a poll goes on before its thread no longer counts among those that serve the pool.
 pub(super) const GONE: Duration = Duration::from_millis(50);
 
 /// How long a poll may go on before its thread gets the priority of one that may never return. A
@@ -206,8 +206,8 @@ impl State {
         }
     }
 
-    pub(super) fn stats(&self) -> LaneStats {
-        LaneStats {
+    pub(super) fn stats(&self) -> HeavyPoolStats {
+        HeavyPoolStats {
             threads: self.threads.len(),
             limit: self.bounds.limit,
             blocked: self.blocked(),
@@ -220,7 +220,7 @@ impl State {
             spent: self.spent,
             polls: self.polls,
             waits: self.waits.clone(),
-            ..LaneStats::default()
+            ..HeavyPoolStats::default()
         }
     }
 
@@ -455,7 +455,7 @@ impl State {
     }
 
     /// Tells the ledger which classes have work here, and which of it could run. What waits and
-    /// has no thread to come for it (the lane is full, or the system gives none) could not: workers
+    /// has no thread to come for it (the pool is full, or the system gives none) could not: workers
     /// that lent their processors to it would do so for ever, as it never uses them.
     pub(super) fn publish(&mut self, ledger: &Ledger, now: u64) {
         let queued = self.queued_classes();

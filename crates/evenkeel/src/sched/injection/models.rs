@@ -1,4 +1,4 @@
-//! Models of the inbox: each runs once for every interleaving of its threads.
+//! Models of the injection queue: each runs once for every interleaving of its threads.
 //!
 //! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
 //! also when an entry is handed over without what was done to it before.
@@ -23,7 +23,7 @@ use crate::sync::Arc;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, role, roles};
 
-/// What the models put into an inbox.
+/// What the models put into an injection queue.
 struct Item {
     number: usize,
     link: AtomicPtr<Item>,
@@ -44,9 +44,9 @@ unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
 
-/// An inbox and the items that travel through it.
+/// An injection queue and the items that travel through it.
 struct World {
-    inbox: Inbox<Item>,
+    injection_queue: InjectionQueue<Item>,
     items: Vec<Item>,
 }
 
@@ -58,19 +58,19 @@ impl World {
             written: UnsafeCell::new(0),
         };
         Arc::new(Self {
-            inbox: Inbox::new(),
+            injection_queue: InjectionQueue::new(),
             items: (0..items).map(item).collect(),
         })
     }
 
-    /// Returns whether the inbox took the item.
+    /// Returns whether the injection queue took the item.
     fn push(&self, number: usize) -> bool {
         let item = &self.items[number];
         // SAFETY: the item has not been pushed, so it is this thread's.
         item.written
             .with_mut(|written| unsafe { *written = number + 1 });
-        // SAFETY: items live as long as the inbox, and each is pushed once.
-        match unsafe { self.inbox.push(NonNull::from(item)) } {
+        // SAFETY: items live as long as the injection queue, and each is pushed once.
+        match unsafe { self.injection_queue.push(NonNull::from(item)) } {
             Ok(()) => true,
             Err(back) => {
                 assert_eq!(back, NonNull::from(item), "a refused entry comes back");
@@ -81,8 +81,8 @@ impl World {
 
     fn take(&self, limit: usize) -> Vec<usize> {
         let mut taken = Vec::new();
-        let count = self.inbox.take(limit, |entry| {
-            // SAFETY: items live as long as the inbox.
+        let count = self.injection_queue.take(limit, |entry| {
+            // SAFETY: items live as long as the injection queue.
             let item = unsafe { entry.as_ref() };
             // SAFETY: the item was taken, so it is this thread's; loom reports it if not.
             let written = item.written.with(|written| unsafe { *written });
@@ -129,7 +129,7 @@ fn taker<const M: usize>(world: &Arc<World>, limits: [usize; M]) -> Role<Vec<usi
 fn closer(world: &Arc<World>) -> Role<Vec<usize>> {
     let world = Arc::clone(world);
     role(move || {
-        world.inbox.close();
+        world.injection_queue.close();
         Vec::new()
     })
 }
@@ -166,10 +166,10 @@ fn two_pushers_and_a_taker() {
         roles(threads, move |[first, second, mut taken]| {
             assert!(
                 first.is_empty() && second.is_empty(),
-                "an open inbox refuses nothing"
+                "an open injection queue refuses nothing"
             );
             taken.extend(world.take(usize::MAX));
-            assert!(world.inbox.is_empty());
+            assert!(world.injection_queue.is_empty());
             assert_in_order_of_pushing(&taken, 2);
             assert_each_once([taken], 4);
         })
@@ -206,17 +206,17 @@ fn pushers_and_the_end() {
         roles(threads, move |[first, second, _]| {
             assert!(
                 !world.push_again(&first, &second),
-                "a closed inbox stays closed"
+                "a closed injection queue stays closed"
             );
             let taken = world.take(usize::MAX);
-            assert!(world.inbox.is_empty());
+            assert!(world.injection_queue.is_empty());
             assert_in_order_of_pushing(&taken, 2);
             assert_each_once([taken, first, second], 3);
         })
     });
 }
 
-/// The inbox closes while somebody takes: neither undoes what the other does.
+/// The injection queue closes while somebody takes: neither undoes what the other does.
 #[test]
 fn a_pusher_a_taker_and_the_end() {
     model(|| {
@@ -229,10 +229,10 @@ fn a_pusher_a_taker_and_the_end() {
         roles(threads, move |[refused, mut taken, _]| {
             assert!(
                 !world.push_again(&refused, &[]),
-                "a closed inbox stays closed"
+                "a closed injection queue stays closed"
             );
             taken.extend(world.take(usize::MAX));
-            assert!(world.inbox.is_empty());
+            assert!(world.injection_queue.is_empty());
             assert!(taken.is_sorted(), "out of order: {taken:?}");
             assert_each_once([taken, refused], 3);
         })

@@ -17,7 +17,8 @@ use crate::task::cell::{Header, Runnable};
 
 use super::ring::{CAPACITY, Ring};
 
-/// How many tasks one steal moves at most, of half a line: a steal stays short whatever it finds.
+/// How many tasks one steal moves at most, of half a run queue: a steal stays short whatever it
+/// finds.
 const STEAL_MAX: usize = 64;
 
 /// How many cache lines are fetched ahead of a task: its header, and the state of a connection of
@@ -28,9 +29,9 @@ const TASK_LINES: usize = 16;
 /// is never short of work.
 const REFILL: usize = CAPACITY / 4;
 
-/// Which of a class's two lines.
+/// Which of a class's two run queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum Ready {
     /// For tasks that an event, another task or their birth made ready.
     Woken,
     /// For tasks that gave way while they had more to do.
@@ -39,7 +40,7 @@ pub(crate) enum Line {
 
 /// First in, first out, of any length: a ring, and behind it a spill for what does not fit.
 #[derive(Debug)]
-struct Queue {
+struct RunQueue {
     ring: Ring<Header>,
     /// The length of `spill`, for a look without the lock. While it is not zero, pushes go to the
     /// spill, so that nothing overtakes what waits there.
@@ -48,7 +49,7 @@ struct Queue {
     spill: Mutex<VecDeque<Runnable>>,
 }
 
-impl Queue {
+impl RunQueue {
     fn new() -> Self {
         Self {
             ring: Ring::new(),
@@ -115,7 +116,7 @@ impl Queue {
     }
 
     /// For anybody: moves tasks to the queue of a seat that the caller holds.
-    fn steal_into(&self, thief: &Queue) -> usize {
+    fn steal_into(&self, thief: &RunQueue) -> usize {
         let count = self.ring.steal_into(&thief.ring, STEAL_MAX);
         // Relaxed: a hint; the lock decides.
         if count > 0 || self.spilled.load(Ordering::Relaxed) == 0 {
@@ -136,7 +137,7 @@ impl Queue {
     }
 
     /// For anybody: moves everything to the queue of a seat that the caller holds.
-    fn drain_into(&self, heir: &Queue) {
+    fn drain_into(&self, heir: &RunQueue) {
         while let Some(task) = self.take_any() {
             heir.push(task);
         }
@@ -149,11 +150,11 @@ impl Queue {
     }
 }
 
-/// A class's two lines.
+/// A class's two run queues.
 #[derive(Debug)]
 struct Pair {
-    woken: Queue,
-    yielded: Queue,
+    woken: RunQueue,
+    yielded: RunQueue,
 }
 
 impl Pair {
@@ -165,16 +166,16 @@ impl Pair {
 /// The queues of one worker. Pushing and popping is for the holder of the seat; stealing is for
 /// anybody.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct RunQueues {
     /// One pair for each class.
     pairs: Box<[Pair]>,
 }
 
-impl Lines {
+impl RunQueues {
     pub(crate) fn new(classes: usize) -> Self {
         let pair = |_| Pair {
-            woken: Queue::new(),
-            yielded: Queue::new(),
+            woken: RunQueue::new(),
+            yielded: RunQueue::new(),
         };
         Self {
             pairs: (0..classes).map(pair).collect(),
@@ -182,30 +183,30 @@ impl Lines {
     }
 
     #[inline]
-    fn queue(&self, class: Class, line: Line) -> &Queue {
+    fn queue(&self, class: Class, ready: Ready) -> &RunQueue {
         let pair = &self.pairs[class.index()];
-        match line {
-            Line::Woken => &pair.woken,
-            Line::Yielded => &pair.yielded,
+        match ready {
+            Ready::Woken => &pair.woken,
+            Ready::Yielded => &pair.yielded,
         }
     }
 
     /// Appends a task.
     #[inline]
-    pub(crate) fn push(&self, line: Line, task: Runnable) {
-        self.queue(task.header().class(), line).push(task);
+    pub(crate) fn push(&self, ready: Ready, task: Runnable) {
+        self.queue(task.header().class(), ready).push(task);
     }
 
-    /// Takes the first task of a line.
+    /// Takes the first task of a run queue.
     #[inline]
-    pub(crate) fn pop(&self, class: Class, line: Line) -> Option<Runnable> {
-        self.queue(class, line).pop()
+    pub(crate) fn pop(&self, class: Class, ready: Ready) -> Option<Runnable> {
+        self.queue(class, ready).pop()
     }
 
-    /// Has the task fetched into the cache that is the next one of a line.
+    /// Has the task fetched into the cache that is the next one of a run queue.
     #[inline]
-    pub(crate) fn prefetch_next(&self, class: Class, line: Line) {
-        let ring = &self.queue(class, line).ring;
+    pub(crate) fn prefetch_next(&self, class: Class, ready: Ready) {
+        let ring = &self.queue(class, ready).ring;
         if ring.len() > 0 {
             prefetch(ring.first(), TASK_LINES);
         }
@@ -233,7 +234,7 @@ impl Lines {
 
     /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the
     /// caller holds. What its thread pushes at the same time may stay.
-    pub(crate) fn drain_into(&self, heir: &Lines) {
+    pub(crate) fn drain_into(&self, heir: &RunQueues) {
         for (from, to) in self.pairs.iter().zip(&heir.pairs) {
             from.woken.drain_into(&to.woken);
             from.yielded.drain_into(&to.yielded);
@@ -241,10 +242,13 @@ impl Lines {
     }
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
-    pub(crate) fn steal_into(&self, class: Class, thief: &Lines) -> usize {
-        let steal = |line| self.queue(class, line).steal_into(thief.queue(class, line));
-        match steal(Line::Woken) {
-            0 => steal(Line::Yielded),
+    pub(crate) fn steal_into(&self, class: Class, thief: &RunQueues) -> usize {
+        let steal = |ready| {
+            self.queue(class, ready)
+                .steal_into(thief.queue(class, ready))
+        };
+        match steal(Ready::Woken) {
+            0 => steal(Ready::Yielded),
             count => count,
         }
     }
@@ -253,8 +257,8 @@ impl Lines {
 /// What came out of a queue is the right to run that was put in.
 #[inline]
 pub(crate) fn received(entry: NonNull<Header>) -> Runnable {
-    // SAFETY: rings, inboxes and the next-task slot are filled from `Runnable::into_raw` alone,
-    // and hand each entry out once.
+    // SAFETY: rings, injection queues and the next-task slot are filled from `Runnable::into_raw`
+    // alone, and hand each entry out once.
     unsafe { Runnable::from_raw(entry) }
 }
 
@@ -290,9 +294,9 @@ mod tests {
         task
     }
 
-    /// What a line has, in its order. Leaves it empty.
-    fn numbers(lines: &Lines) -> Vec<u64> {
-        let pops = std::iter::from_fn(|| lines.pop(Class::NORMAL, Line::Woken));
+    /// What a run queue has, in its order. Leaves it empty.
+    fn numbers(run_queues: &RunQueues) -> Vec<u64> {
+        let pops = std::iter::from_fn(|| run_queues.pop(Class::NORMAL, Ready::Woken));
         pops.map(|task| {
             let number = task.header().queued_at.load(Ordering::Relaxed);
             task.cancel(|_| ());
@@ -304,11 +308,11 @@ mod tests {
     #[test]
     fn what_is_stolen_keeps_its_order_and_is_counted() {
         const TASKS: usize = CAPACITY + 2 * REFILL;
-        let victim = Lines::new(3);
-        (0..TASKS).for_each(|number| victim.push(Line::Woken, task(number)));
+        let victim = RunQueues::new(3);
+        (0..TASKS).for_each(|number| victim.push(Ready::Woken, task(number)));
         let mut stolen = Vec::new();
         loop {
-            let thief = Lines::new(3);
+            let thief = RunQueues::new(3);
             let count = victim.steal_into(Class::NORMAL, &thief);
             if count == 0 {
                 break;

@@ -1,7 +1,7 @@
-//! The heavy lane: the threads that run tasks known to hog.
+//! The heavy pool: the threads that run tasks known to hog.
 //!
 //! Threads come here in two ways. One that is stuck in a poll loses its seat and *becomes* a thread
-//! of the lane, where it finishes the poll. And when tasks that are known to hog wait here, the
+//! of the pool, where it finishes the poll. And when tasks that are known to hog wait here, the
 //! monitor starts a thread for them. One that computes has a kernel priority below a worker's from
 //! then on (an unprivileged thread cannot raise it again), so that workers are served first; at
 //! first by little, so that a request which computes for some milliseconds does not wait long for
@@ -35,7 +35,7 @@
 //!
 //! A thread of the lowest priority may hold it, and the kernel may not schedule that thread for
 //! long. So workers and the monitor only try it. What a worker could not put into the queue it
-//! leaves in an inbox, which whoever has the lock next empties.
+//! leaves in an injection queue, which whoever has the lock next empties.
 //!
 //! # Tasks that are aborted
 //!
@@ -56,9 +56,9 @@ use crate::task::kind::Kind;
 
 use super::desk::Desks;
 use super::hog::Hog;
-use super::inbox::Inbox;
+use super::injection::InjectionQueue;
 use super::ledger::Ledger;
-use super::lines::received;
+use super::run_queues::received;
 use super::shares::{Shares, Turn};
 use state::{Bounds, Doing, GONE, LONG, Running, State, Thread};
 
@@ -72,17 +72,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Aligned so that what it writes often shares no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct HeavyPool {
     state: Mutex<State>,
     /// What workers brought while the lock was held.
-    pub(crate) arrivals: Inbox<Header>,
+    pub(crate) arrivals: InjectionQueue<Header>,
     /// See the function of this name.
     takes_doubtful: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// What it looked like when it was last asked.
-    last: Mutex<LaneStats>,
-    /// There is work, or the lane closes.
+    last: Mutex<HeavyPoolStats>,
+    /// There is work, or the pool closes.
     work: Condvar,
     clock: Clock,
     /// The nice level of the workers.
@@ -94,7 +94,7 @@ pub(crate) struct Lane {
 /// What became of the wish for a lower kernel priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// No thread has been in the lane.
+    /// No thread has been in the pool.
     #[default]
     Untried,
     /// The system lowered it.
@@ -103,9 +103,9 @@ pub(crate) enum Priority {
     Refused,
 }
 
-/// What the lane looks like at a moment.
+/// What the pool looks like at a moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LaneStats {
+pub(crate) struct HeavyPoolStats {
     pub(crate) threads: usize,
     pub(crate) limit: usize,
     pub(crate) blocked: usize,
@@ -138,7 +138,7 @@ pub(crate) struct Adopted {
     pub(crate) fresh: bool,
 }
 
-/// What a look at the lane's threads found.
+/// What a look at the pool's threads found.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
     /// Polls that have turned out to be hogs', and have not been noted.
@@ -147,7 +147,7 @@ pub(crate) struct Sampled {
     pub(crate) unsettled: bool,
 }
 
-impl Lane {
+impl HeavyPool {
     /// For a runtime with so many workers; `hog` is how long a poll may last, in cycles.
     pub(crate) fn new(
         clock: Clock,
@@ -167,7 +167,7 @@ impl Lane {
         Self {
             last: Mutex::new(state.stats()),
             state: Mutex::new(state),
-            arrivals: Inbox::new(),
+            arrivals: InjectionQueue::new(),
             takes_doubtful: AtomicBool::new(true),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
@@ -177,12 +177,12 @@ impl Lane {
         }
     }
 
-    /// For the lane's own threads, and those that are about to be.
+    /// For the pool's own threads, and those that are about to be.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.take_in(self.state.lock())
     }
 
-    /// For workers and the monitor, which do not wait for a thread of the lane.
+    /// For workers and the monitor, which do not wait for a thread of the pool.
     fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         self.state.try_lock().map(|state| self.take_in(state))
     }
@@ -197,7 +197,7 @@ impl Lane {
 
     // ---- Queueing ----
 
-    /// Queues a task. Gives it back if a thread of the lane is at the queue, or the lane is closed;
+    /// Queues a task. Gives it back if a thread of the pool is at the queue, or the pool is closed;
     /// then it is for the `arrivals`, which know the latter. The flag says that the monitor has to
     /// be roused: it may be asleep, or no thread will come for the task by itself.
     pub(crate) fn push(&self, ledger: &Ledger, task: Runnable) -> Result<bool, Runnable> {
@@ -257,8 +257,8 @@ impl Lane {
         aborted
     }
 
-    /// The next task for a thread of the lane; waits for one. `None` if the thread should end: it
-    /// is the lane's no more.
+    /// The next task for a thread of the pool; waits for one. `None` if the thread should end: it
+    /// is the pool's no more.
     pub(crate) fn next(&self, ledger: &Ledger, desk: usize) -> Option<Runnable> {
         let mut state = self.lock();
         let leaves = state.thread(desk).is_some_and(|thread| thread.leaves);
@@ -318,7 +318,7 @@ impl Lane {
     }
 
     /// Reserves a place for a thread that is about to lose its seat, blocked or not. Returns false
-    /// if the lane is full; one of its threads that has nothing to do then ends, so that there is
+    /// if the pool is full; one of its threads that has nothing to do then ends, so that there is
     /// room next time.
     pub(crate) fn reserve(&self, blocked: bool) -> bool {
         self.reserve_in(&mut self.lock(), blocked)
@@ -346,13 +346,13 @@ impl Lane {
         room
     }
 
-    /// A seat was not handed over, as the lane is full.
+    /// A seat was not handed over, as the pool is full.
     pub(crate) fn refuse(&self) {
         // Relaxed: a statistic.
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread lost its seat, and is the lane's from now on.
+    /// A thread lost its seat, and is the pool's from now on.
     pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, poll: Adopted) {
         let cpu = desks.get(poll.desk).ask_thread(thread::cpu_time).flatten();
         let cpu = cpu.unwrap_or_default();
@@ -379,7 +379,7 @@ impl Lane {
         self.publish(&mut state, ledger);
     }
 
-    /// A thread of the lane begins a poll, for which the task `waited` so many cycles. `trusted` if
+    /// A thread of the pool begins a poll, for which the task `waited` so many cycles. `trusted` if
     /// the task is known to block, `fresh` if it has not hogged before.
     pub(crate) fn begin(
         &self,
@@ -405,7 +405,7 @@ impl Lane {
         self.publish(&mut state, ledger);
     }
 
-    /// A thread of the lane has ended a poll, its processor time being `cpu`. Returns what was
+    /// A thread of the pool has ended a poll, its processor time being `cpu`. Returns what was
     /// known of the poll.
     pub(crate) fn end(&self, ledger: &Ledger, desk: usize, cpu: Duration) -> Option<Running> {
         let mut state = self.lock();
@@ -440,7 +440,7 @@ impl Lane {
         poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
     }
 
-    /// Notes the poll that the calling thread of the lane is at. Returns whether it was noted.
+    /// Notes the poll that the calling thread of the pool is at. Returns whether it was noted.
     pub(crate) fn note(&self, desk: usize) -> bool {
         let mut state = self.lock();
         let poll = state
@@ -520,27 +520,27 @@ impl Lane {
         sampled
     }
 
-    /// The desks of the lane's threads. `None` if a thread of the lane is changing them.
+    /// The desks of the pool's threads. `None` if a thread of the pool is changing them.
     pub(crate) fn desks(&self) -> Option<Vec<usize>> {
         let state = self.try_lock()?;
         Some(state.threads.iter().map(|thread| thread.desk).collect())
     }
 
-    /// Whether nothing runs or waits here. `None` if a thread of the lane is changing that: beside
+    /// Whether nothing runs or waits here. `None` if a thread of the pool is changing that: beside
     /// busy workers it may have to wait for long before it has done so, and the monitor must not.
     pub(crate) fn is_at_rest(&self) -> Option<bool> {
         let state = self.try_lock()?;
         Some(state.is_at_rest() && state.starting == 0)
     }
 
-    /// What the lane looks like; what it last looked like if a thread of the lane is changing that,
+    /// What the pool looks like; what it last looked like if a thread of the pool is changing that,
     /// for the reason that [`is_at_rest`](Lane::is_at_rest) has.
-    pub(crate) fn stats(&self) -> LaneStats {
+    pub(crate) fn stats(&self) -> HeavyPoolStats {
         let mut last = self.last.lock();
         if let Some(state) = self.try_lock() {
             *last = state.stats();
         }
-        LaneStats {
+        HeavyPoolStats {
             // Relaxed: a statistic.
             refused: self.refused.load(Ordering::Relaxed),
             ..last.clone()
@@ -570,15 +570,15 @@ fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
 /// The class whose turn it is, of some.
 fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
     let mut reading = ledger.read();
-    reading.lane = 0;
+    reading.heavy_pool = 0;
     let mut shares = Shares::new(ledger.limits(), reading);
     Class::of_bits(classes).for_each(|class| shares.wake(class));
     match shares.first()? {
-        Turn::Here(class) | Turn::Lane(class) => Some(class),
+        Turn::Here(class) | Turn::HeavyPool(class) => Some(class),
     }
 }
 
-/// How many nice levels below the workers a class is in the lane: the class with the greatest share
+/// How many nice levels below the workers a class is in the pool: the class with the greatest share
 /// `least`, and each further one, which is worth a quarter of processor time to the kernel,
 /// stands for a quarter of share.
 fn steps(ledger: &Ledger, class: Class, least: i32) -> i32 {

@@ -3,12 +3,13 @@
 //!
 //! # Contract
 //!
-//! - Entries carry their own link ([`Link`]), which belongs to the inbox while they are in it.
+//! - Entries carry their own link ([`Link`]), which belongs to the injection queue while they are
+//!   in it.
 //! - Pushers put entries on a stack with one compare-and-swap. Takers, who hold the backlog's
 //!   lock, swap the whole stack out, turn it around, and hand it out in the order of pushing.
 //!   Nobody takes single entries off the stack, so there is no ABA.
-//! - After [`close`](Inbox::close) every push gives its entry back. What was pushed before is
-//!   still handed out.
+//! - After [`close`](InjectionQueue::close) every push gives its entry back. What was pushed before
+//!   is still handed out.
 //! - It grows with the number of tasks, each of which is in it at most once; it allocates nothing.
 
 use std::ptr::{self, NonNull};
@@ -18,19 +19,19 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::ring::Apart;
 
-/// What an inbox can hold: something with a place for the link to the next entry.
+/// What an injection queue can hold: something with a place for the link to the next entry.
 ///
 /// # Safety
 ///
-/// `link` must return the same location every time, and nobody but the inbox may touch that
-/// location while the entry is in an inbox.
+/// `link` must return the same location every time, and nobody but the injection queue may touch
+/// that location while the entry is in an injection queue.
 pub(crate) unsafe trait Link: Sized {
     fn link(&self) -> &AtomicPtr<Self>;
 }
 
 /// An unbounded first-in-first-out queue with any number of pushers and takers.
 #[derive(Debug)]
-pub(crate) struct Inbox<T> {
+pub(crate) struct InjectionQueue<T> {
     front: Apart<Front<T>>,
     /// How many entries the backlog has; written under its lock, read without.
     backlog_len: AtomicUsize,
@@ -51,8 +52,9 @@ struct Backlog<T> {
     last: *mut T,
 }
 
-// SAFETY: the pointers in a backlog are entries that the inbox owns, as `push` says; access to
-// them goes through the backlog's lock. Entries may change threads because `push` requires it.
+// SAFETY: the pointers in a backlog are entries that the injection queue owns, as `push` says;
+// access to them goes through the backlog's lock. Entries may change threads because `push`
+// requires it.
 unsafe impl<T: Send> Send for Backlog<T> {}
 
 /// The stack's value after closing: an address that no entry has, as entries are aligned.
@@ -60,7 +62,7 @@ fn closed<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
 
-impl<T: Link> Inbox<T> {
+impl<T: Link> InjectionQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             front: Apart(Front {
@@ -83,12 +85,12 @@ impl<T: Link> Inbox<T> {
         (stack.is_null() || stack == closed()) && self.backlog_len.load(Ordering::Relaxed) == 0
     }
 
-    /// Appends an entry, or gives it back if the inbox is closed.
+    /// Appends an entry, or gives it back if the injection queue is closed.
     ///
     /// # Safety
     ///
-    /// The entry must stay valid, and be in no other inbox, until a taker has received it; the
-    /// taker must be allowed to receive it on another thread.
+    /// The entry must stay valid, and be in no other injection queue, until a taker has received
+    /// it; the taker must be allowed to receive it on another thread.
     #[inline]
     pub(crate) unsafe fn push(&self, entry: NonNull<T>) -> Result<(), NonNull<T>> {
         // Relaxed: the value is only compared and stored, never followed, by pushers.
