@@ -53,9 +53,14 @@ pub(crate) fn build(command: Cargo) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The program that one of cargo's messages announces, if it does.
+/// The test program that one of cargo's messages announces, if it does. Cargo also builds the
+/// package's own programs, which integration tests start.
 fn announced(message: &str) -> Option<Program> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let is_test = message.get("profile")?.get("test")?.as_bool()?;
+    if !is_test {
+        return None;
+    }
     let path = PathBuf::from(message.get("executable")?.as_str()?);
     let name = message.get("target")?.get("name")?.as_str()?.to_owned();
     let manifest = Path::new(message.get("manifest_path")?.as_str()?);
@@ -198,11 +203,13 @@ mod tests {
     #[test]
     fn cargo_messages_name_the_program() {
         let message = r#"{"reason":"compiler-artifact","executable":"/a/b c",
-            "target":{"name":"b"},"manifest_path":"/p/Cargo.toml"}"#;
+            "target":{"name":"b"},"profile":{"test":true},"manifest_path":"/p/Cargo.toml"}"#;
         let program = announced(message).unwrap();
         assert_eq!(program.path, Path::new("/a/b c"));
         assert_eq!(program.name, "b");
         assert_eq!(program.folder, Path::new("/p"));
+        let bin = message.replace("true", "false");
+        assert_eq!(announced(&bin), None, "it has no tests");
         assert_eq!(announced(r#"{"reason":"x","executable":null}"#), None);
         assert_eq!(announced("not a message"), None);
     }

@@ -424,8 +424,8 @@ impl Core {
         drop(ended);
     }
 
-    /// There is one thread less than counted on. If there are others, one of them will do the work;
-    /// if there are none, it is refused rather than left waiting for ever.
+    /// A thread that was expected could not be started. If there are others, one of them does the
+    /// work; otherwise the work is refused rather than left waiting for ever.
     fn give_up_thread(self: &Arc<Self>, handle: &Handle, kind: std::io::ErrorKind) {
         let mut state = self.state.lock();
         state.threads -= 1;
@@ -438,7 +438,8 @@ impl Core {
             left.into_iter().partition(|job| job.patient);
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
-        // Whoever counted on the thread set no timer. If the others hang, somebody has to look.
+        // The submitter set no timer, as it expected this thread. If the others hang, somebody has
+        // to look.
         let waits = !state.order.is_empty() && self.settings.wait.is_some();
         let arm = waits && !state.armed && !state.closed;
         state.armed |= arm;

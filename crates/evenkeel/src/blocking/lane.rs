@@ -128,7 +128,7 @@ impl fmt::Debug for Lane {
     }
 }
 
-/// Work in a lane, for whoever awaits it. Dropping it calls off what was not begun.
+/// Work in a lane, as a future. Dropping it cancels the work unless it has begun.
 #[must_use = "work that is not awaited is cancelled"]
 #[derive(Debug)]
 pub(crate) struct InLane<T> {

@@ -1,13 +1,13 @@
 //! In which order a lane's work is done: the urgent first, each class its share. Pure.
 //!
-//! Each class has a line, served in the order of coming, and a count of the thread time it has had
-//! over its share. Served is the class that wants it soonest by its latency target, unless it is
-//! ahead of the one that had least by more than [`Limits::lead`]; then it is that one's turn. So
-//! urgent work goes first as long as there is little of it, and much of it starves nobody.
+//! Each class has a queue, first in, first out, and a count of the thread time it has had, over its
+//! share. The class that wants to be served soonest, by its latency target, goes first. But if it
+//! is ahead of the class that had least by more than [`Limits::lead`], that class goes first. So
+//! urgent work does not wait as long as there is little of it, and much of it starves nobody.
 //!
-//! What is cancelled leaves its line at once and a gap in it, which its ticket finds. Gaps at a
-//! line's front are closed, and all of them when they are more than the work, so they cost the same
-//! for each piece, and a line is at most twice as long as what waits in it.
+//! Cancelled work leaves its queue at once; its ticket says where it is. A gap stays behind. Gaps
+//! at the front of a queue are closed, and all of them once they outnumber the work. So a gap
+//! costs a constant time, and a queue is at most twice as long as what waits in it.
 //!
 //! Time is a number that the caller passes in.
 

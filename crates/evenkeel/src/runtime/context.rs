@@ -137,7 +137,7 @@ pub(crate) struct TimerHome {
     worker: usize,
 }
 
-/// The timers of this thread's worker, or of some worker if the thread is none.
+/// The timers of this thread's worker, or of some worker if the thread is not a worker.
 pub(crate) fn timers_here() -> Result<TimerHome, NoRuntime> {
     let runtime = current()?;
     let shared = runtime.shared();

@@ -84,7 +84,7 @@ impl Handle {
     ///
     /// # Panics
     ///
-    /// If the class is none of this runtime's.
+    /// If the class does not belong to this runtime.
     #[track_caller]
     pub fn spawn_in<F>(&self, class: Class, future: F) -> JoinHandle<F::Output>
     where
@@ -176,7 +176,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// If the class is none of this runtime's, or a setting is out of range; nothing changes then.
+    /// If the class does not belong to this runtime, or a setting is out of range. Nothing changes
+    /// then.
     pub fn set_class(&self, class: Class, config: ClassConfig) -> Result<(), ClassError> {
         if !self.shared.config.classes.has(class) {
             return Err(ClassError::Unknown(class));
@@ -201,7 +202,7 @@ impl Handle {
     ///
     /// # Panics
     ///
-    /// If the class is none of this runtime's.
+    /// If the class does not belong to this runtime.
     ///
     /// # Examples
     ///

@@ -13,7 +13,6 @@
 //!    memory is kept for good, since that task's wakers may come back to it.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
@@ -21,8 +20,8 @@ use crate::clock;
 use crate::io::readiness::wake_all;
 use crate::sched::run_queues::received;
 use crate::sched::shared::Shared;
-use crate::sync::Arc;
 use crate::sync::thread;
+use crate::sync::{Arc, Mutex};
 
 use super::context;
 use super::handle::Handle;
@@ -57,14 +56,13 @@ fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
         .name(name)
         .spawn(move || end(&ending, threads, far_away()));
     if started.is_err() {
-        keep(shared);
+        drop(Kept(Some(Arc::clone(shared))));
     }
 }
 
 fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
-    // The runtime's memory is kept for good unless the good end below is reached, by whatever way
-    // this function is left; see the invariant of `Home` in `sched::shared`.
-    let kept = ManuallyDrop::new(Arc::clone(shared));
+    // Unless the good end below is reached, by whatever way this function is left.
+    let mut kept = Kept(Some(Arc::clone(shared)));
     // As in `shut_down`, if this is another thread.
     let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
     // First of all, as a poll may wait for blocking work that waits for a thread.
@@ -74,7 +72,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
             let error = ShutdownError::new(shared);
             end_from_outside(shared, threads);
             // That thread keeps the memory as long as it has to.
-            drop(ManuallyDrop::into_inner(kept));
+            kept.0 = None;
             return Err(error);
         }
         let no_task = shared.registry.len() == 0 && !shared.has_mail();
@@ -98,7 +96,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     if !shared.lanes.wait(deadline) {
         return Err(ShutdownError::new(shared));
     }
-    drop(ManuallyDrop::into_inner(kept));
+    kept.0 = None;
     Ok(())
 }
 
@@ -117,7 +115,7 @@ fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
             return false;
         }
     }
-    // Those who still wait are none of the runtime's tasks.
+    // What still waits here is not a task of the runtime.
     let mut wakers = Vec::new();
     for seat in &shared.seats {
         seat.driver.shut_down(&mut wakers);
@@ -151,9 +149,16 @@ fn drop_queued(shared: &Shared) -> bool {
     found
 }
 
-/// Keeps the runtime's memory for good; see the invariant of [`Home`](crate::sched::shared::Home).
-fn keep(shared: &Arc<Shared>) {
-    std::mem::forget(Arc::clone(shared));
+/// A runtime whose memory is kept for good when this is dropped; see the invariant of
+/// [`Home`](crate::sched::shared::Home). `None` if it need not be.
+struct Kept(Option<Arc<Shared>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        /// A search for leaks finds them here, and does not report them.
+        static FOR_GOOD: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
+        FOR_GOOD.lock().extend(self.0.take());
+    }
 }
 
 /// A deadline for timeouts that are too long to be added to the time.

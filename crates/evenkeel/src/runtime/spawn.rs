@@ -39,7 +39,7 @@ where
 ///
 /// # Panics
 ///
-/// Outside a runtime, and if the class is none of its classes.
+/// Outside a runtime, and if the class does not belong to it.
 #[track_caller]
 pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
 where

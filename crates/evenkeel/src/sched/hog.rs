@@ -186,8 +186,8 @@ fn count_short(task: &Header) -> u8 {
     short
 }
 
-/// The task has shown, by its end or by its polls, that it is none of the hogs its kind is known
-/// for. For its runner. Returns whether the kind is to be told.
+/// The task has shown, by its end or by its polls, that it does not hog as its kind is known to.
+/// For its runner. Returns whether the kind is to be told.
 #[inline]
 pub(crate) fn acquit(task: &Header) -> bool {
     let Ways(ways) = Ways::of(task);

@@ -13,10 +13,10 @@
 //! A worker whose thread the kernel has not scheduled is not stuck: its processor time, which stood
 //! still while it could have run, tells.
 //!
-//! A poll of which something is known that speaks against it (`hog`) is *on guard*: the worker
-//! rouses the monitor when it begins, and the monitor then looks five times as often, and is as
-//! much sooner content that it is stuck. So what waits behind such a poll does not wait for long;
-//! and if it comes back before the threshold of a hog, its task is none.
+//! A poll that may be a hog's, by what is known of its task (`hog`), is *on guard*: the worker
+//! rouses the monitor when it begins. The monitor then looks five times as often, and takes the
+//! poll for stuck after a fifth of the time. So what waits behind such a poll does not wait for
+//! long. If the poll returns before the threshold of a hog, its task does not count as one.
 //!
 //! The monitor also starts threads for tasks that wait in the pool, takes those out that were
 //! aborted, and charges what polls there use while they go on. It runs nothing of the user's, but

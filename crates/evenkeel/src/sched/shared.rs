@@ -152,7 +152,7 @@ impl Shared {
 
     /// # Panics
     ///
-    /// If the class is none of this runtime's.
+    /// If the class does not belong to this runtime.
     #[inline]
     #[track_caller]
     pub(crate) fn check_class(&self, class: Class) {
@@ -173,7 +173,7 @@ impl Shared {
         &self.seats[worker].driver
     }
 
-    /// A worker for what waits on a thread that is none.
+    /// A worker to serve what waits on a thread that is not a worker.
     pub(crate) fn next_home(&self) -> usize {
         // Relaxed: any spread will do.
         self.next_home.fetch_add(1, Ordering::Relaxed) % self.seats.len()

@@ -393,8 +393,8 @@ impl Reading {
         self.active & !self.unable
     }
 
-    /// Those with work that can use what they are owed or, if there are none, those with work or,
-    /// if there are none, all.
+    /// The classes that have work and can use what they are owed; failing that, those that have
+    /// work; failing that, all.
     pub(crate) fn crowd(&self) -> Crowd {
         let groups = [self.able(), self.active, EVERY];
         let group = groups.into_iter().find(|&group| group != 0);

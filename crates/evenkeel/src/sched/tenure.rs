@@ -72,7 +72,8 @@ impl Fences {
     fn heavy(self) -> bool {
         #[cfg(not(evenkeel_loom))]
         if self.by_kernel {
-            // No fence of this thread's would do: `light` is none for the processor.
+            // A fence in this thread alone would not help: `light` does not stop the other
+            // processor from reordering.
             return barrier_everywhere();
         }
         // SeqCst pairs with the fence in `light`.

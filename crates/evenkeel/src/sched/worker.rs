@@ -598,7 +598,7 @@ impl Worker {
         Published::of_bits(self.seat.published.load())
     }
 
-    /// Takes tasks of one class from whoever has some.
+    /// Steals tasks of one class from another worker.
     fn steal_of(&self, class: Class) {
         let seats = self.shared.seats.iter().enumerate();
         let others = seats.filter(|&(index, _)| index != self.index);

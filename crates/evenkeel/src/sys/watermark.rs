@@ -14,7 +14,7 @@ pub(crate) fn set(fd: RawFd, bytes: usize) -> bool {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let len = size_of_val(&bytes) as libc::socklen_t;
     // SAFETY: the pointer is to a live number of the length given, which the call only reads. Any
-    // number may be passed as a descriptor; one that is none makes the call fail.
+    // number may be passed as a descriptor; one that is not a descriptor makes the call fail.
     let result = unsafe {
         libc::setsockopt(
             fd,

@@ -55,7 +55,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and if the class is none of its classes.
+    /// Outside a runtime, and if the class does not belong to it.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
@@ -69,7 +69,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// If the class is none of the runtime's.
+    /// If the class does not belong to the runtime.
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
     where

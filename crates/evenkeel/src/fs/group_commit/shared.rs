@@ -73,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// Waits for what becomes of the record. Once it is ready, the key is none any more.
+    /// Waits for what becomes of the record. Once it is ready, the key is invalid.
     pub(super) fn poll_result(
         &self,
         key: usize,

@@ -221,8 +221,8 @@ impl Worker {
         }
     }
 
-    /// A task that came here is for the heavy pool. To hand it over takes time as a poll does, if
-    /// less: time that counts for the next check, and is none of the next poll's.
+    /// Hands a task that came to this worker to the heavy pool. That takes time, if less than a
+    /// poll: it counts for when the next check is due, but is not charged to the next poll.
     pub(super) fn pass_on(&self, task: Runnable) {
         self.shared.push_heavy(task);
         self.mark(State::Steal, State::Steal);
