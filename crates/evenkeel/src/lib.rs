@@ -158,6 +158,7 @@ mod sys {
 }
 pub mod task;
 pub mod time;
+mod timer;
 
 pub use class::{Class, ClassConfig, ClassError, ClassInfo};
 #[cfg(all(feature = "macros", not(evenkeel_loom)))]

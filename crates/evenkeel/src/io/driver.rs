@@ -27,7 +27,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::sys::prefetch::prefetch;
 use crate::sys::watermark;
-use crate::time::timers::{Key, Timers};
+use crate::timer::timers::{Key, Timers};
 
 /// The token by which a worker is woken; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);

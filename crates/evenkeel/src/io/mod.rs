@@ -8,7 +8,5 @@ pub(crate) mod pace;
 pub(crate) mod pressure;
 pub(crate) mod readiness;
 pub(crate) mod slots;
-#[cfg(not(evenkeel_loom))]
-pub(crate) mod source;
 
 pub use interest::{Interest, Ready};

@@ -139,7 +139,7 @@ macro_rules! stream {
                 &self,
                 cx: &mut ::std::task::Context<'_>,
             ) -> ::std::task::Poll<::std::io::Result<()>> {
-                self.io.poll_ready(cx, $crate::io::source::Direction::Read)
+                self.io.poll_ready(cx, $crate::net::source::Direction::Read)
             }
 
             /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
@@ -152,7 +152,7 @@ macro_rules! stream {
                 &self,
                 cx: &mut ::std::task::Context<'_>,
             ) -> ::std::task::Poll<::std::io::Result<()>> {
-                self.io.poll_ready(cx, $crate::io::source::Direction::Write)
+                self.io.poll_ready(cx, $crate::net::source::Direction::Write)
             }
 
             /// Reads what is there, without waiting. Returns 0 at the end of the stream, and if
@@ -344,7 +344,7 @@ macro_rules! descriptor {
 pub(super) use {async_read, async_write, descriptor, readiness, stream};
 
 use crate::io::Interest;
-use crate::io::source::Direction;
+use crate::net::source::Direction;
 
 /// The one direction that a user's own operation goes.
 pub(super) fn direction(interest: Interest) -> Direction {

@@ -41,6 +41,7 @@ mod halves;
 mod methods;
 pub(crate) mod read;
 mod read_size;
+pub(crate) mod source;
 pub(crate) mod stream;
 
 pub mod tcp;

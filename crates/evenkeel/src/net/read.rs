@@ -54,7 +54,7 @@ pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result
 /// Reads from a stream into the buffer of the HTTP library.
 #[cfg(feature = "hyper")]
 pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
-    source: &crate::io::source::Source<S>,
+    source: &crate::net::source::Source<S>,
     cx: &mut std::task::Context<'_>,
     mut cursor: hyper::rt::ReadBufCursor<'_>,
 ) -> std::task::Poll<io::Result<()>> {

@@ -18,7 +18,7 @@ use tokio::io::ReadBuf;
 
 use super::read;
 use crate::io::delivery::Delivery;
-use crate::io::source::{Direction, Source};
+use crate::net::source::{Direction, Source};
 use crate::sys::watermark;
 
 /// Buffers that one call passes on: of more the kernel takes so many, or none (`IOV_MAX` on Linux).

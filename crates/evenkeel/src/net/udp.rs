@@ -13,8 +13,8 @@ use socket2::SockAddr;
 use tokio::io::ReadBuf;
 
 pub use self::batch::{Datagram, RecvBatch};
-use crate::io::source::{Direction, Source};
 use crate::net::addr::{each_address, no_address, resolve};
+use crate::net::source::{Direction, Source};
 use crate::net::{Delivery, ToSocketAddrs, methods, read};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sys::recv_batch;

@@ -8,7 +8,7 @@ use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::Arc;
 use crate::time::Instant;
-use crate::time::timers::Timers;
+use crate::timer::timers::Timers;
 
 use super::handle::Handle;
 

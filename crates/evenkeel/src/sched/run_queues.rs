@@ -31,7 +31,7 @@ const REFILL: usize = CAPACITY / 4;
 
 /// Which of a class's two run queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum Rank {
     /// For tasks that an event, another task or their birth made ready.
     Woken,
     /// For tasks that gave way while they had more to do.
@@ -183,30 +183,30 @@ impl RunQueues {
     }
 
     #[inline]
-    fn queue(&self, class: Class, ready: Ready) -> &RunQueue {
+    fn queue(&self, class: Class, rank: Rank) -> &RunQueue {
         let pair = &self.pairs[class.index()];
-        match ready {
-            Ready::Woken => &pair.woken,
-            Ready::Yielded => &pair.yielded,
+        match rank {
+            Rank::Woken => &pair.woken,
+            Rank::Yielded => &pair.yielded,
         }
     }
 
     /// Appends a task.
     #[inline]
-    pub(crate) fn push(&self, ready: Ready, task: Runnable) {
-        self.queue(task.header().class(), ready).push(task);
+    pub(crate) fn push(&self, rank: Rank, task: Runnable) {
+        self.queue(task.header().class(), rank).push(task);
     }
 
     /// Takes the first task of a run queue.
     #[inline]
-    pub(crate) fn pop(&self, class: Class, ready: Ready) -> Option<Runnable> {
-        self.queue(class, ready).pop()
+    pub(crate) fn pop(&self, class: Class, rank: Rank) -> Option<Runnable> {
+        self.queue(class, rank).pop()
     }
 
     /// Has the task fetched into the cache that is the next one of a run queue.
     #[inline]
-    pub(crate) fn prefetch_next(&self, class: Class, ready: Ready) {
-        let ring = &self.queue(class, ready).ring;
+    pub(crate) fn prefetch_next(&self, class: Class, rank: Rank) {
+        let ring = &self.queue(class, rank).ring;
         if ring.len() > 0 {
             prefetch(ring.first(), TASK_LINES);
         }
@@ -243,12 +243,9 @@ impl RunQueues {
 
     /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
     pub(crate) fn steal_into(&self, class: Class, thief: &RunQueues) -> usize {
-        let steal = |ready| {
-            self.queue(class, ready)
-                .steal_into(thief.queue(class, ready))
-        };
-        match steal(Ready::Woken) {
-            0 => steal(Ready::Yielded),
+        let steal = |rank| self.queue(class, rank).steal_into(thief.queue(class, rank));
+        match steal(Rank::Woken) {
+            0 => steal(Rank::Yielded),
             count => count,
         }
     }
@@ -296,7 +293,7 @@ mod tests {
 
     /// What a run queue has, in its order. Leaves it empty.
     fn numbers(run_queues: &RunQueues) -> Vec<u64> {
-        let pops = std::iter::from_fn(|| run_queues.pop(Class::NORMAL, Ready::Woken));
+        let pops = std::iter::from_fn(|| run_queues.pop(Class::NORMAL, Rank::Woken));
         pops.map(|task| {
             let number = task.header().queued_at.load(Ordering::Relaxed);
             task.cancel(|_| ());
@@ -309,7 +306,7 @@ mod tests {
     fn what_is_stolen_keeps_its_order_and_is_counted() {
         const TASKS: usize = CAPACITY + 2 * REFILL;
         let victim = RunQueues::new(3);
-        (0..TASKS).for_each(|number| victim.push(Ready::Woken, task(number)));
+        (0..TASKS).for_each(|number| victim.push(Rank::Woken, task(number)));
         let mut stolen = Vec::new();
         loop {
             let thief = RunQueues::new(3);

@@ -19,7 +19,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::task::cell::{Header, Runnable, Schedule};
 use crate::task::registry::Registry;
-use crate::time::timers::Timers;
+use crate::timer::timers::Timers;
 
 use super::desk::{Desk, Desks};
 use super::heavy_pool::HeavyPool;

@@ -44,7 +44,7 @@ use super::hog::{self, Ways};
 use super::kinds::Verdict;
 use super::ledger::Published;
 use super::monitor;
-use super::run_queues::{Ready, received};
+use super::run_queues::{Rank, received};
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Shares, Turn};
 use super::spin::Spinner;
@@ -118,7 +118,7 @@ pub(crate) struct Worker {
     /// For each class, how long woken tasks have run since a yielded one did.
     woken_for: [Cell<u64>; CLASSES_MAX],
     /// Which run queue the running task came from; the next-task slot counts as the woken one.
-    taken_from: Cell<Ready>,
+    taken_from: Cell<Rank>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
     /// The running task, to be compared with and nothing else; null between polls.
@@ -191,7 +191,7 @@ impl Worker {
             neighbour: Cell::new(index),
             reported: Cell::new(0),
             woken_for: Default::default(),
-            taken_from: Cell::new(Ready::Woken),
+            taken_from: Cell::new(Rank::Woken),
             // Unknown work is taken for long, so that it gets help at first.
             poll_length: Cell::new(bounds.help),
             running: Cell::new(ptr::null()),
@@ -306,13 +306,13 @@ impl Worker {
         if let Some(task) = self.desk.take_next() {
             let in_time = now.wrapping_sub(self.slot_since.get()) < self.bounds.slot;
             if in_time && task.header().class() == self.last_class.get() {
-                self.taken_from.set(Ready::Woken);
+                self.taken_from.set(Rank::Woken);
                 return Some(task);
             }
             // The slot has had its time, or its task is of another class, whose turn it may not
             // be. Such a task queues with those that were woken: left in the slot it would wait
             // until the run queues are empty, which beside busy tasks is never.
-            self.enqueue(Ready::Woken, task);
+            self.enqueue(Rank::Woken, task);
         }
         self.slot_since.set(now);
         self.next_queued()
@@ -346,23 +346,23 @@ impl Worker {
         let run_queues = &self.desk.run_queues;
         let woken_for = &self.woken_for[class.index()];
         let owed = woken_for.get() >= self.bounds.slice;
-        self.taken_from.set(Ready::Woken);
-        if !owed && let Some(task) = run_queues.pop(class, Ready::Woken) {
+        self.taken_from.set(Rank::Woken);
+        if !owed && let Some(task) = run_queues.pop(class, Rank::Woken) {
             return Some(task);
         }
         if !owed
             && self.fetch_mail(class) > 0
-            && let Some(task) = run_queues.pop(class, Ready::Woken)
+            && let Some(task) = run_queues.pop(class, Rank::Woken)
         {
             return Some(task);
         }
         woken_for.set(0);
-        if let Some(task) = run_queues.pop(class, Ready::Yielded) {
-            self.taken_from.set(Ready::Yielded);
+        if let Some(task) = run_queues.pop(class, Rank::Yielded) {
+            self.taken_from.set(Rank::Yielded);
             return Some(task);
         }
         if owed {
-            run_queues.pop(class, Ready::Woken)
+            run_queues.pop(class, Rank::Woken)
         } else {
             None
         }
@@ -375,15 +375,15 @@ impl Worker {
         if queue.is_empty() {
             return 0;
         }
-        let receive = |entry| self.enqueue(Ready::Woken, received(entry));
+        let receive = |entry| self.enqueue(Rank::Woken, received(entry));
         queue.take(INJECTED_BATCH, receive)
     }
 
     /// Appends a task to a run queue.
     #[inline]
-    fn enqueue(&self, ready: Ready, task: Runnable) {
+    fn enqueue(&self, rank: Rank, task: Runnable) {
         let class = task.header().class();
-        self.desk.run_queues.push(ready, task);
+        self.desk.run_queues.push(rank, task);
         self.note_ready(class);
     }
 
@@ -411,9 +411,9 @@ impl Worker {
         }
         let (now, class) = (self.now.get(), task.header().class());
         self.begin_poll(task.header(), now);
-        if self.taken_from.get() == Ready::Woken {
+        if self.taken_from.get() == Rank::Woken {
             // Tasks that yielded ran a moment ago.
-            self.desk.run_queues.prefetch_next(class, Ready::Woken);
+            self.desk.run_queues.prefetch_next(class, Rank::Woken);
         }
 
         let registry = &self.shared.registry;
@@ -452,12 +452,12 @@ impl Worker {
             task.header()
                 .queued_at
                 .store(self.now.get(), Ordering::Relaxed);
-            let ready = if self.yielded.get() {
-                Ready::Yielded
+            let rank = if self.yielded.get() {
+                Rank::Yielded
             } else {
-                Ready::Woken
+                Rank::Woken
             };
-            self.enqueue(ready, task);
+            self.enqueue(rank, task);
         }
     }
 
@@ -488,7 +488,7 @@ impl Worker {
         self.accounts().go_on(State::Run(class));
         let waited = now.saturating_sub(queued_at);
         self.accounts().count_poll(class, waited);
-        if self.taken_from.get() == Ready::Woken {
+        if self.taken_from.get() == Rank::Woken {
             self.oldest.set(self.oldest.get().max(waited));
         }
         self.desk.begin_poll(task, now);
@@ -502,7 +502,7 @@ impl Worker {
             .mark(State::Run(class), State::Run(class))
             .saturating_sub(began);
         self.charge_class(class, length);
-        if self.taken_from.get() == Ready::Woken {
+        if self.taken_from.get() == Rank::Woken {
             let woken_for = &self.woken_for[class.index()];
             woken_for.set(woken_for.get() + length);
         }
@@ -645,9 +645,9 @@ impl Worker {
             .queued_at
             .store(self.now.get(), Ordering::Relaxed);
         if self.dispatching.get() {
-            self.enqueue(Ready::Woken, task);
+            self.enqueue(Rank::Woken, task);
         } else if let Some(displaced) = self.desk.put_next(task) {
-            self.enqueue(Ready::Woken, displaced);
+            self.enqueue(Rank::Woken, displaced);
         }
     }
 

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll};
 
-use crate::io::source::{Direction, Source};
+use crate::net::source::{Direction, Source};
 use crate::sys::signal::Registration;
 
 /// Which signal.

@@ -26,8 +26,6 @@ mod interval;
 mod sleep;
 #[cfg(not(evenkeel_loom))]
 mod timeout;
-pub(crate) mod timers;
-pub(crate) mod wheel;
 
 #[cfg(not(evenkeel_loom))]
 pub use instant::Instant;

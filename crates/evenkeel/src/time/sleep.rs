@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::Instant;
-use super::wheel::Key;
 use crate::runtime::context::{TimerHome, timers_here};
 use crate::task::coop;
+use crate::timer::wheel::Key;
 
 /// Waits for `duration`.
 ///

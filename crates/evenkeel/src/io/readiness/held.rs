@@ -28,7 +28,7 @@ use crate::io::delivery::Delivery;
 use crate::io::interest::{Interest, Ready};
 use crate::io::pace::{Orders, Pace};
 use crate::sync::atomic::Ordering;
-use crate::time::timers::Key;
+use crate::timer::timers::Key;
 
 /// What holding back stands on: a clock, a kernel, and the sweep of the descriptor's worker.
 pub(crate) trait Ground {

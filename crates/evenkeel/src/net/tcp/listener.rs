@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use socket2::SockRef;
 
 use super::TcpStream;
-use crate::io::source::{Direction, Source};
 use crate::net::ToSocketAddrs;
 use crate::net::accept::{Pause, skip_dead};
 use crate::net::addr::each_address;
 use crate::net::methods;
+use crate::net::source::{Direction, Source};
 
 /// How many connections may wait to be accepted. The 128 of std and mio are fewer than clients
 /// that come back together after a restart; what finds no place tries again a second later.

@@ -9,9 +9,9 @@ use socket2::SockRef;
 use tokio::io::ReadBuf;
 
 use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, split};
-use crate::io::source::{Direction, Source};
 use crate::net::ToSocketAddrs;
 use crate::net::addr::each_address;
+use crate::net::source::{Direction, Source};
 use crate::net::{methods, read};
 
 /// A TCP connection.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use super::UdpSocket;
-use crate::io::source::Batch;
+use crate::net::source::Batch;
 use crate::sys::recv_batch::{self, Received};
 
 /// The longest that a datagram can be, or several that the kernel has merged.

@@ -11,7 +11,7 @@ use socket2::SockAddr;
 use tokio::io::ReadBuf;
 
 use super::{RETRY_MAX, RETRY_MIN};
-use crate::io::source::{Direction, Source};
+use crate::net::source::{Direction, Source};
 use crate::net::{Delivery, methods, read};
 use crate::time::sleep;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::task::{Context, Poll, ready};
 
 use super::UnixStream;
-use crate::io::source::{Direction, Source};
 use crate::net::accept::{Pause, skip_dead};
 use crate::net::methods;
+use crate::net::source::{Direction, Source};
 
 /// A Unix socket that listens for connections.
 ///

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{
     OwnedReadHalf, OwnedWriteHalf, RETRY_MAX, RETRY_MIN, ReadHalf, UCred, WriteHalf, split,
 };
-use crate::io::source::{Direction, Source};
+use crate::net::source::{Direction, Source};
 use crate::net::{methods, read};
 use crate::time::sleep;
 

@@ -39,7 +39,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::class::Class;
-use crate::sched::run_queues::{Ready, RunQueues};
+use crate::sched::run_queues::{Rank, RunQueues};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};
 use crate::sync::{Arc, Mutex};
@@ -276,7 +276,7 @@ impl Schedule for ByThread {
         if self.0.0.seat.tenure.is_contested() {
             self.0.0.outside.lock().push(task);
         } else {
-            self.0.0.left.push(Ready::Woken, task);
+            self.0.0.left.push(Rank::Woken, task);
         }
     }
 }
@@ -457,7 +457,7 @@ fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
         let kept = worker.0.seat.tenure.end_poll();
         match ran {
             ran if !kept => worker.lose_seat(ran),
-            Ran::Again(task) => worker.0.left.push(Ready::Yielded, task),
+            Ran::Again(task) => worker.0.left.push(Rank::Yielded, task),
             Ran::Waiting | Ran::Complete => {}
         }
         kept

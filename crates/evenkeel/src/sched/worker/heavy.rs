@@ -106,7 +106,7 @@ impl Worker {
             }
         }
         if let Some(task) = behind.take_next() {
-            self.enqueue(super::Ready::Woken, task);
+            self.enqueue(super::Rank::Woken, task);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::sched::run_queues::Ready;
+use crate::sched::run_queues::Rank;
 use crate::sched::shared::Seat;
 use crate::stats::accounts::{CheckOrigin, State};
 
@@ -73,7 +73,7 @@ impl Worker {
         // The victim is busy with a long poll: what it would do next is better done here.
         if let Some(task) = desk.take_next() {
             self.accounts().steals.add(1);
-            self.enqueue(Ready::Woken, task);
+            self.enqueue(Rank::Woken, task);
             return true;
         }
         if self.fire_timers(victim) || self.sweep(victim) {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::io::interest::Direction;
 use crate::io::pace::{PRESSURE_MAX, Pace, TICK_NS};
-use crate::time::wheel::Wheel;
+use crate::timer::wheel::Wheel;
 
 /// How far time goes between two turns of the worker.
 const STEP_NS: u64 = TICK_NS / 4;
