@@ -26,7 +26,7 @@ const LEFT_OUT: [&str; 1] = ["errors"];
 /// with polls that are short, or with a worker that is idle, and with pauses they are not.
 const LEFT_OUT_TESTS: [&str; 6] = [
     "adaptive_is_immediate_while_the_worker_is_idle",
-    "fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_lane_until_they_do_no_more",
+    "fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more",
     "silent_connections_cost_no_sweep",
     "tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_same",
     "the_drop_of_a_hog_that_waits_may_use_the_runtime",

@@ -7,7 +7,7 @@ use super::client;
 use super::figures::{self, grouped, median, micros};
 use super::lab::Lab;
 use crate::error::{Error, Result};
-use crate::load::EchoSummary;
+use crate::load::{EchoSummary, LatencySummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::Server;
 use crate::report::{Cell, NARROW_SPACE, Plot, Table};
@@ -148,10 +148,10 @@ impl Grid {
         ];
         let calm = |m: &Measurement| m.found.as_ref().is_ok_and(|f| f.echo.calm.is_some());
         if self.measurements.iter().any(calm) {
-            tables.push(self.table(
-                "The same of requests in whose time no processor stood still, and their share in %",
-                |row, peer| self.calm(row, peer),
-            ));
+            let title = "Echo latency where no processor stood still, p99.9 / longest in us, and \
+                         of how many requests, in %";
+            let table = self.table(title, |row, peer| self.calm(row, peer));
+            tables.insert(2, table);
         }
         if self.measurements.iter().any(|m| m.hog_work().is_some()) {
             tables.push(self.table(
@@ -208,10 +208,23 @@ impl Grid {
     pub(crate) fn calm_p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
         self.p99(row, peer)?;
         let row = self.row_of(row, peer);
-        let calm = || self.echoes(row, peer).filter_map(|e| e.calm.as_ref());
+        let calm = || self.calm_rounds(row, peer);
+        if self.echoes(row, peer).all(|e| e.calm.is_none()) {
+            return Err("no thread could see whether a processor stood still".to_owned());
+        }
         enough(calm().map(|(requests, _)| requests).sum())?;
         let p999 = median(calm().map(|(_, latency)| latency.p999_us));
         p999.ok_or_else(|| self.absence(row, peer))
+    }
+
+    /// The rounds in which some requests met no stall.
+    fn calm_rounds(
+        &self,
+        row: usize,
+        peer: Peer,
+    ) -> impl Iterator<Item = &(u64, LatencySummary)> + Clone {
+        let calm = self.echoes(row, peer).filter_map(|e| e.calm.as_ref());
+        calm.filter(|(requests, _)| *requests > 0)
     }
 
     /// What the hogs of a cell computed beside the probe, in cores.
@@ -365,12 +378,12 @@ impl Grid {
         if self.is_silent(row, peer) {
             return Cell::Text("no answer at all".to_owned());
         }
-        let calm = || {
-            let both = |e: &'_ EchoSummary| Some((e.calm.clone()?, e.requests.max(1)));
-            self.echoes(row, peer).filter_map(both)
+        let longest = median(self.calm_rounds(row, peer).map(|(_, calm)| calm.max_us));
+        let share = |e: &EchoSummary| {
+            let (calm, _) = e.calm.as_ref()?;
+            Some(100.0 * *calm as f64 / e.requests.max(1) as f64)
         };
-        let longest = median(calm().map(|((_, latency), _)| latency.max_us));
-        let share = median(calm().map(|((calm, _), all)| 100.0 * calm as f64 / all as f64));
+        let share = median(self.echoes(row, peer).filter_map(share));
         match (longest, share) {
             (Some(longest), Some(share)) => {
                 let p999 = self.calm_p999(row, peer).ok();
@@ -605,8 +618,13 @@ mod tests {
             vec![Ok(found)]
         };
         assert_eq!(shown_in(1, calm(10_000)), "2 000 / 4 000");
-        assert_eq!(shown_in(3, calm(10_000)), "1 000 / 2 000, 100.0 %");
-        assert_eq!(shown_in(3, calm(9_990)), "– / 2 000, 99.9 %");
+        assert_eq!(shown_in(2, calm(10_000)), "1 000 / 2 000, 100.0 %");
+        assert_eq!(shown_in(2, calm(9_990)), "– / 2 000, 99.9 %");
+        // A round in which all requests met a stall says nothing.
+        let mut stalled = summary(100.0, 10_000, 0);
+        stalled.calm = Some((0, LatencySummary::default()));
+        let rounds = [calm(10_000), vec![Ok(stalled)]].concat();
+        assert_eq!(grid(rounds).calm_p999(0, Peer::Go), Ok(1_000.0));
         let told = grid(calm(10_000)).calm_p999(0, Peer::Go);
         assert_eq!(told, Ok(1_000.0));
         assert!(grid(calm(9_990)).calm_p999(0, Peer::Go).is_err());

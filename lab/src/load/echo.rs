@@ -63,13 +63,16 @@ pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
         .map(|_| Connection::open(args.target))
         .collect::<Result<Vec<_>>>()?;
     let mut ledger = Ledger::new(pace, args.time.warmup, args.connections);
+    if args.stalls {
+        ledger.keep_times();
+    }
     let end = args.time.whole() + args.drain;
     let witnesses = args.stalls.then(Witnesses::call);
     let (start, elapsed) = exchange(&mut connections, &mut ledger, pace.tick(), end)
         .map_err(Error::system("the probe's readiness queue failed"))?;
     let stalls = witnesses.and_then(|witnesses| witnesses.hear(start));
     let closed = ledger.close(elapsed);
-    let calm = stalls.map(|stalls| calm(&closed, &stalls));
+    let calm = stalls.map(|stalls| calm(&closed, &stalls, elapsed));
     let lateness = closed.lateness.summary();
     Ok(EchoSummary {
         requests: closed.requests,
@@ -85,11 +88,13 @@ pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
     })
 }
 
-/// The requests that met no stall.
-fn calm(closed: &Closed, stalls: &[Stall]) -> (u64, LatencySummary) {
+/// The requests that met no stall, and those without an answer whatever they met.
+fn calm(closed: &Closed, stalls: &[Stall], end: Duration) -> (u64, LatencySummary) {
     let mut latencies = Latencies::new();
-    for &(due, answered) in closed.times.iter().filter(|&&time| !met(stalls, time)) {
-        latencies.record(answered.saturating_sub(due));
+    for &(due, answered) in closed.times.iter().flatten() {
+        if answered.is_none() || !met(stalls, due) {
+            latencies.record(answered.unwrap_or(end).saturating_sub(due));
+        }
     }
     (latencies.len(), latencies.summary())
 }

@@ -25,8 +25,8 @@ pub(crate) struct Ledger {
     latencies: Latencies,
     /// The time from due to sent: how late the generator itself was.
     lateness: Latencies,
-    /// When each measured request was due and answered.
-    times: Vec<(Duration, Duration)>,
+    /// When each measured request was due and, if it was, answered; where that is asked.
+    times: Option<Vec<(Duration, Option<Duration>)>>,
 }
 
 /// What a finished run comes to.
@@ -39,8 +39,8 @@ pub(crate) struct Closed {
     pub(crate) latencies: Latencies,
     /// One for each measured request that was sent.
     pub(crate) lateness: Latencies,
-    /// When each measured request was due, and answered or given up.
-    pub(crate) times: Vec<(Duration, Duration)>,
+    /// When each measured request was due and, if it was, answered; where that was asked.
+    pub(crate) times: Option<Vec<(Duration, Option<Duration>)>>,
 }
 
 impl Ledger {
@@ -61,8 +61,14 @@ impl Ledger {
             answers: vec![0; connections as usize],
             latencies: Latencies::new(),
             lateness: Latencies::new(),
-            times: Vec::new(),
+            times: None,
         }
+    }
+
+    /// Has the times of each request kept.
+    pub(crate) fn keep_times(&mut self) {
+        let requests = self.pace.total().saturating_sub(self.first_measured);
+        self.times = Some(Vec::with_capacity(requests as usize));
     }
 
     /// The next request that is due by `elapsed`, and its connection; it counts as sent at
@@ -100,7 +106,7 @@ impl Ledger {
     pub(crate) fn answered(&mut self, connection: usize, elapsed: Duration) {
         if let Some(index) = self.expected(connection) {
             self.answers[connection] += 1;
-            self.record(index, elapsed);
+            self.record(index, elapsed, true);
         }
     }
 
@@ -112,7 +118,7 @@ impl Ledger {
         for connection in 0..self.connections {
             let mut index = self.answers[connection as usize] * self.connections + connection;
             while index < due {
-                self.record(index, elapsed);
+                self.record(index, elapsed, false);
                 index += self.connections;
             }
         }
@@ -125,11 +131,13 @@ impl Ledger {
         }
     }
 
-    fn record(&mut self, index: u64, elapsed: Duration) {
+    fn record(&mut self, index: u64, elapsed: Duration, is_answered: bool) {
         if index >= self.first_measured {
             let due = self.pace.due_at(index);
             self.latencies.record(elapsed.saturating_sub(due));
-            self.times.push((due, elapsed));
+            if let Some(times) = &mut self.times {
+                times.push((due, is_answered.then_some(elapsed)));
+            }
         }
     }
 }

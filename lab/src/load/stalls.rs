@@ -1,11 +1,12 @@
-//! When a processor stood still, for whatever reason is none of the server's: a thread of the
-//! highest priority on each processor wakes each two milliseconds, and takes down when it woke too
+//! When a processor stood still: a thread of real-time priority, above whatever the lab starts,
+//! wakes on each processor each two milliseconds, and takes down when it woke too
 //! late. So it sees each stall that is longer than its sleep, and some shorter ones; waking more
 //! often would take from the hogs what is to be measured.
 //!
 //! On a virtual machine the host takes processors away for milliseconds at a time, and says so late
 //! or never. Nothing that runs there could answer meanwhile, so latency beyond the 99th percentile
-//! is told with and without the requests that met such a stall.
+//! is reported with and without the requests that were due in such a stall or right before it. A
+//! long section of the kernel's looks the same from here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,10 +88,13 @@ fn watch(cpu: usize, begun: Instant, over: &AtomicBool) -> Option<Vec<Stall>> {
     Some(stalls)
 }
 
-/// Whether anything stalled in a request's time. Pure; `stalls` are in order of their beginnings.
-pub(super) fn met(stalls: &[Stall], (due, answered): (Duration, Duration)) -> bool {
-    // Only those that began before the answer can have met it.
-    let begun = stalls.partition_point(|&(from, _)| from < answered);
+/// For how long after a request was due a stall counts as met. The same for all requests: if it
+/// were until the answer, whoever is slow would meet the most stalls, and be excused the most.
+const WINDOW: Duration = Duration::from_millis(2);
+
+/// Whether a request met a stall. Pure; `stalls` are in order of their beginnings.
+pub(super) fn met(stalls: &[Stall], due: Duration) -> bool {
+    let begun = stalls.partition_point(|&(from, _)| from < due + WINDOW);
     stalls[..begun].iter().rev().any(|&(_, to)| to > due)
 }
 
@@ -101,15 +105,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_request_meets_a_stall_that_overlaps_its_time() {
-        let stalls = [(2 * MS, 9 * MS), (4 * MS, 5 * MS)];
-        assert!(!met(&stalls, (MS, 2 * MS)));
-        assert!(met(&stalls, (MS, 3 * MS)));
+    fn a_request_meets_a_stall_from_its_moment_to_the_end_of_the_window() {
+        let stalls = [(4 * MS, 19 * MS), (6 * MS, 7 * MS)];
+        assert!(!met(&stalls, 2 * MS));
+        assert!(met(&stalls, 3 * MS));
         // The longer one began first, and is not over.
-        assert!(met(&stalls, (6 * MS, 7 * MS)));
-        assert!(!met(&stalls, (9 * MS, 12 * MS)));
-        assert!(met(&stalls, (MS, 12 * MS)));
-        assert!(!met(&[], (MS, 12 * MS)));
+        assert!(met(&stalls, 10 * MS));
+        assert!(!met(&stalls, 19 * MS));
+        assert!(!met(&[], 10 * MS));
     }
 
     #[test]

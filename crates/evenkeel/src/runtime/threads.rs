@@ -108,7 +108,7 @@ impl Threads {
         let name = format!("{}-heavy", shared.config.thread_name);
         self.start_thread(name, &Arc::clone(&shared), move || {
             let Some(desk) = shared.desks.take() else {
-                // There is a desk for each thread that the lane may have; this is the safe answer.
+                // There is a desk for each thread that the pool may have; this is the safe answer.
                 return shared.heavy_pool.give_up_thread();
             };
             let sitting = Sitting::new(&shared, desk);

@@ -78,6 +78,7 @@ pub(crate) struct HeavyPool {
     pub(crate) arrivals: InjectionQueue<Header>,
     /// See the function of this name.
     takes_doubtful: AtomicBool,
+    is_crowded: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// What it looked like when it was last asked.
@@ -169,6 +170,7 @@ impl HeavyPool {
             state: Mutex::new(state),
             arrivals: InjectionQueue::new(),
             takes_doubtful: AtomicBool::new(true),
+            is_crowded: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
             nice: thread::nice(),
@@ -224,13 +226,23 @@ impl HeavyPool {
         self.takes_doubtful.load(Ordering::Relaxed)
     }
 
+    /// Whether twice as many polls compute here as there are workers, or tasks wait for long, and
+    /// some polls may be over soon. As of the last change.
+    pub(crate) fn is_crowded(&self) -> bool {
+        // Relaxed: a hint.
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
     /// Tells everybody what has changed.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
         let now = self.clock.cycles();
         state.publish(ledger, now);
-        let takes_doubtful = state.serves_at_once(now) || !state.has_room(false);
+        let serves = state.serves(now);
+        let takes_doubtful = state.serves_at_once(now) || (serves && !state.has_room(false));
+        let is_crowded = serves && state.is_crowded(now);
         // Relaxed: as in `takes_doubtful`.
         self.takes_doubtful.store(takes_doubtful, Ordering::Relaxed);
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
     }
 
     /// Takes what waits, and takes in nothing any more.
@@ -335,8 +347,8 @@ impl HeavyPool {
     }
 
     /// Whether a thread that lost its seat now would find a place; makes room like
-    /// [`reserve`](Lane::reserve) if not. For the monitor, which starts no heir in vain; where it
-    /// cannot tell, it says so.
+    /// [`reserve`](HeavyPool::reserve) if not. For the monitor, which starts no heir in vain; where
+    /// it cannot tell, it says so.
     pub(crate) fn seems_to_have_room(&self, blocked: bool) -> bool {
         let Some(mut state) = self.try_lock() else {
             return true;
@@ -534,7 +546,7 @@ impl HeavyPool {
     }
 
     /// What the pool looks like; what it last looked like if a thread of the pool is changing that,
-    /// for the reason that [`is_at_rest`](Lane::is_at_rest) has.
+    /// for the reason that [`is_at_rest`](HeavyPool::is_at_rest) has.
     pub(crate) fn stats(&self) -> HeavyPoolStats {
         let mut last = self.last.lock();
         if let Some(state) = self.try_lock() {

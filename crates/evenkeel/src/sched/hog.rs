@@ -31,16 +31,20 @@ const HEAVY: u8 = 1;
 const HOGGED: u8 = 1 << 1;
 /// Its kind waits to be told what it was like.
 const TRACKED: u8 = 1 << 2;
-/// How often it came back from the pool, plus one, up to five; or else whether one of its last two
-/// polls there was short. The three bits from here on.
+/// How often it came back from the pool, up to four times; the three bits from here on.
 const RETURNS: u8 = 1 << 3;
-const RETURNS_MAX: u8 = 5;
+const RETURNS_MAX: u8 = 4;
 /// Its last long poll was blocked, or those of its kind are.
 const BLOCKS: u8 = 1 << 6;
-/// Its polls on workers are on guard.
+/// Its polls on workers are on guard. Of one that hogs and is heavy, whose polls there always are:
+/// it is short at times, too, and was so in one of its last few polls.
 const GUARDED: u8 = 1 << 7;
 /// How many short polls in a row take a task out of the pool the first time, and off guard.
 const SHORT_POLLS: u8 = 4;
+/// After so many long polls in a row a task is no longer doubtful.
+const LONG_POLLS: u8 = 4;
+/// From here on the count of short polls in a row is one of long ones.
+const LONG: u8 = 128;
 
 /// How long a kind is quiet between two reports.
 const QUIET: Duration = Duration::from_secs(1);
@@ -86,16 +90,12 @@ impl Ways {
     /// It may be wronged in the pool: that it is heavy is a guess, or it has hogs' polls and short
     /// ones by turns, as a connection has that is asked for all sorts of things.
     pub(crate) fn is_doubtful(self) -> bool {
-        self.is_guess() || (self.is_heavy() && self.returns() > 0)
+        self.is_guess() || self.0 & (HEAVY | GUARDED) == HEAVY | GUARDED
     }
 
-    /// See [`RETURNS`].
+    /// How often it came back from the pool.
     fn returns(self) -> u8 {
         self.0 / RETURNS % 8
-    }
-
-    fn with_returns(self, returns: u8) -> Self {
-        Self(self.0 & !(7 * RETURNS) | (returns * RETURNS))
     }
 
     /// Where it takes long it waits for something and does not compute.
@@ -126,17 +126,21 @@ pub(crate) fn begin(task: &Header, known: Known) {
 
 /// A poll of the task was too long. For its runner.
 pub(crate) fn mark(task: &Header, blocked: bool) {
-    let Ways(ways) = Ways::of(task);
+    let ways = Ways::of(task);
+    // Relaxed, both: as in `Ways::of`.
+    let before = task.short_polls.load(Ordering::Relaxed);
+    let long = before
+        .saturating_sub(LONG)
+        .saturating_add(1)
+        .min(LONG_POLLS);
+    task.short_polls.store(LONG + long, Ordering::Relaxed);
+    let was_doubtful = ways.is_heavy() && ways.0 & GUARDED != 0;
+    let came_back = !ways.is_heavy() && ways.returns() > 0;
+    let is_doubtful = (was_doubtful || came_back) && long < LONG_POLLS;
+    let doubt = if is_doubtful { GUARDED } else { 0 };
     let blocks = if blocked { BLOCKS } else { 0 };
-    let kept = ways & !(TRACKED | BLOCKS | GUARDED);
-    let hogs = Ways(kept | HEAVY | HOGGED | blocks);
-    // Relaxed: as in `Ways::of`.
-    let hogs_twice = task.short_polls.swap(0, Ordering::Relaxed) == 0;
-    if hogs_twice && hogs.returns() == 1 {
-        hogs.with_returns(0).put(task);
-    } else {
-        hogs.put(task);
-    }
+    let kept = ways.0 & !(TRACKED | BLOCKS | GUARDED);
+    Ways(kept | HEAVY | HOGGED | blocks | doubt).put(task);
 }
 
 /// A poll of the task was too long, and its worker was kept, as the pool is full. For its runner.
@@ -153,13 +157,12 @@ pub(crate) fn behaved(task: &Header) {
     let ways = Ways::of(task);
     if !ways.has_hogged() {
         Ways(ways.0 & !HEAVY).put(task);
-    } else if count_short(task) < SHORT_POLLS << ways.returns().saturating_sub(1) {
-        return ways.with_returns(ways.returns().max(1)).put(task);
+    } else if count_short(task) < SHORT_POLLS << ways.returns() {
+        return Ways(ways.0 | GUARDED).put(task);
     } else {
         let returns = (ways.returns() + 1).min(RETURNS_MAX);
-        Ways(ways.0 & !HEAVY | GUARDED)
-            .with_returns(returns)
-            .put(task);
+        let kept = ways.0 & (HOGGED | BLOCKS | TRACKED);
+        Ways(kept | GUARDED | (returns * RETURNS)).put(task);
     }
     // Relaxed: as in `Ways::of`.
     task.short_polls.store(0, Ordering::Relaxed);
@@ -181,7 +184,8 @@ pub(crate) fn passed(task: &Header) -> bool {
 /// Counts one more short poll in a row.
 fn count_short(task: &Header) -> u8 {
     // Relaxed, both: as in `Ways::of`.
-    let short = task.short_polls.load(Ordering::Relaxed).saturating_add(1);
+    let before = task.short_polls.load(Ordering::Relaxed);
+    let short = if before >= LONG { 1 } else { before + 1 };
     task.short_polls.store(short, Ordering::Relaxed);
     short
 }

@@ -5,7 +5,7 @@
 //! - `run_queues`: a worker's queues, two for each class; `desk`: those of one thread.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
 //! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
-//! - `pool`: the heavy pool, for tasks that hog; `kinds`: what is learned of the kinds of tasks
+//! - `heavy_pool`: the threads for tasks that hog; `kinds`: what is learned of the kinds of tasks
 //!   that do; `hog`: what one task is known for, and the reports.
 //! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
 //! - `spin`: busy-waiting.

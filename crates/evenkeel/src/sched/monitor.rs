@@ -2,7 +2,7 @@
 //!
 //! It looks at the workers from time to time (`pace`). One that has been at a poll for longer than
 //! the threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes
-//! on as a thread of the heavy pool (`pool`); the thread that takes over does the rest
+//! on as a thread of the heavy pool (`heavy_pool`); the thread that takes over does the rest
 //! (`worker::heavy`). Where hand-off is switched off, or the pool is full, a worker that sleeps is
 //! woken instead: it takes the run queues, visits the readiness queue and fires the timers of the
 //! one that is kept.

@@ -1,4 +1,4 @@
-//! A worker's queues: for each class, one line of tasks that were woken and one of tasks that
+//! A worker's run queues: for each class, one of tasks that were woken and one of tasks that
 //! yielded.
 //!
 //! A task that waited for an event and got it goes before tasks that merely used up their slice

@@ -100,6 +100,8 @@ pub(crate) struct Worker {
     check_due: Cell<u64>,
     /// Until when the running task may go on.
     slice_end: Cell<u64>,
+    /// The slice began anew in this poll.
+    extended: Cell<bool>,
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
     shares: RefCell<Shares>,
@@ -182,6 +184,7 @@ impl Worker {
             now: Cell::new(clock.cycles()),
             check_due: Cell::new(0),
             slice_end: Cell::new(0),
+            extended: Cell::new(false),
             slot_since: Cell::new(0),
             shares: RefCell::new(shared.ledger.view()),
             has_ready: Cell::new(false),
@@ -527,6 +530,7 @@ impl Worker {
             NOBODY
         });
         self.slice_end.set(now + self.bounds.slice);
+        self.extended.set(false);
     }
 
     /// Keeps for the next poll of a task, wherever that will be, whether this one was cut short, or
@@ -706,7 +710,22 @@ impl Worker {
         self.current.get().is_some()
             && !self.exempt.get()
             && self.clock().cycles() >= self.slice_end.get()
+            && !self.extends()
             && !self.spares()
+    }
+
+    /// Whether the slice begins anew. Once in each poll it does on a thread that has no seat, where
+    /// the poll has nobody behind it that waits for I/O: what a hog has computed it can write then
+    /// and there, and need not come back for.
+    #[cold]
+    fn extends(&self) -> bool {
+        let is_seatless = self.lost.get() || self.desk.tenure().has_lost();
+        let extends = is_seatless && !self.extended.replace(true);
+        if extends {
+            let end = self.clock().cycles() + self.bounds.slice;
+            self.slice_end.set(end);
+        }
+        extends
     }
 
     /// Whether it is the turn of the future that is about to be cut short. Where several were in

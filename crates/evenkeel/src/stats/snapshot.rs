@@ -159,12 +159,12 @@ pub struct HeavyStats {
     /// How many of these were made early, in a poll on guard: its task was not a hog yet, and need
     /// not have become one.
     pub early: u64,
-    /// How often that was tried in vain because the lane had all the threads it may have: again and
+    /// How often that was tried in vain because the pool had all the threads it may have: again and
     /// again for a poll that goes on.
     pub refused: u64,
     /// Processor time of the thread that looks for workers which are stuck.
     pub monitor: Duration,
-    /// What the system made of the wish that the lane's threads have a lower kernel priority.
+    /// What the system made of the wish that the pool's threads have a lower kernel priority.
     pub priority: HeavyPriority,
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Header {
     /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
     /// the thread that set `RUNNING` touches it.
     pub(crate) registered: AtomicU64,
-    /// What is known of the task's ways; see `sched::heavy`. Relaxed throughout, as `registered`.
+    /// What is known of the task's ways; see `sched::hog`. Relaxed throughout, as `registered`.
     pub(crate) ways: AtomicU8,
     /// How many polls in a row were short, since the last long one. As `ways`.
     pub(crate) short_polls: AtomicU8,

@@ -7,6 +7,7 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::sched::hog::{Hog, Ways};
 use crate::sched::ledger::{Ledger, Published};
 use crate::stats::accounts::{BUCKETS, bucket_of};
+use crate::sync::atomic::Ordering;
 use crate::task::cell::Runnable;
 use crate::task::kind::Kind;
 
@@ -369,6 +370,27 @@ impl State {
 
     pub(super) fn serves_at_once(&self, now: u64) -> bool {
         self.queued_to_compute() == 0 && self.serving(now) + self.starting < self.bounds.servers
+    }
+
+    /// Whether any poll here may be over soon.
+    pub(super) fn serves(&self, now: u64) -> bool {
+        self.serving(now) > 0
+    }
+
+    /// Whether so many polls compute that further ones would only share their processors, or tasks
+    /// wait that these keep from their turn.
+    pub(super) fn is_crowded(&self, now: u64) -> bool {
+        self.count(Doing::computes) >= 2 * self.bounds.servers || self.is_overdue(now)
+    }
+
+    /// Whether the next task of a queue has waited for as long as a poll may last and count.
+    fn is_overdue(&self, now: u64) -> bool {
+        let first = self.queues.iter().filter_map(VecDeque::front);
+        // Relaxed: a statistic.
+        let since = |task: &Runnable| task.header().queued_at.load(Ordering::Relaxed);
+        first
+            .map(since)
+            .any(|since| now.saturating_sub(since) >= self.bounds.gone)
     }
 
     /// Whether one more thread may come, blocked or not.

@@ -114,7 +114,9 @@ impl Worker {
     /// wronged there is polled here, on guard, if it had to wait.
     #[cold]
     pub(super) fn is_for_pool(&self, ways: Ways) -> bool {
-        let waits_in_vain = || ways.is_doubtful() && !self.shared.heavy_pool.takes_doubtful();
+        let pool = &self.shared.heavy_pool;
+        let is_crowded = || ways.has_hogged() && pool.is_crowded();
+        let waits_in_vain = || ways.is_doubtful() && !pool.takes_doubtful() && !is_crowded();
         ways.is_heavy() && (ways.blocks() || !waits_in_vain())
     }
 
@@ -211,7 +213,7 @@ impl Worker {
     }
 
     fn queue_again(&self, task: Runnable) {
-        if Ways::of(task.header()).is_heavy() {
+        if self.is_for_pool(Ways::of(task.header())) {
             let now = self.clock().cycles();
             // Relaxed: a statistic.
             task.header().queued_at.store(now, Ordering::Relaxed);
@@ -461,14 +463,17 @@ mod tests {
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
-    /// Computes until one more seat was handed over, which is this poll's.
+    /// Computes until the thread has no seat, and for some time more.
     fn hog() {
-        let heavy = || Handle::current().stats().heavy.hand_offs;
-        let before = heavy();
-        assert!(
-            compute_until(|| heavy() > before),
-            "the seat is handed over"
-        );
+        let is_seatless = || {
+            context::with_worker(|worker| {
+                let worker = worker.unwrap();
+                worker.lost.get() || worker.desk.tenure().has_lost()
+            })
+        };
+        assert!(compute_until(is_seatless), "the seat is handed over");
+        let began = Instant::now();
+        compute_until(|| began.elapsed() > Duration::from_millis(5));
     }
 
     /// How many of so many short polls in a row a task of class `BULK` has in the pool.
@@ -519,6 +524,32 @@ mod tests {
         for other in others {
             runtime.block_on(other).unwrap();
         }
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+    }
+
+    /// Or it would queue a second time, behind other hogs, to write what it has computed.
+    #[test]
+    fn a_hog_is_not_cut_short_where_it_has_no_seat() {
+        const ROUNDS: u32 = 10;
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let hogs = runtime.spawn(async {
+            let mut polls = 0;
+            let mut rounds = pin!(async {
+                for _ in 0..ROUNDS {
+                    hog();
+                    sleep(Duration::from_millis(1)).await;
+                }
+            });
+            poll_fn(|cx| {
+                polls += 1;
+                rounds.as_mut().poll(cx)
+            })
+            .await;
+            polls
+        });
+        let polls = runtime.block_on(hogs).unwrap();
+        // One more now and then, where the kernel has not scheduled it for a slice's time.
+        assert!(polls <= ROUNDS + ROUNDS / 2, "{polls} polls");
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
