@@ -263,6 +263,17 @@ pub(crate) struct Hog {
 }
 
 impl Hog {
+    /// A poll of this task that is over. For the task's runner, before it learns of it.
+    pub(crate) fn of(task: &Header, length: u64, blocked: bool) -> Self {
+        Self {
+            kind: task.kind(),
+            length,
+            running: false,
+            blocked,
+            fresh: !Ways::of(task).has_hogged(),
+        }
+    }
+
     fn verdict(&self) -> Verdict {
         if self.blocked {
             Verdict::Blocked
@@ -339,3 +350,67 @@ fn trace(report: &HogReport) {
 
 #[cfg(not(feature = "tracing"))]
 fn trace(_: &HogReport) {}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use crate::task::cell::{Origin, Runnable, Schedule, new_task};
+
+    use super::*;
+
+    /// These tasks are not run.
+    struct Never;
+
+    impl Schedule for Never {
+        fn schedule(&self, _: Runnable) {
+            unreachable!("nobody wakes it")
+        }
+    }
+
+    fn task() -> Runnable {
+        let origin = Origin {
+            class: Class::NORMAL,
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, join) = new_task(async {}, Never, origin);
+        drop(join);
+        task
+    }
+
+    #[test]
+    fn each_relapse_doubles_how_many_short_polls_end_it() {
+        let task = task();
+        let task = task.header();
+        for expected in [4, 8, 16, 32, 64, 64] {
+            mark(task, false);
+            let short = (1..=200).find(|_| {
+                behaved(task);
+                !Ways::of(task).is_heavy()
+            });
+            assert_eq!(short, Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_hog_is_doubtful_from_a_short_poll_to_four_long_ones_in_a_row() {
+        let task = task();
+        let task = task.header();
+        let is_doubtful_after = |polls: &str| {
+            polls.chars().for_each(|poll| match poll {
+                'l' => mark(task, false),
+                _ => behaved(task),
+            });
+            Ways::of(task).is_doubtful()
+        };
+        assert!(!is_doubtful_after("l"), "nothing speaks for it");
+        assert!(is_doubtful_after("s"));
+        assert!(is_doubtful_after("lll"));
+        assert!(!is_doubtful_after("l"), "four in a row");
+        assert!(is_doubtful_after("sll"));
+        // A short one in between begins the count anew.
+        assert!(is_doubtful_after("slll"));
+        assert!(!is_doubtful_after("l"));
+        // It comes back, and so has been short.
+        assert!(is_doubtful_after("ssssl"));
+    }
+}

@@ -74,7 +74,7 @@ pub(crate) struct Header {
     pub(crate) registered: AtomicU64,
     /// What is known of the task's ways; see `sched::hog`. Relaxed throughout, as `registered`.
     pub(crate) ways: AtomicU8,
-    /// How many polls in a row were short, since the last long one. As `ways`.
+    /// How many polls in a row were short or, from `sched::hog`'s `LONG` on, long. As `ways`.
     pub(crate) short_polls: AtomicU8,
     /// How many futures were cut short in the last poll, as the slice was used up, or in the one
     /// before if nothing was got done since. Relaxed throughout, as `registered`.

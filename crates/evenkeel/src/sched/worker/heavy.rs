@@ -138,14 +138,7 @@ impl Worker {
         if length < self.bounds.hog {
             return false;
         }
-        let hog = Hog {
-            kind: task.kind(),
-            length,
-            running: false,
-            blocked,
-            fresh: !Ways::of(task).has_hogged(),
-        };
-        hog::over(&self.shared, hog, false);
+        hog::over(&self.shared, Hog::of(task, length, blocked), false);
         hog::mark_kept(task);
         true
     }
@@ -298,15 +291,8 @@ impl Worker {
         let length = self.clock().cycles().saturating_sub(began);
         match self.was_long(before, length) {
             Some(blocked) => {
-                let hog = Hog {
-                    kind: task.kind(),
-                    length,
-                    running: false,
-                    blocked,
-                    fresh: !Ways::of(task).has_hogged(),
-                };
                 let noted = self.shared.heavy_pool.note(self.desk_index);
-                hog::over(&self.shared, hog, noted);
+                hog::over(&self.shared, Hog::of(task, length, blocked), noted);
                 hog::mark(task, blocked);
             }
             None => {
