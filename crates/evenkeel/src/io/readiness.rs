@@ -149,30 +149,27 @@ impl Readiness {
 
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
-        // A waker's clone and drop may run anything, so both are done outside the lock.
-        let mut spare = None;
-        loop {
-            let mut waiters = self.waiters.lock();
-            let ready = self.look().ready().for_interest(direction.into());
-            if !ready.is_empty() {
-                return false;
-            }
-            let slot = match direction {
-                Direction::Read => &mut waiters.reader,
-                Direction::Write => &mut waiters.writer,
-            };
-            if slot.as_ref().is_some_and(|stored| stored.will_wake(waker)) {
-                return true;
-            }
-            if let Some(fresh) = spare.take() {
-                let displaced = slot.replace(fresh);
-                drop(waiters);
-                drop(displaced);
-                return true;
-            }
-            drop(waiters);
-            spare = Some(waker.clone());
+        // A waker's clone and drop may run anything, so both are done outside the lock: these two
+        // are dropped after it. Cloned in advance, as mostly the event before took the last one.
+        let fresh = waker.clone();
+        let _displaced;
+        let mut waiters = self.waiters.lock();
+        if !self
+            .look()
+            .ready()
+            .for_interest(direction.into())
+            .is_empty()
+        {
+            return false;
         }
+        let slot = match direction {
+            Direction::Read => &mut waiters.reader,
+            Direction::Write => &mut waiters.writer,
+        };
+        if !slot.as_ref().is_some_and(|stored| stored.will_wake(waker)) {
+            _displaced = slot.replace(fresh);
+        }
+        true
     }
 
     /// (3, 4) Enlists one of many waiters, under the key it had before or a new one. Returns

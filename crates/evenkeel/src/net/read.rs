@@ -1,28 +1,30 @@
 //! Reading into memory that nobody has initialised yet: the one place of `net` with unsafe code.
 //!
 //! Zeroing a buffer that the kernel is about to overwrite costs as much as a small read. The calls
-//! below hand the kernel the uninitialised part itself, through `socket2`, whose methods promise to
-//! write only initialised bytes there, and afterwards tell the buffer how many bytes were written.
+//! below hand the kernel the uninitialised part itself, through `rustix` and `socket2`, whose
+//! functions promise to write only initialised bytes there, and afterwards tell the buffer how many
+//! bytes were written.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use bytes::BufMut;
+use rustix::net::RecvFlags;
 use socket2::{SockAddr, SockRef};
 use tokio::io::ReadBuf;
 
 /// Receives into the unfilled part of `buf` and returns the number of bytes received.
 pub(super) fn recv(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
     let received = fill(buf, |unfilled| {
-        Ok((SockRef::from(socket).recv(unfilled)?, ()))
+        Ok((call_recv(socket, unfilled)?, ()))
     });
     received.map(|(len, ())| len)
 }
 
 /// Receives into a growing buffer, behind what it holds, and returns the number of bytes received.
 pub(super) fn recv_buf(socket: &impl AsFd, buf: &mut impl BufMut) -> io::Result<usize> {
-    fill_buf(buf, |room| Ok((SockRef::from(socket).recv(room)?, ()))).map(|(len, ())| len)
+    fill_buf(buf, |room| Ok((call_recv(socket, room)?, ()))).map(|(len, ())| len)
 }
 
 /// Like [`recv_buf`], and returns the sender's address.
@@ -51,6 +53,13 @@ pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result
     fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
 }
 
+/// `rustix` makes the system call itself. libc's function is a point where its thread may be
+/// cancelled, which nobody does here and which costs each call two atomic operations.
+fn call_recv(socket: &impl AsFd, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let (_, len) = rustix::net::recv(socket, room, RecvFlags::empty())?;
+    Ok(len)
+}
+
 /// Reads from a stream into the buffer of the HTTP library.
 #[cfg(feature = "hyper")]
 pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
@@ -70,7 +79,7 @@ pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
     }
 }
 
-/// Lets `receive`, a receiving method of [`SockRef`], write behind what `buf` holds.
+/// Lets `receive`, a receiving function of `rustix` or `socket2`, write behind what `buf` holds.
 fn fill_buf<T>(
     buf: &mut impl BufMut,
     receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
@@ -90,15 +99,14 @@ fn fill_buf<T>(
     }
 }
 
-/// Lets `receive`, a receiving method of [`SockRef`], write to the unfilled part of `buf`.
+/// Lets `receive`, a receiving function of `rustix` or `socket2`, write to the unfilled part of `buf`.
 fn fill<T>(
     buf: &mut ReadBuf<'_>,
     receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
 ) -> io::Result<(usize, T)> {
     // SAFETY: `unfilled_mut` asks that no initialised byte be made uninitialised: every `receive`
-    // in this file is one call of a `socket2` method that documents not to write uninitialised
-    // bytes to its buffer. `assume_init` asks that `len` bytes be initialised: the method returns
-    // the number of bytes that the kernel wrote at the start of the slice. The assertion keeps a
+    // in this file is one call of `rustix` or `socket2` that does not write uninitialised bytes to
+    // its buffer. `assume_init` asks that `len` bytes be initialised: the call returns the number of bytes that the kernel wrote at the start of the slice. The assertion keeps a
     // count beyond the slice (a datagram's full length, say) from ever being believed.
     unsafe {
         let unfilled = buf.unfilled_mut();

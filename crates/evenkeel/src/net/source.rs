@@ -10,6 +10,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::mem::replace;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
@@ -118,9 +119,13 @@ impl<E: AsRawFd> Source<E> {
         direction: Direction,
         mut op: impl FnMut(&E) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        ready!(coop::poll_proceed(cx));
+        let mut proceeds = false;
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
+            // Behind the look: what waits needs no reading of the clock to give way.
+            if !replace(&mut proceeds, true) {
+                ready!(coop::poll_proceed(cx));
+            }
             if let Some(result) = self.attempt(seen, direction, false, &mut op) {
                 coop::got_on();
                 return Poll::Ready(result);
@@ -140,9 +145,13 @@ impl<E: AsRawFd> Source<E> {
         len: usize,
         mut op: impl FnMut(&E) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        ready!(coop::poll_proceed(cx));
+        let mut proceeds = false;
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
+            // As in `poll_io`.
+            if !replace(&mut proceeds, true) {
+                ready!(coop::poll_proceed(cx));
+            }
             if let Some(result) = self.attempt(seen, direction, true, &mut op) {
                 coop::got_on();
                 self.note_transfer(seen, direction, len, &result);

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use socket2::SockRef;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use tokio::io::ReadBuf;
 
 use super::read;
@@ -28,9 +28,9 @@ const BUFFERS_MAX: usize = 1024;
 /// default would kill a process that does not ignore it. Apple's systems have an option of the
 /// socket for this instead, which `mio` and `std` set.
 #[cfg(not(target_vendor = "apple"))]
-const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
+const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
-const SEND_FLAGS: libc::c_int = 0;
+const SEND_FLAGS: SendFlags = SendFlags::empty();
 
 /// A connected stream socket of `mio`.
 pub(crate) trait Stream: AsFd + AsRawFd {
@@ -198,12 +198,14 @@ pub(super) fn try_write_vectored<S: Stream>(
     source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))
 }
 
+/// System calls without libc: see `call_recv` in `read`.
 fn send(stream: &impl AsFd, buf: &[u8]) -> io::Result<usize> {
-    SockRef::from(stream).send_with_flags(buf, SEND_FLAGS)
+    Ok(rustix::net::send(stream, buf, SEND_FLAGS)?)
 }
 
 fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    SockRef::from(stream).send_vectored_with_flags(bufs, SEND_FLAGS)
+    let mut no_control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(stream, bufs, &mut no_control, SEND_FLAGS)?)
 }
 
 /// Which of the buffers one call passes on. It begins with one that is not empty: a call that moves
