@@ -16,9 +16,7 @@ use tokio::io::ReadBuf;
 
 /// Receives into the unfilled part of `buf` and returns the number of bytes received.
 pub(super) fn recv(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-    let received = fill(buf, |unfilled| {
-        Ok((call_recv(socket, unfilled)?, ()))
-    });
+    let received = fill(buf, |unfilled| Ok((call_recv(socket, unfilled)?, ())));
     received.map(|(len, ())| len)
 }
 

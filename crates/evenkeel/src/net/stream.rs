@@ -205,7 +205,12 @@ fn send(stream: &impl AsFd, buf: &[u8]) -> io::Result<usize> {
 
 fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
     let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(stream, bufs, &mut no_control, SEND_FLAGS)?)
+    Ok(rustix::net::sendmsg(
+        stream,
+        bufs,
+        &mut no_control,
+        SEND_FLAGS,
+    )?)
 }
 
 /// Which of the buffers one call passes on. It begins with one that is not empty: a call that moves
