@@ -97,15 +97,17 @@ fn fill_buf<T>(
     }
 }
 
-/// Lets `receive`, a receiving function of `rustix` or `socket2`, write to the unfilled part of `buf`.
+/// Lets `receive`, a receiving function of `rustix` or `socket2`, write to the unfilled part of
+/// `buf`.
 fn fill<T>(
     buf: &mut ReadBuf<'_>,
     receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
 ) -> io::Result<(usize, T)> {
     // SAFETY: `unfilled_mut` asks that no initialised byte be made uninitialised: every `receive`
     // in this file is one call of `rustix` or `socket2` that does not write uninitialised bytes to
-    // its buffer. `assume_init` asks that `len` bytes be initialised: the call returns the number of bytes that the kernel wrote at the start of the slice. The assertion keeps a
-    // count beyond the slice (a datagram's full length, say) from ever being believed.
+    // its buffer. `assume_init` asks that `len` bytes be initialised: the call returns the number
+    // of bytes that the kernel wrote at the start of the slice. The assertion keeps a count beyond
+    // the slice (a datagram's full length, say) from ever being believed.
     unsafe {
         let unfilled = buf.unfilled_mut();
         let room = unfilled.len();
