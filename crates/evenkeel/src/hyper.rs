@@ -30,6 +30,7 @@ use pin_project_lite::pin_project;
 use crate::class::Class;
 use crate::net::tcp::{self, TcpStream};
 use crate::net::{read, stream};
+use crate::runtime;
 
 /// Runs hyper's own tasks, such as the streams of an HTTP/2 connection, as tasks of the runtime.
 ///
@@ -46,7 +47,7 @@ where
 {
     fn execute(&self, future: F) {
         // Dropping the handle lets the task run on by itself.
-        drop(crate::spawn(future));
+        drop(runtime::spawn(future));
     }
 }
 
@@ -80,7 +81,7 @@ where
 {
     fn execute(&self, future: F) {
         // As above.
-        drop(crate::spawn_in(self.class, future));
+        drop(runtime::spawn_in(self.class, future));
     }
 }
 

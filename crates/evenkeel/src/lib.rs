@@ -127,11 +127,13 @@ compile_error!(
      one word (`io::slots`)"
 );
 
-#[cfg(not(evenkeel_loom))]
 pub mod blocking;
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
+mod counters;
+#[cfg(not(evenkeel_loom))]
+mod defaults;
 pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
@@ -147,6 +149,7 @@ pub mod runtime;
 mod sched;
 #[cfg(not(evenkeel_loom))]
 pub mod signal;
+#[cfg(not(evenkeel_loom))]
 pub mod stats;
 mod sync;
 #[cfg(not(evenkeel_loom))]

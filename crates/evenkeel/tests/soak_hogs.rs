@@ -295,5 +295,7 @@ fn whatever_hogs_do_every_task_is_accounted_for_and_nothing_is_left() {
         });
     }
     eprintln!("{seed} rounds, {hand_offs} hand-offs, {all:?}");
-    assert!(hand_offs > 0 && all.completed > 0 && all.panicked > 0 && all.cancelled > 0);
+    // With pauses at the wrong place, heirs may come too late for every hog.
+    assert!(hand_offs > 0 || cfg!(evenkeel_preempt));
+    assert!(all.completed > 0 && all.panicked > 0 && all.cancelled > 0);
 }

@@ -4,6 +4,7 @@
 //! tested on a small tree made of strings, with a failure it has to see.
 
 mod changelog;
+mod floors;
 mod lengths;
 mod lines;
 mod manifest;
@@ -61,6 +62,7 @@ const RULES: &[Rule] = &[
     unsafety::only_where_allowed,
     unsafety::explained,
     seams::only_through_seams,
+    floors::point_down,
     orderings::explained,
     models::unlimited,
     lengths::functions,

@@ -57,7 +57,7 @@ fn is_within(path: &str, module: &str) -> bool {
 }
 
 /// Every path outside tests, written out: what is imported, and what is used through an import.
-fn named(tokens: &Tokens) -> Vec<(usize, String)> {
+pub(super) fn named(tokens: &Tokens) -> Vec<(usize, String)> {
     let imports = tokens.imports();
     let mut named: Vec<(usize, String)> = imports
         .iter()

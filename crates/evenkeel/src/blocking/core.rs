@@ -20,20 +20,18 @@ use slab::Slab;
 
 use crate::class::Class;
 use crate::clock;
-use crate::runtime::config::{Config, Hook};
-use crate::runtime::context;
-use crate::runtime::handle::Handle;
+use crate::counters::accounts::{BUCKETS, bucket_of};
 use crate::sched::BusyWait;
+use crate::sched::config::{Config, Hook};
+use crate::sched::context;
 use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spin::Spinner;
-use crate::stats::accounts::{BUCKETS, bucket_of};
+use crate::sched::task::cell::{Header, Ran, Runnable};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle, Thread, ThreadId};
 use crate::sync::{Arc, Condvar, Mutex, hint};
 use crate::sys::cpus;
-use crate::task::JoinError;
-use crate::task::cell::{Header, Ran, Runnable};
 
 use super::LaneError;
 use super::lane::LINGER;
@@ -258,8 +256,12 @@ impl Core {
     ///
     /// Returns whether it is likely to be done within a moment: a thread waits for it awake, and
     /// work of its class was brief of late.
-    pub(crate) fn submit(self: &Arc<Self>, handle: &Handle, task: Runnable, kept: bool) -> bool {
-        let shared = handle.shared();
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        task: Runnable,
+        kept: bool,
+    ) -> bool {
         let class = class_here(shared, &task);
         let now = shared.clock.cycles();
         let mut state = self.state.lock();
@@ -277,7 +279,7 @@ impl Core {
         if let Err(job) = state.order.push(now, class, job) {
             state.accounts.refused += 1;
             drop(state);
-            job.task.fail(JoinError::lane(self.queue_full()));
+            job.task.fail(self.queue_full().into_join());
             return false;
         }
         self.note_queued(&state);
@@ -289,9 +291,9 @@ impl Core {
         let arm = matches!(hand, Hand::Nobody) && self.settings.wait.is_some() && !state.armed;
         state.armed |= arm;
         drop(state);
-        self.send(handle, hand);
+        self.send(shared, hand);
         if arm && let Some(wait) = self.settings.wait {
-            self.set_timer(handle, wait);
+            self.set_timer(shared, wait);
         }
         brief
     }
@@ -313,8 +315,7 @@ impl Core {
     /// Queues what is to be done in any case, such as a file to be closed, or written on: even if
     /// the queue is full, and for as long as it takes. There is no more of it than there were
     /// files. In a lane that is closed it is done here and now.
-    pub(crate) fn submit_anyway(self: &Arc<Self>, handle: &Handle, task: Runnable) {
-        let shared = handle.shared();
+    pub(crate) fn submit_anyway(self: &Arc<Self>, shared: &Arc<Shared>, task: Runnable) {
         let class = class_here(shared, &task);
         let now = shared.clock.cycles();
         let mut state = self.state.lock();
@@ -331,7 +332,7 @@ impl Core {
         self.note_queued(&state);
         let hand = state.send_for_hand(self.settings.threads);
         drop(state);
-        self.send(handle, hand);
+        self.send(shared, hand);
     }
 
     /// Whether it takes no more work, as the runtime ends.
@@ -382,26 +383,26 @@ impl Core {
         self.queued.store(state.order.len(), Ordering::Relaxed);
     }
 
-    fn send(self: &Arc<Self>, handle: &Handle, hand: Hand) {
+    fn send(self: &Arc<Self>, shared: &Arc<Shared>, hand: Hand) {
         match hand {
             Hand::Nobody => {}
             Hand::Asleep(thread) => thread.unpark(),
-            Hand::New => self.start_thread(handle),
+            Hand::New => self.start_thread(shared),
         }
     }
 
-    fn start_thread(self: &Arc<Self>, starter: &Handle) {
-        let handle = starter.clone();
+    fn start_thread(self: &Arc<Self>, starter: &Arc<Shared>) {
+        let shared = Arc::clone(starter);
         let core = Arc::clone(self);
-        let runtime = &handle.shared().config.thread_name;
+        let runtime = &shared.config.thread_name;
         let name = format!("{runtime}-{}", self.settings.thread_suffix);
         let started = thread::Builder::new().name(name).spawn(move || {
-            context::own_thread(handle.shared());
-            let config = &handle.shared().config;
-            let _entered = context::enter(handle.clone());
-            let _leave = Leave(&core, &handle);
+            context::own_thread(&shared);
+            let config = &shared.config;
+            let _entered = context::enter(Arc::clone(&shared));
+            let _leave = Leave(&core, &shared);
             config.on_thread_start.iter().for_each(Hook::run);
-            core.run_thread(&handle);
+            core.run_thread(&shared);
             config.on_thread_stop.iter().for_each(Hook::run);
         });
         match started {
@@ -416,7 +417,7 @@ impl Core {
     /// Remembers a thread, to be joined at the end, and forgets those that have ended.
     fn keep_track(&self, thread: JoinHandle<()>) {
         let mut state = self.state.lock();
-        let ended = state.handles.extract_if(.., |handle| handle.is_finished());
+        let ended = state.handles.extract_if(.., |thread| thread.is_finished());
         let ended: Vec<_> = ended.collect();
         state.handles.push(thread);
         drop(state);
@@ -426,7 +427,7 @@ impl Core {
 
     /// A thread that was expected could not be started. If there are others, one of them does the
     /// work; otherwise the work is refused rather than left waiting for ever.
-    fn give_up_thread(self: &Arc<Self>, handle: &Handle, kind: std::io::ErrorKind) {
+    fn give_up_thread(self: &Arc<Self>, shared: &Arc<Shared>, kind: std::io::ErrorKind) {
         let mut state = self.state.lock();
         state.threads -= 1;
         let left = if state.threads == 0 {
@@ -446,21 +447,24 @@ impl Core {
         drop(state);
         self.ended.notify_all();
         if arm && let Some(wait) = self.settings.wait {
-            self.set_timer(handle, wait);
+            self.set_timer(shared, wait);
         }
         for job in orphans {
-            job.task.fail(JoinError::lane(LaneError::NoThread {
-                lane: Arc::clone(&self.settings.name),
-                kind,
-            }));
+            job.task.fail(
+                LaneError::NoThread {
+                    lane: Arc::clone(&self.settings.name),
+                    kind,
+                }
+                .into_join(),
+            );
         }
         // Nobody would come to do it, perhaps for ever.
         patient.into_iter().for_each(|job| run_here(job.task));
     }
 
     /// Does work until there has been none for the time to keep alive, or the lane closes.
-    fn run_thread(self: &Arc<Self>, handle: &Handle) {
-        let clock = handle.shared().clock;
+    fn run_thread(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let clock = shared.clock;
         let mut spinner = Spinner::new(self.level, self.spin, self.quota);
         let mut state = self.state.lock();
         state.coming -= 1;
@@ -468,13 +472,13 @@ impl Core {
         let mut idle_since = None;
         loop {
             // What counts is when the work came, not how long it took to wake for it.
-            if let (Some(came), Some(since)) = (self.work(handle), idle_since) {
+            if let (Some(came), Some(since)) = (self.work(shared), idle_since) {
                 spinner.learn(came.saturating_sub(since));
             }
             idle_since = Some(clock.cycles());
             let began = clock::now();
             let limit = spinner.limit();
-            let found = limit > 0 && self.spin(handle.shared(), limit);
+            let found = limit > 0 && self.spin(shared, limit);
             if !found && !self.sleep(began) {
                 return;
             }
@@ -482,11 +486,11 @@ impl Core {
     }
 
     /// Does what there is to do. Returns when the first of it came.
-    fn work(self: &Arc<Self>, handle: &Handle) -> Option<u64> {
-        let clock = &handle.shared().clock;
+    fn work(self: &Arc<Self>, shared: &Arc<Shared>) -> Option<u64> {
+        let clock = &shared.clock;
         let mut first = None;
         let mut state = self.state.lock();
-        while let Some((since, Job { task, .. }, charge)) = state.take(handle.shared()) {
+        while let Some((since, Job { task, .. }, charge)) = state.take(shared) {
             first = first.or(Some(since));
             // What nobody wants any more is dropped, which says nothing of how long work takes.
             let called_off = task.is_aborted();
@@ -501,7 +505,7 @@ impl Core {
             self.note_queued(&state);
             let hand = state.send_for_hand(self.settings.threads);
             drop(state);
-            self.send(handle, hand);
+            self.send(shared, hand);
             // Whoever awaits the work finds it in the accounts when its output is there.
             let mut took = 0;
             let account = |_: &Header| {
@@ -590,13 +594,12 @@ impl Core {
     }
 
     /// Has a timer look for what has waited too long.
-    fn set_timer(self: &Arc<Self>, handle: &Handle, after: Duration) {
-        let shared = handle.shared();
+    fn set_timer(self: &Arc<Self>, shared: &Arc<Shared>, after: Duration) {
         let worker = shared.next_home();
         let tick = shared.clock.tick_at(clock::now() + after);
         let sweep = Arc::new(Sweep {
             core: Arc::clone(self),
-            handle: handle.clone(),
+            shared: shared.clone(),
         });
         let (_, call) = shared.seats[worker].timers.insert(tick, Waker::from(sweep));
         if call {
@@ -605,8 +608,8 @@ impl Core {
     }
 
     /// Fails what has waited too long.
-    fn sweep(self: &Arc<Self>, handle: &Handle) {
-        let clock = &handle.shared().clock;
+    fn sweep(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let clock = &shared.clock;
         let now = clock.cycles();
         let mut state = self.state.lock();
         let expired = state.order.take_expired(now);
@@ -617,25 +620,28 @@ impl Core {
         let armed = state.armed;
         drop(state);
         for (since, job) in expired {
-            job.task.fail(JoinError::lane(LaneError::WaitedTooLong {
-                lane: Arc::clone(&self.settings.name),
-                waited: clock.to_duration(now.saturating_sub(since)),
-                limit: self.settings.wait.unwrap_or_default(),
-            }));
+            job.task.fail(
+                LaneError::WaitedTooLong {
+                    lane: Arc::clone(&self.settings.name),
+                    waited: clock.to_duration(now.saturating_sub(since)),
+                    limit: self.settings.wait.unwrap_or_default(),
+                }
+                .into_join(),
+            );
         }
         if let Some(next) = next.filter(|_| armed) {
             let after = clock.to_duration(next.saturating_sub(now));
-            self.set_timer(handle, after);
+            self.set_timer(shared, after);
         }
     }
 
     /// Refuses work from now on, and cancels what waits for a thread, but for what is to be kept.
-    pub(crate) fn close(self: &Arc<Self>, handle: &Handle) {
+    pub(crate) fn close(self: &Arc<Self>, shared: &Arc<Shared>) {
         let mut state = self.state.lock();
         state.closed = true;
         let (kept, dropped): (Vec<Job>, Vec<Job>) =
             state.order.take_all().into_iter().partition(|job| job.kept);
-        let now = handle.shared().clock.cycles();
+        let now = shared.clock.cycles();
         for job in kept {
             state.order.push_anyway(now, Class::NORMAL, job);
         }
@@ -643,7 +649,7 @@ impl Core {
         let hand = state.send_for_hand(self.settings.threads);
         let asleep = state.asleep.clone();
         drop(state);
-        self.send(handle, hand);
+        self.send(shared, hand);
         asleep.iter().for_each(Thread::unpark);
         dropped.into_iter().for_each(|job| job.task.cancel(|_| ()));
     }
@@ -727,24 +733,24 @@ fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
 /// What the timer calls.
 struct Sweep {
     core: Arc<Core>,
-    handle: Handle,
+    shared: Arc<Shared>,
 }
 
 impl Wake for Sweep {
     fn wake(self: Arc<Self>) {
-        self.core.sweep(&self.handle);
+        self.core.sweep(&self.shared);
     }
 }
 
 /// Counts a thread out, however it ends.
-struct Leave<'a>(&'a Arc<Core>, &'a Handle);
+struct Leave<'a>(&'a Arc<Core>, &'a Arc<Shared>);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        let Leave(core, handle) = self;
+        let Leave(core, shared) = self;
         if thread::panicking() {
             // A hook of the user's panicked, and would do so on the next thread, too.
-            return core.give_up_thread(handle, std::io::ErrorKind::Other);
+            return core.give_up_thread(shared, std::io::ErrorKind::Other);
         }
         let mut state = core.state.lock();
         state.threads -= 1;
@@ -753,7 +759,7 @@ impl Drop for Leave<'_> {
         let hand = state.send_for_hand(core.settings.threads);
         drop(state);
         core.ended.notify_all();
-        core.send(handle, hand);
+        core.send(shared, hand);
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use crate::sched::task::JoinError;
 use crate::sync::Arc;
-use crate::task::JoinError;
 
 /// Why a lane did not do a piece of work, or why there is no output.
 ///
@@ -66,19 +66,22 @@ pub enum LaneError {
 }
 
 impl LaneError {
-    /// What a full queue says in the lane that has no name for the user: that of `spawn_blocking`.
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(self, LaneError::QueueFull { .. })
+    pub(crate) fn from_join(error: JoinError, lane: &Arc<str>) -> Self {
+        let shut_down = || LaneError::ShutDown {
+            lane: Arc::clone(lane),
+        };
+        match error.try_into_reason() {
+            Ok(reason) => reason
+                .downcast()
+                .map_or_else(|_| shut_down(), |refusal: Box<Refusal>| refusal.0),
+            Err(error) if error.is_panic() => LaneError::Panicked(error),
+            Err(_) => shut_down(),
+        }
     }
 
-    pub(crate) fn from_join(error: JoinError, lane: &Arc<str>) -> Self {
-        match error.try_into_lane() {
-            Ok(error) => error,
-            Err(error) if error.is_panic() => LaneError::Panicked(error),
-            Err(_) => LaneError::ShutDown {
-                lane: Arc::clone(lane),
-            },
-        }
+    /// As the task's error, for whoever holds its handle.
+    pub(crate) fn into_join(self) -> JoinError {
+        JoinError::refused(Refusal(self))
     }
 
     fn kind(&self) -> io::ErrorKind {
@@ -90,6 +93,25 @@ impl LaneError {
         }
     }
 }
+
+/// Why a task was refused that a lane was to do.
+#[derive(Debug)]
+struct Refusal(LaneError);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            // The lane of `spawn_blocking` has no name for the user.
+            LaneError::QueueFull { .. } => f.write_str(
+                "the blocking work was refused because its queue is full; \
+                 retry later, or raise `Builder::blocking_queue_limit`",
+            ),
+            error => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 impl fmt::Display for LaneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

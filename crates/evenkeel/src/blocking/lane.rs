@@ -8,18 +8,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::runtime::NoRuntime;
-use crate::runtime::context;
-use crate::runtime::defaults;
-use crate::runtime::handle::Handle;
+use crate::defaults;
+use crate::sched::context;
+use crate::sched::context::NoRuntime;
+use crate::sched::shared::Shared;
+use crate::sched::task::JoinHandle;
+use crate::sched::task::cell::Runnable;
 use crate::sched::worker::Worker;
 use crate::sync::{Arc, hint};
-use crate::task::JoinHandle;
-use crate::task::cell::Runnable;
 
 use super::core::{Core, Settings};
 use super::error::LaneError;
-use super::lanes::{NAMED_MAX, Unnamed};
+use super::lanes::{Lanes, NAMED_MAX, Unnamed};
 
 /// More threads than a system lets a process have by default.
 const THREADS: std::ops::RangeInclusive<usize> = 1..=32_768;
@@ -62,7 +62,7 @@ const NAME_LEN_MAX: usize = 32;
 #[derive(Clone)]
 pub struct Lane {
     core: Arc<Core>,
-    handle: Handle,
+    shared: Arc<Shared>,
 }
 
 impl Lane {
@@ -83,8 +83,8 @@ impl Lane {
     }
 
     #[cfg(test)]
-    pub(super) fn parts(&self) -> (&Arc<Core>, &Handle) {
-        (&self.core, &self.handle)
+    pub(super) fn parts(&self) -> (&Arc<Core>, &Arc<Shared>) {
+        (&self.core, &self.shared)
     }
 
     /// Runs a function on a thread of the lane. It may block.
@@ -112,7 +112,7 @@ impl Lane {
         let named = None;
         InLane::new(
             &self.core,
-            &self.handle,
+            &self.shared,
             Location::caller(),
             named,
             function,
@@ -138,13 +138,13 @@ pub(crate) struct InLane<T> {
     kept: bool,
     /// It is likely to be done within a moment.
     brief: bool,
-    handle: Handle,
+    shared: Arc<Shared>,
 }
 
 impl<T: Send + 'static> InLane<T> {
     pub(crate) fn new<F>(
         core: &Arc<Core>,
-        handle: &Handle,
+        shared: &Arc<Shared>,
         spawned_at: &'static Location<'static>,
         name: Option<&'static str>,
         function: F,
@@ -154,7 +154,7 @@ impl<T: Send + 'static> InLane<T> {
     {
         Self::submit(
             core,
-            handle,
+            shared,
             super::new_work(core, spawned_at, name, function),
             false,
         )
@@ -163,7 +163,7 @@ impl<T: Send + 'static> InLane<T> {
     /// Work that is done even if nobody waits for it, or the runtime shuts down before it began.
     pub(crate) fn kept<F>(
         core: &Arc<Core>,
-        handle: &Handle,
+        shared: &Arc<Shared>,
         spawned_at: &'static Location<'static>,
         name: Option<&'static str>,
         function: F,
@@ -173,7 +173,7 @@ impl<T: Send + 'static> InLane<T> {
     {
         Self::submit(
             core,
-            handle,
+            shared,
             super::new_work(core, spawned_at, name, function),
             true,
         )
@@ -183,7 +183,7 @@ impl<T: Send + 'static> InLane<T> {
     /// For work that goes on with what was begun here.
     pub(crate) fn anyway<F>(
         core: &Arc<Core>,
-        handle: &Handle,
+        shared: &Arc<Shared>,
         spawned_at: &'static Location<'static>,
         name: Option<&'static str>,
         function: F,
@@ -192,29 +192,29 @@ impl<T: Send + 'static> InLane<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (task, join) = super::new_work(core, spawned_at, name, function);
-        core.submit_anyway(handle, task);
-        Self::submitted(core, handle, join, true)
+        core.submit_anyway(shared, task);
+        Self::submitted(core, shared, join, true)
     }
 
     fn submit(
         core: &Arc<Core>,
-        handle: &Handle,
+        shared: &Arc<Shared>,
         (task, join): (Runnable, JoinHandle<T>),
         kept: bool,
     ) -> Self {
-        let brief = core.submit(handle, task, kept);
-        let mut submitted = Self::submitted(core, handle, join, kept);
+        let brief = core.submit(shared, task, kept);
+        let mut submitted = Self::submitted(core, shared, join, kept);
         submitted.brief = brief;
         submitted
     }
 
-    fn submitted(core: &Arc<Core>, handle: &Handle, join: JoinHandle<T>, kept: bool) -> Self {
+    fn submitted(core: &Arc<Core>, shared: &Arc<Shared>, join: JoinHandle<T>, kept: bool) -> Self {
         Self {
             join,
             core: Arc::clone(core),
             kept,
             brief: false,
-            handle: handle.clone(),
+            shared: Arc::clone(shared),
         }
     }
 
@@ -235,7 +235,7 @@ impl<T> Future for InLane<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if mem::take(&mut this.brief) {
-            linger(&this.core, &this.handle, || this.join.is_finished());
+            linger(&this.core, &this.shared, || this.join.is_finished());
         }
         let output = Pin::new(&mut this.join).poll(cx);
         output.map_err(|error| LaneError::from_join(error, this.core.name()))
@@ -252,12 +252,12 @@ impl<T> Drop for InLane<T> {
 
 /// Waits for work that is likely to be done within a moment, if the worker has nothing else to do:
 /// it would spin, fall asleep, and take longer to wake than the work takes.
-pub(crate) fn linger(core: &Core, handle: &Handle, mut is_done: impl FnMut() -> bool) {
+pub(crate) fn linger(core: &Core, shared: &Arc<Shared>, mut is_done: impl FnMut() -> bool) {
     let idle = context::with_worker(|worker| worker.is_some_and(Worker::has_no_other_task));
     if !idle {
         return;
     }
-    let clock = &handle.shared().clock;
+    let clock = &shared.clock;
     let (began, limit) = (clock.cycles(), clock.cycles_of(LINGER));
     let mut done = is_done();
     while !done && clock.cycles().saturating_sub(began) < limit {
@@ -312,9 +312,9 @@ impl LaneBuilder {
     /// Outside a runtime; if a setting makes no sense; if there is a lane of that name; or if there
     /// are 256 lanes already.
     pub fn build(self) -> Result<Lane, LaneBuildError> {
-        let handle = context::current().map_err(LaneBuildError::NoRuntime)?;
+        let shared = context::current().map_err(LaneBuildError::NoRuntime)?;
         self.check()?;
-        let config = &handle.shared().config;
+        let config = &shared.config;
         let settings = Settings {
             name: self.name.as_str().into(),
             thread_suffix: self.name.as_str().into(),
@@ -323,14 +323,14 @@ impl LaneBuilder {
             wait: self.wait_limit,
             keep_alive: config.blocking_keep_alive,
         };
-        let core = (handle.shared().lanes)
-            .add(&handle, settings)
+        let core = Lanes::of(&shared)
+            .add(&shared, settings)
             .map_err(|why| match why {
                 Unnamed::Taken => LaneBuildError::NameTaken(self.name),
                 Unnamed::TooMany => LaneBuildError::TooMany,
                 Unnamed::Closed => LaneBuildError::ShutDown,
             })?;
-        Ok(Lane { core, handle })
+        Ok(Lane { core, shared })
     }
 
     fn check(&self) -> Result<(), LaneBuildError> {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::class::CLASSES_MAX;
 use crate::clock::Clock;
-use crate::fs::turns::Turns;
-use crate::runtime::config::Config;
-use crate::runtime::handle::Handle;
+use crate::sched::config::Config;
+use crate::sched::shared::Shared;
 use crate::sync::{Arc, Mutex};
 
 use super::core::{Core, CoreStats, Running, Settings};
 use super::misses::{Backend, Misses};
+use super::turns::Turns;
 
 /// How many devices have lanes of their own; files of any more share one set of lanes.
 const DEVICES_MAX: usize = 64;
@@ -84,6 +84,11 @@ pub(crate) enum Unnamed {
 }
 
 impl Lanes {
+    /// Those of a runtime.
+    pub(crate) fn of(shared: &Shared) -> &Self {
+        shared.extensions.get()
+    }
+
     pub(crate) fn new(config: &Config, clock: Clock) -> Self {
         let general = Settings {
             name: "blocking".into(),
@@ -103,7 +108,7 @@ impl Lanes {
     }
 
     /// The lanes of a device.
-    pub(crate) fn device(&self, handle: &Handle, number: u64) -> Arc<Device> {
+    pub(crate) fn device(&self, shared: &Arc<Shared>, number: u64) -> Arc<Device> {
         let mut registry = self.registry.lock();
         if let Some(device) = registry.devices.get(&number) {
             return Arc::clone(device);
@@ -115,9 +120,9 @@ impl Lanes {
         }
         let closed = registry.closed;
         let make = |label: &str| {
-            let device = new_device(handle, label);
+            let device = new_device(shared, label);
             if closed {
-                device.lanes().iter().for_each(|core| core.close(handle));
+                device.lanes().iter().for_each(|core| core.close(shared));
                 device.misses.close();
             }
             Arc::new(device)
@@ -132,7 +137,11 @@ impl Lanes {
     }
 
     /// Adds a lane of the user's.
-    pub(crate) fn add(&self, handle: &Handle, settings: Settings) -> Result<Arc<Core>, Unnamed> {
+    pub(crate) fn add(
+        &self,
+        shared: &Arc<Shared>,
+        settings: Settings,
+    ) -> Result<Arc<Core>, Unnamed> {
         let mut registry = self.registry.lock();
         if registry.closed {
             return Err(Unnamed::Closed);
@@ -145,7 +154,6 @@ impl Lanes {
         if registry.named.len() >= NAMED_MAX {
             return Err(Unnamed::TooMany);
         }
-        let shared = handle.shared();
         let core = Arc::new(Core::new(settings, &shared.config, shared.clock));
         registry.named.push(Arc::clone(&core));
         Ok(core)
@@ -180,9 +188,9 @@ impl Lanes {
     }
 
     /// Refuses work from now on, and cancels what waits.
-    pub(crate) fn close(&self, handle: &Handle) {
+    pub(crate) fn close(&self, shared: &Arc<Shared>) {
         self.registry.lock().closed = true;
-        self.all().iter().for_each(|core| core.close(handle));
+        self.all().iter().for_each(|core| core.close(shared));
         self.devices()
             .iter()
             .for_each(|device| device.misses.close());
@@ -224,8 +232,7 @@ fn disk(config: &Config, name: Arc<str>, suffix: &str, threads: usize) -> Settin
     }
 }
 
-fn new_device(handle: &Handle, label: &str) -> Device {
-    let shared = handle.shared();
+fn new_device(shared: &Arc<Shared>, label: &str) -> Device {
     let config = &shared.config;
     let core = |what: &str, suffix: &str, threads: usize| {
         let name = format!("disk {label} {what}").into();
@@ -237,7 +244,7 @@ fn new_device(handle: &Handle, label: &str) -> Device {
         data: core("data", "disk", config.disk_threads),
         syncs: core("sync", "disk-s", 1),
         special: core("special", "disk-x", SPECIAL_THREADS),
-        misses: Misses::new(Arc::clone(&shared.lanes.backend)),
+        misses: Misses::new(Arc::clone(&Lanes::of(shared).backend)),
         turns: std::array::from_fn(|_| Arc::new(Turns::new(config.workers.max(TURNS_MIN)))),
     }
 }
@@ -266,18 +273,17 @@ mod tests {
     fn lanes_of_a_device_that_comes_after_the_end_are_closed() {
         let runtime = Runtime::new().unwrap();
         let handle = runtime.handle().clone();
-        let lanes = &handle.shared().lanes;
+        let shared = handle.shared();
+        let lanes = Lanes::of(shared);
         // All that have lanes of their own, but for one.
         let numbers = 1..DEVICES_MAX as u64;
-        let mut used: Vec<_> = numbers
-            .map(|number| lanes.device(&handle, number))
-            .collect();
+        let mut used: Vec<_> = numbers.map(|number| lanes.device(shared, number)).collect();
         runtime.shutdown(Duration::from_secs(60)).unwrap();
         for what in ["its own", "those of all others"] {
-            let device = lanes.device(&handle, used.len() as u64 + 1);
+            let device = lanes.device(shared, used.len() as u64 + 1);
             used.push(Arc::clone(&device));
             let (task, join) = new_work(&device.data, Location::caller(), None, || ());
-            device.data.submit(&handle, task, false);
+            device.data.submit(shared, task, false);
             let result = handle.block_on(join);
             assert!(result.is_err_and(|error| error.is_cancelled()), "{what}");
         }

@@ -13,8 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use crate::runtime::config::Config;
-use crate::stats::DiskBackend;
+use crate::sched::config::Config;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 
@@ -29,6 +28,29 @@ const RING_MIN: usize = 64 << 10;
 
 /// What keeps a file open while the kernel reads it.
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
+
+/// What does reads that wait for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiskBackend {
+    /// There were never so many at a time that it was of use to ask for a completion queue.
+    Untried,
+    /// Threads do.
+    Threads,
+    /// A few are done by threads, and what comes on top of these by the kernel's completion queue.
+    IoUring,
+}
+
+/// `untried`, `threads` or `io_uring`.
+impl std::fmt::Display for DiskBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            DiskBackend::Untried => "untried",
+            DiskBackend::Threads => "threads",
+            DiskBackend::IoUring => "io_uring",
+        })
+    }
+}
 
 /// Which way reads are done in this runtime, for the accounts.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use crate::blocking::buffers::Buffers;
 use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
@@ -15,11 +16,10 @@ use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
 
-use super::buffers::Buffers;
 use super::lookup::{in_lane, is_special, is_written_to_cache, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
-use super::turns::Turns;
+use crate::blocking::turns::Turns;
 
 /// An open file, whose work is done in the lanes of its device.
 ///
@@ -109,7 +109,7 @@ impl Inner {
 
     /// What is read and written in sequence passes through these.
     pub(super) fn buffers(&self) -> &Buffers {
-        &self.handle.shared().buffers
+        Buffers::of(self.handle.shared())
     }
 }
 

@@ -1,50 +1,22 @@
 //! Which device a path is on, and work in that device's lanes.
 
-use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::panic::Location;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::blocking::core::Core;
+use crate::blocking::directories::Directories;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
+use crate::blocking::lanes::Lanes;
 use crate::class::Class;
-use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::sync::{Arc, Mutex};
-
-/// How many directories are remembered; when there are more, all are forgotten.
-const REMEMBERED_MAX: usize = 1_024;
-
-/// Which device directories were found on. What is wrong here, as after a mount, costs nothing but
-/// that work is done in another device's lane, until the next open there sets it right.
-#[derive(Debug, Default)]
-pub(crate) struct Directories {
-    devices: Mutex<HashMap<PathBuf, u64>>,
-}
-
-impl Directories {
-    fn get(&self, directory: &Path) -> Option<u64> {
-        self.devices.lock().get(directory).copied()
-    }
-
-    pub(super) fn put(&self, directory: &Path, device: u64) {
-        let mut devices = self.devices.lock();
-        match devices.get_mut(directory) {
-            Some(known) => *known = device,
-            None => {
-                if devices.len() >= REMEMBERED_MAX {
-                    devices.clear();
-                }
-                devices.insert(directory.to_owned(), device);
-            }
-        }
-    }
-}
+use crate::sched::context;
+use crate::sync::Arc;
 
 /// The directory that a path's last name is in.
 pub(super) fn directory_of(path: &Path) -> &Path {
@@ -73,7 +45,7 @@ pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
 
 /// The runtime of the calling thread.
 pub(super) fn runtime() -> io::Result<Handle> {
-    context::current().map_err(io::Error::other)
+    Handle::try_current().map_err(io::Error::other)
 }
 
 /// Does work in a lane, for the task that runs.
@@ -89,7 +61,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    InLane::new(core, handle, called_from(), Some(name), work)
+    InLane::new(core, handle.shared(), called_from(), Some(name), work)
 }
 
 /// Where the task was spawned that runs: that says more than a line of this module.
@@ -107,7 +79,7 @@ pub(super) fn class_here() -> Class {
 pub(super) async fn device_of(handle: &Handle, path: &Path) -> io::Result<Arc<Device>> {
     let shared = handle.shared();
     let directory = directory_of(path);
-    let number = match shared.directories.get(directory) {
+    let number = match Directories::of(shared).get(directory) {
         Some(number) => number,
         None => {
             let directory = directory.to_owned();
@@ -115,15 +87,15 @@ pub(super) async fn device_of(handle: &Handle, path: &Path) -> io::Result<Arc<De
             let find = move || {
                 let found = std::fs::metadata(&directory).map(|metadata| metadata.dev());
                 if let Ok(number) = found {
-                    finder.shared().directories.put(&directory, number);
+                    Directories::of(finder.shared()).put(&directory, number);
                 }
                 // What does not exist will be found out by the work itself, or be made by it.
                 found.unwrap_or_else(|_| nearest_device(&directory))
             };
-            in_lane("fs look-up", &shared.lanes.paths, handle, find).await?
+            in_lane("fs look-up", &Lanes::of(shared).paths, handle, find).await?
         }
     };
-    Ok(shared.lanes.device(handle, number))
+    Ok(Lanes::of(shared).device(shared, number))
 }
 
 /// The device of the nearest directory above that exists.
@@ -162,6 +134,6 @@ where
         return work();
     }
     let (task, join) = crate::blocking::new_work(core, called_from(), Some(name), work);
-    core.submit_anyway(handle, task);
+    core.submit_anyway(handle.shared(), task);
     drop(join);
 }

@@ -24,8 +24,6 @@
 //! ```
 
 #[cfg(not(evenkeel_loom))]
-pub(crate) mod buffers;
-#[cfg(not(evenkeel_loom))]
 mod file;
 mod group_commit;
 #[cfg(not(evenkeel_loom))]
@@ -38,7 +36,8 @@ mod paths;
 mod read_dir;
 #[cfg(not(evenkeel_loom))]
 mod stream;
-pub(crate) mod turns;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod turn;
 #[cfg(not(evenkeel_loom))]
 mod whole;
 

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Device;
+use crate::blocking::lanes::Lanes;
 use crate::runtime::handle::Handle;
 use crate::sync::Arc;
 
@@ -137,7 +139,7 @@ impl OpenOptions {
             return Ok(None);
         }
         let file = File::adopt(handle, self.std.open(path)?)?;
-        let directories = &handle.shared().directories;
+        let directories = Directories::of(handle.shared());
         directories.put(directory_of(path), file.device_number());
         Ok(Some(file))
     }
@@ -158,6 +160,6 @@ pub(super) fn lanes_for(
     file: &std::fs::File,
 ) -> io::Result<(Arc<Device>, Metadata)> {
     let metadata = file.metadata()?;
-    let device = handle.shared().lanes.device(handle, metadata.dev());
+    let device = Lanes::of(handle.shared()).device(handle.shared(), metadata.dev());
     Ok((device, metadata))
 }

@@ -20,14 +20,14 @@ use std::task::{Context, Poll, Waker, ready};
 use slab::Slab;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
+use crate::blocking::buffers::Buffers;
 use crate::blocking::lane::{InLane, linger};
 use crate::io::readiness::wake_all;
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-use super::buffers::Buffers;
 use super::file::{File, Inner, retry};
 use super::lookup::{called_from, class_here, in_lane};
-use super::turns::Turn;
+use super::turn::Turn;
 
 /// The most that one read asks for, or one write takes over.
 const ASKED_MAX: usize = 2 << 20;
@@ -241,7 +241,7 @@ impl Pump {
         };
         let into_lane = if again { InLane::anyway } else { InLane::kept };
         let (lane, handle) = (inner.data_lane(), inner.handle());
-        let started = into_lane(lane, handle, called_from(), Some(name), work);
+        let started = into_lane(lane, handle.shared(), called_from(), Some(name), work);
         let brief = started.is_brief();
         let mut pipe = pipe.lock();
         if pipe.pumps == number {
@@ -620,7 +620,7 @@ impl AsyncRead for File {
             drop(pipe);
             if Pump::start(&self.inner, &self.pipe, Direction::Read) {
                 let (core, handle) = (self.inner.data_lane(), self.inner.handle());
-                linger(core, handle, || !self.pipe.lock().pumping);
+                linger(core, handle.shared(), || !self.pipe.lock().pumping);
             }
         }
     }

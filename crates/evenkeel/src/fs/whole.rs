@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::blocking::core::Core;
 use crate::blocking::lanes::Device;
+use crate::blocking::lanes::Lanes;
 use crate::runtime::handle::Handle;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +53,7 @@ fn lane_of(handle: &Handle, path: &Path, other: Option<&Path>) -> Option<Arc<Cor
     let metadata = std::fs::metadata(path).ok()?;
     let other = other.and_then(|other| std::fs::metadata(other).ok());
     let number = std::os::unix::fs::MetadataExt::dev(&metadata);
-    let device = handle.shared().lanes.device(handle, number);
+    let device = Lanes::of(handle.shared()).device(handle.shared(), number);
     Some(
         if is_special(&metadata) || other.is_some_and(|other| is_special(&other)) {
             Arc::clone(&device.special)

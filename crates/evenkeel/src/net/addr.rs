@@ -5,6 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{option, vec};
 
+use crate::runtime;
+
 use self::sealed::Targets;
 
 /// What can be turned into socket addresses: an address, a list of them, or a name with a port.
@@ -64,7 +66,7 @@ async fn look_up<T>(name: T) -> io::Result<Addresses>
 where
     T: std::net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>> + fmt::Debug + Send + 'static,
 {
-    let looked_up = crate::spawn_blocking(move || {
+    let looked_up = runtime::spawn_blocking(move || {
         name.to_socket_addrs().map_err(|error| {
             io::Error::new(error.kind(), format!("cannot look up {name:?}: {error}"))
         })

@@ -14,18 +14,18 @@ use std::mem::replace;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
+use crate::counters::deliveries::DeliveryCounts;
 use crate::io::delivery::Delivery;
 use crate::io::driver::{Driver, ended};
 pub(crate) use crate::io::interest::Direction;
 use crate::io::interest::{Interest, Ready};
 use crate::io::readiness::{Readiness, Seen, WakeList, wake_all};
 use crate::io::slots::Token;
-use crate::runtime::context;
 use crate::runtime::handle::Handle;
-use crate::stats::deliveries::DeliveryCounts;
+use crate::sched::context;
+use crate::sched::coop;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
-use crate::task::coop;
 
 /// Where a descriptor is registered.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 
-use super::context;
 use super::handle::Handle;
+use crate::sched::context;
+use crate::sync::Arc;
 
 /// Wakes the thread that blocks.
 struct Unpark {
@@ -38,7 +39,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
         "`block_on` was called on a worker, which must not block: other tasks wait for it. \
          Await the future instead, or call `block_on` inside `spawn_blocking`"
     );
-    let _entered = context::enter(handle.clone());
+    let _entered = context::enter(Arc::clone(handle.shared()));
     let unpark = std::sync::Arc::new(Unpark {
         thread: thread::current(),
         notified: AtomicBool::new(false),

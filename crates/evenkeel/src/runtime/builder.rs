@@ -4,16 +4,22 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use crate::blocking::buffers::Buffers;
+use crate::blocking::directories::Directories;
+use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, ClassTable};
+use crate::clock::Clock;
+use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
 use crate::sync::Arc;
 use crate::sys::cpus;
 
-use super::config::{Config, HogHook, Hook};
-use super::defaults;
+use super::hog_report;
 use super::runtime::Runtime;
 use super::threads::{StartError, Threads};
+use crate::defaults;
+use crate::sched::config::{Config, HogHook, Hook};
 
 /// More workers than any machine has processors; beyond, a number is a mistake.
 const WORKERS_MAX: usize = 1024;
@@ -311,8 +317,13 @@ impl Builder {
     /// priority that was asked for.
     pub fn build(&self) -> Result<Runtime, BuildError> {
         let config = self.config()?;
-        let shared = Shared::new(config).map_err(BuildError::ReadinessQueue)?;
-        let shared = Arc::new(shared);
+        let clock = Clock::start();
+        let extensions = Extensions::default()
+            .with(Lanes::new(&config, clock))
+            .with(Directories::default())
+            .with(Buffers::default());
+        let shared = Shared::new(config, clock, hog_report::pass_on, extensions);
+        let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
         let threads = Threads::start(&shared).map_err(|error| match error {
             StartError::Thread(error) => BuildError::Thread(error),
             StartError::RealTime(error) => BuildError::RealTime(error),

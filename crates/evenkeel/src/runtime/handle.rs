@@ -8,13 +8,13 @@ use crate::blocking;
 use crate::class::{Class, ClassConfig, ClassError, ClassInfo, Terms};
 use crate::sched::shared::{Home, Shared};
 use crate::sched::shares::Term;
+use crate::sched::task::JoinHandle;
+use crate::sched::task::cell::{Origin, new_task};
 use crate::stats::{Load, Stats};
 use crate::sync::Arc;
-use crate::task::JoinHandle;
-use crate::task::cell::{Origin, new_task};
 
 use super::block_on;
-use super::context::{self, NoRuntime};
+use crate::sched::context::{self, NoRuntime};
 
 /// A reference to a runtime, by which any thread can spawn on it.
 ///
@@ -67,7 +67,7 @@ impl Handle {
     ///
     /// Outside a runtime.
     pub fn try_current() -> Result<Handle, NoRuntime> {
-        context::current()
+        context::current().map(Self::from_shared)
     }
 
     /// Spawns a task, in the class of the task that calls, or in [`Class::NORMAL`].
@@ -137,7 +137,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        blocking::spawn(self, Location::caller(), function)
+        blocking::spawn(&self.shared, Location::caller(), function)
     }
 
     /// Runs a future on the calling thread to its end; see

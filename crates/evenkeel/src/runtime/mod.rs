@@ -6,10 +6,9 @@
 
 mod block_on;
 mod builder;
-pub(crate) mod config;
-pub(crate) mod context;
 pub mod defaults;
 pub(crate) mod handle;
+mod hog_report;
 #[allow(
     clippy::module_inception,
     reason = "the file holds the type of that name"
@@ -19,8 +18,8 @@ mod shutdown;
 mod spawn;
 mod threads;
 
+pub use crate::sched::context::NoRuntime;
 pub use builder::{BuildError, Builder};
-pub use context::NoRuntime;
 pub use handle::Handle;
 pub use runtime::Runtime;
 pub use shutdown::{ShutdownError, StuckThread};

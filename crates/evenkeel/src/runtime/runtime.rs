@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::class::Class;
 use crate::sched::shared::Shared;
+use crate::sched::task::JoinHandle;
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
-use crate::task::JoinHandle;
 
 use super::builder::{BuildError, Builder};
-use super::defaults::DROP_TIMEOUT;
 use super::handle::Handle;
 use super::shutdown::{self, ShutdownError};
 use super::threads::Threads;
+use crate::defaults::DROP_TIMEOUT;
 
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///

@@ -16,6 +16,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
+use crate::blocking::lanes::Lanes;
 use crate::clock;
 use crate::io::readiness::wake_all;
 use crate::sched::run_queues::received;
@@ -23,9 +24,8 @@ use crate::sched::shared::Shared;
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 
-use super::context;
-use super::handle::Handle;
 use super::threads::Threads;
+use crate::sched::context;
 
 /// How long to wait between two looks at tasks that are on their way somewhere: between two
 /// threads' atomic operations, mostly, so there is nothing to be woken by.
@@ -37,7 +37,7 @@ pub(crate) fn shut_down(
     timeout: Duration,
 ) -> Result<(), ShutdownError> {
     // Futures that are dropped here may use the runtime, as they may on a worker.
-    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
+    let _entered = context::enter(Arc::clone(shared));
     shared.stop();
     if context::is_own_thread(shared) {
         end_from_outside(shared, threads);
@@ -64,9 +64,9 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // Unless the good end below is reached, by whatever way this function is left.
     let mut kept = Kept(Some(Arc::clone(shared)));
     // As in `shut_down`, if this is another thread.
-    let _entered = context::enter(Handle::from_shared(Arc::clone(shared)));
+    let _entered = context::enter(Arc::clone(shared));
     // First of all, as a poll may wait for blocking work that waits for a thread.
-    shared.lanes.close(&Handle::from_shared(Arc::clone(shared)));
+    Lanes::of(shared).close(shared);
     loop {
         if !drop_waiting(shared, deadline) {
             let error = ShutdownError::new(shared);
@@ -93,7 +93,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     // The workers have ended, and dropped what lay in their run queues. What came there afterwards,
     // from the drop of a task's future, is dropped here.
     while drop_queued(shared) {}
-    if !shared.lanes.wait(deadline) {
+    if !Lanes::of(shared).wait(deadline) {
         return Err(ShutdownError::new(shared));
     }
     kept.0 = None;
@@ -181,7 +181,7 @@ fn stuck(shared: &Shared) -> Vec<StuckThread> {
             name: None,
         })
     });
-    let lanes = shared.lanes.running().into_iter();
+    let lanes = Lanes::of(shared).running().into_iter();
     let blocking = lanes.map(|(suffix, running)| StuckThread {
         thread: format!("{name}-{suffix}"),
         spawned_at: running.spawned_at,

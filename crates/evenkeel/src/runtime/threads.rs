@@ -11,8 +11,8 @@ use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::sys::thread;
 
-use super::config::Hook;
-use super::context;
+use crate::sched::config::Hook;
+use crate::sched::context;
 
 /// The threads that have not ended, and a place to wait for them.
 #[derive(Debug, Default)]

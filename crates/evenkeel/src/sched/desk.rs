@@ -9,12 +9,12 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use crate::class::Class;
-use crate::stats::deliveries::DeliveryCounts;
+use crate::counters::deliveries::DeliveryCounts;
+use crate::sched::task::cell::{Header, Runnable};
+use crate::sched::task::kind::{FutureType, Kind};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
-use crate::task::cell::{Header, Runnable};
-use crate::task::kind::{FutureType, Kind};
 
 use super::ring::Apart;
 use super::run_queues::{RunQueues, received};

@@ -47,12 +47,12 @@ use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
-use crate::stats::accounts::BUCKETS;
+use crate::counters::accounts::BUCKETS;
+use crate::sched::task::cell::{Header, Runnable};
+use crate::sched::task::kind::Kind;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
-use crate::task::cell::{Header, Runnable};
-use crate::task::kind::Kind;
 
 use super::desk::Desks;
 use super::hog::Hog;

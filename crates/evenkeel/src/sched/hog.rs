@@ -14,16 +14,15 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use crate::blocking;
 use crate::class::Class;
-use crate::runtime::handle::Handle;
+use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::task::cell::Header;
-use crate::task::kind::Kind;
 
 use super::kinds::{HogRow, Known, Verdict};
 use super::shared::Shared;
+use super::task::cell::Header;
+use super::task::kind::Kind;
 
 /// Its polls run in the heavy pool.
 const HEAVY: u8 = 1;
@@ -274,6 +273,20 @@ impl Hog {
         }
     }
 
+    fn report(&self, row: &HogRow, clock: &Clock) -> HogReport {
+        HogReport {
+            spawned_at: self.kind.spawned_at,
+            future: self.kind.future.name(),
+            name: self.kind.name,
+            class: self.kind.class,
+            length: clock.to_duration(self.length),
+            count: row.count,
+            suppressed: row.suppressed,
+            running: self.running,
+            blocked: self.blocked,
+        }
+    }
+
     fn verdict(&self) -> Verdict {
         if self.blocked {
             Verdict::Blocked
@@ -292,7 +305,7 @@ pub(crate) fn note(shared: &Arc<Shared>, hog: Hog) {
         shared.kinds.judge(&hog.kind, hog.verdict());
     }
     if let Some(row) = row {
-        report(shared, &row, hog);
+        (shared.on_hog)(shared, hog.report(&row, clock));
     }
 }
 
@@ -304,56 +317,9 @@ pub(crate) fn over(shared: &Arc<Shared>, hog: Hog, noted: bool) {
     shared.kinds.ended(&hog.kind, hog.length, hog.blocked);
 }
 
-/// Hands a report to whoever wants it, on a thread for blocking work: what it does there with its
-/// time is its own affair.
-fn report(shared: &Arc<Shared>, row: &HogRow, hog: Hog) {
-    let hook = shared.config.on_hog.clone();
-    if hook.is_none() && !cfg!(feature = "tracing") {
-        return;
-    }
-    let report = HogReport {
-        spawned_at: hog.kind.spawned_at,
-        future: hog.kind.future.name(),
-        name: hog.kind.name,
-        class: hog.kind.class,
-        length: shared.clock.to_duration(hog.length),
-        count: row.count,
-        suppressed: row.suppressed,
-        running: hog.running,
-        blocked: hog.blocked,
-    };
-    let handle = Handle::from_shared(Arc::clone(shared));
-    drop(blocking::spawn(&handle, Location::caller(), move || {
-        trace(&report);
-        if let Some(hook) = hook {
-            hook.run(&report);
-        }
-    }));
-}
-
-#[cfg(feature = "tracing")]
-fn trace(report: &HogReport) {
-    tracing::warn!(
-        target: "evenkeel::hog",
-        spawned_at = %report.spawned_at,
-        future = report.future,
-        name = report.name,
-        class = %report.class,
-        length_us = report.length.as_micros() as u64,
-        count = report.count,
-        suppressed = report.suppressed,
-        running = report.running,
-        blocked = report.blocked,
-        "{report}"
-    );
-}
-
-#[cfg(not(feature = "tracing"))]
-fn trace(_: &HogReport) {}
-
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
-    use crate::task::cell::{Origin, Runnable, Schedule, new_task};
+    use crate::sched::task::cell::{Origin, Runnable, Schedule, new_task};
 
     use super::*;
 

@@ -18,16 +18,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::ring::Apart;
-
-/// What an injection queue can hold: something with a place for the link to the next entry.
-///
-/// # Safety
-///
-/// `link` must return the same location every time, and nobody but the injection queue may touch
-/// that location while the entry is in an injection queue.
-pub(crate) unsafe trait Link: Sized {
-    fn link(&self) -> &AtomicPtr<Self>;
-}
+use super::task::cell::Link;
 
 /// An unbounded first-in-first-out queue with any number of pushers and takers.
 #[derive(Debug)]

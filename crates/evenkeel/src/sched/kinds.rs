@@ -22,9 +22,9 @@
 //! their hogs are handed off one by one, as if there were no memory.
 
 use crate::class::{CLASSES_MAX, Class};
+use crate::sched::task::kind::Kind;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::task::kind::Kind;
 
 /// How many kinds are remembered.
 pub(crate) const KINDS_MAX: usize = 256;
@@ -268,7 +268,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::task::kind::FutureType;
+    use crate::sched::task::kind::FutureType;
 
     static FUTURE: FutureType = FutureType::of::<()>();
 

@@ -14,7 +14,15 @@
 //! - `monitor`: what becomes of it when a poll does not return.
 
 #[cfg(not(evenkeel_loom))]
+pub(crate) mod config;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod context;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod coop;
+#[cfg(not(evenkeel_loom))]
 pub(crate) mod desk;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod extensions;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod heavy_pool;
 #[cfg(not(evenkeel_loom))]
@@ -32,6 +40,7 @@ pub(crate) mod run_queues;
 pub(crate) mod shared;
 pub(crate) mod shares;
 pub(crate) mod spin;
+pub(crate) mod task;
 pub(crate) mod tenure;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod worker;

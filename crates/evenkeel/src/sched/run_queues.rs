@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::class::Class;
+use crate::sched::task::cell::{Header, Runnable};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sys::prefetch::prefetch;
-use crate::task::cell::{Header, Runnable};
 
 use super::ring::{CAPACITY, Ring};
 
@@ -264,7 +264,7 @@ mod tests {
     use std::panic::Location;
 
     use crate::class::Class;
-    use crate::task::cell::{Origin, Schedule, new_task};
+    use crate::sched::task::cell::{Origin, Schedule, new_task};
 
     use super::*;
 

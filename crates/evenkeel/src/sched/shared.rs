@@ -4,25 +4,21 @@ use std::cell::RefCell;
 use std::ptr;
 use std::time::Duration;
 
-use crate::blocking::lanes::Lanes;
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
-use crate::fs::buffers::Buffers;
-use crate::fs::lookup::Directories;
+use crate::counters::accounts::{Accounts, Count};
+use crate::counters::deliveries::DeliveryCounts;
 use crate::io::driver::Driver;
-use crate::runtime::config::Config;
-use crate::runtime::context;
-use crate::runtime::handle::Handle;
-use crate::stats::accounts::{Accounts, Count};
-use crate::stats::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
-use crate::task::cell::{Header, Runnable, Schedule};
-use crate::task::registry::Registry;
 use crate::timer::timers::Timers;
 
+use super::config::Config;
+use super::context;
 use super::desk::{Desk, Desks};
+use super::extensions::Extensions;
 use super::heavy_pool::HeavyPool;
+use super::hog::HogReport;
 use super::idle::Idle;
 use super::injection::InjectionQueue;
 use super::kinds::Kinds;
@@ -31,6 +27,8 @@ use super::monitor::Monitor;
 use super::parker::Parker;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
+use super::task::cell::{Header, Runnable, Schedule};
+use super::task::registry::Registry;
 
 /// A worker's place: all that passes on when another thread takes the worker over.
 ///
@@ -95,12 +93,9 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    /// Where blocking work is done.
-    pub(crate) lanes: Lanes,
-    /// Which device directories are on.
-    pub(crate) directories: Directories,
-    /// What files' pipes share.
-    pub(crate) buffers: Buffers,
+    /// What becomes of the report of a hog. It must not hold up the caller.
+    pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
+    pub(crate) extensions: Extensions,
     /// What reads brought on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
     /// The runtime is shutting down.
@@ -113,9 +108,13 @@ impl Shared {
     /// # Errors
     ///
     /// If the system gives no readiness queue.
-    pub(crate) fn new(config: Config) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        config: Config,
+        clock: Clock,
+        on_hog: fn(&Arc<Shared>, HogReport),
+        extensions: Extensions,
+    ) -> std::io::Result<Self> {
         let classes = config.classes.len();
-        let clock = Clock::start();
         let in_pool = config.heavy_threads + config.blocked_threads;
         let desks = Desks::new(config.workers + in_pool, classes);
         let after = config.hand_off_after;
@@ -140,9 +139,8 @@ impl Shared {
             seats,
             desks,
             clock,
-            lanes: Lanes::new(&config, clock),
-            directories: Directories::default(),
-            buffers: Buffers::default(),
+            on_hog,
+            extensions,
             outside: Mutex::new(DeliveryCounts::new()),
             config,
             stopping: AtomicBool::new(false),
@@ -321,7 +319,7 @@ fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
     }
     let is_outermost = nested == Ok(1);
     while let Some((shared, task)) = turn {
-        let entered = context::enter(Handle::from_shared(Arc::clone(&shared)));
+        let entered = context::enter(Arc::clone(&shared));
         shared.cancel(task);
         drop((entered, shared));
         let next = || TURNS.try_with(|turns| turns.borrow_mut().waiting.pop());

@@ -32,12 +32,12 @@ use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
+use crate::counters::accounts::{Accounts, State};
 use crate::io::readiness::WakeList;
-use crate::stats::accounts::{Accounts, State};
+use crate::sched::task::cell::{Header, Origin, Ran, Runnable, new_task};
+use crate::sched::task::join::JoinHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::task::cell::{Header, Origin, Ran, Runnable, new_task};
-use crate::task::join::JoinHandle;
 
 use super::desk::Desk;
 use super::hog::{self, Ways};

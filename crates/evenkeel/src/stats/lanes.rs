@@ -2,6 +2,7 @@
 
 use crate::blocking::core::CoreStats;
 use crate::blocking::lanes::Lanes;
+use crate::blocking::misses::DiskBackend;
 use crate::clock::Clock;
 
 use super::waits::Waits;
@@ -95,29 +96,6 @@ pub struct DiskStats {
     /// How many reads the completion queue has done. Threads do all others, and all writes and
     /// syncs.
     pub ring_reads: u64,
-}
-
-/// What does reads that wait for a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DiskBackend {
-    /// There were never so many at a time that it was of use to ask for a completion queue.
-    Untried,
-    /// Threads do.
-    Threads,
-    /// A few are done by threads, and what comes on top of these by the kernel's completion queue.
-    IoUring,
-}
-
-/// `untried`, `threads` or `io_uring`.
-impl std::fmt::Display for DiskBackend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            DiskBackend::Untried => "untried",
-            DiskBackend::Threads => "threads",
-            DiskBackend::IoUring => "io_uring",
-        })
-    }
 }
 
 impl DiskStats {

@@ -6,29 +6,18 @@
 //! up to [`wall`](WorkerStats::wall). *Utilisation* is useful run time over wall time: spinning is
 //! neither work nor sleep, and is counted apart.
 
-pub(crate) mod accounts;
-pub(crate) mod deliveries;
-#[cfg(not(evenkeel_loom))]
 mod lanes;
-#[cfg(not(evenkeel_loom))]
 mod load;
-#[cfg(not(evenkeel_loom))]
 mod sizes;
-#[cfg(not(evenkeel_loom))]
 mod snapshot;
-#[cfg(not(evenkeel_loom))]
 mod waits;
 
-#[cfg(not(evenkeel_loom))]
-pub use lanes::{DiskBackend, DiskStats, LaneStats};
-#[cfg(not(evenkeel_loom))]
+pub use crate::blocking::misses::DiskBackend;
+pub use lanes::{DiskStats, LaneStats};
 pub use load::Load;
-#[cfg(not(evenkeel_loom))]
 pub use sizes::Sizes;
-#[cfg(not(evenkeel_loom))]
 pub use snapshot::{
     BlockingStats, CheckCounts, Checks, ClassStats, DeliveryStats, HeavyPriority, HeavyStats,
     HogStats, ReadinessStats, Stats, WorkerStats,
 };
-#[cfg(not(evenkeel_loom))]
 pub use waits::Waits;

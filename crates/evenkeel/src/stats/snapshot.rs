@@ -4,16 +4,17 @@ use std::ops::Sub;
 use std::panic::Location;
 use std::time::Duration;
 
+use crate::blocking::lanes::Lanes;
 use crate::class::Class;
 use crate::sched::heavy_pool::{HeavyPoolStats, Priority};
 use crate::sched::kinds::Known;
 use crate::sched::shared::{Seat, Shared};
 
-use super::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
-use super::deliveries::{BUCKETS as SIZES, DeliveryCounts};
 use super::lanes::{DiskStats, LaneStats};
 use super::sizes::Sizes;
 use super::waits::Waits;
+use crate::counters::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
+use crate::counters::deliveries::{BUCKETS as SIZES, DeliveryCounts};
 
 /// What a runtime did so far.
 ///
@@ -313,7 +314,7 @@ impl Stats {
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
         let lane = shared.heavy_pool.stats();
-        let lanes = shared.lanes.stats();
+        let lanes = Lanes::of(shared).stats();
         let general = &lanes[0];
         Self {
             classes: classes(shared, &workers, &lane),
@@ -339,7 +340,7 @@ impl Stats {
             lanes: (lanes.iter())
                 .map(|lane| LaneStats::new(&shared.clock, lane))
                 .collect(),
-            disk: DiskStats::read(&shared.lanes),
+            disk: DiskStats::read(Lanes::of(shared)),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }

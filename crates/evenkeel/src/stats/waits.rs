@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-use super::accounts::BUCKETS;
+use crate::counters::accounts::BUCKETS;
 
 /// How long tasks waited between being made ready and being polled, or deliveries were held back.
 ///

@@ -6,8 +6,7 @@ use std::panic::Location;
 use crate::class::Class;
 use crate::runtime::Handle;
 use crate::runtime::spawn_here;
-
-use super::join::JoinHandle;
+use crate::sched::task::JoinHandle;
 
 /// Spawns a task with a name or in a class.
 ///

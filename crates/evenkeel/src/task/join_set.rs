@@ -12,8 +12,10 @@ use std::task::{Context, Poll, Waker, ready};
 use slab::Slab;
 
 use super::ready_list::{Notice, ReadyList};
-use super::{AbortHandle, JoinError, JoinHandle, coop};
-use crate::Class;
+use super::{AbortHandle, JoinError, JoinHandle};
+use crate::class::Class;
+use crate::runtime;
+use crate::sched::coop;
 use crate::sync::Arc;
 
 /// A set of tasks, whose outputs are taken in the order in which they complete.
@@ -86,7 +88,7 @@ impl<T: Send + 'static> JoinSet<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.insert(crate::spawn(future))
+        self.insert(runtime::spawn(future))
     }
 
     /// Spawns a task into `class` and adds it to the set.
@@ -99,7 +101,7 @@ impl<T: Send + 'static> JoinSet<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.insert(crate::spawn_in(class, future))
+        self.insert(runtime::spawn_in(class, future))
     }
 
     /// Runs `work` where it may block and adds it to the set.
@@ -114,7 +116,7 @@ impl<T: Send + 'static> JoinSet<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.insert(crate::spawn_blocking(work))
+        self.insert(runtime::spawn_blocking(work))
     }
 
     /// Aborts all tasks. They stay in the set, and their outputs, or the fact that they were

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::Instant;
-use crate::runtime::context::{TimerHome, timers_here};
-use crate::task::coop;
+use crate::sched::context::{TimerHome, timers_here};
+use crate::sched::coop;
 use crate::timer::wheel::Key;
 
 /// Waits for `duration`.
@@ -142,7 +142,10 @@ impl Sleep {
         let Some(Timer { home, key }) = &mut self.timer else {
             return;
         };
-        match home.timers().reschedule(*key, home.tick_at(deadline)) {
+        match home
+            .timers()
+            .reschedule(*key, home.tick_at(deadline.into_std()))
+        {
             Some((new_key, call)) => {
                 *key = new_key;
                 if call {
@@ -179,7 +182,7 @@ impl Sleep {
         };
         let (key, call) = home
             .timers()
-            .insert(home.tick_at(self.deadline), waker.clone());
+            .insert(home.tick_at(self.deadline.into_std()), waker.clone());
         if call {
             home.unpark();
         }

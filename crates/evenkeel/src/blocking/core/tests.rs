@@ -17,7 +17,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
             .unwrap();
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let hanging = lane.run(move || _ = held.recv());
-        let (core, handle) = lane.parts();
+        let (core, shared) = lane.parts();
         while core.stats().busy == 0 {
             crate::time::sleep(Duration::from_millis(1)).await;
         }
@@ -30,11 +30,11 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
         // As if a second one had been sent for.
         {
             let mut state = core.state.lock();
-            let now = handle.shared().clock.cycles();
+            let now = shared.clock.cycles();
             assert!(state.order.push(now, Class::NORMAL, job).is_ok());
             state.threads += 1;
         }
-        core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
+        core.give_up_thread(shared, std::io::ErrorKind::WouldBlock);
         let failed = timeout(Duration::from_secs(30), join).await;
         let error = LaneError::from_join(failed.unwrap().unwrap_err(), core.name());
         assert!(matches!(error, LaneError::WaitedTooLong { .. }), "{error}");
@@ -48,7 +48,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
 fn what_tidies_up_is_done_even_if_there_is_no_thread() {
     let runtime = Runtime::new().unwrap();
     let lane = runtime.block_on(async { Lane::builder("lonely").build().unwrap() });
-    let (core, handle) = lane.parts();
+    let (core, shared) = lane.parts();
     // As if a thread had been sent for.
     {
         let mut state = core.state.lock();
@@ -58,9 +58,9 @@ fn what_tidies_up_is_done_even_if_there_is_no_thread() {
     let (tell, told) = std::sync::mpsc::channel();
     let tidy = move || tell.send(()).unwrap();
     let (task, _join) = crate::blocking::new_work(core, Location::caller(), None, tidy);
-    core.submit_anyway(handle, task);
+    core.submit_anyway(shared, task);
     core.state.lock().coming -= 1;
-    core.give_up_thread(handle, std::io::ErrorKind::WouldBlock);
+    core.give_up_thread(shared, std::io::ErrorKind::WouldBlock);
     told.recv().unwrap();
     assert!(core.is_empty());
 }

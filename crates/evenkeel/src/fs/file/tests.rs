@@ -51,7 +51,7 @@ async fn fill(
             begins.fetch_add(1, Ordering::SeqCst);
             let _ = held.recv();
         });
-        core.submit(&file.inner.handle, task, true);
+        core.submit(file.inner.handle.shared(), task, true);
         drop(join);
         holds.push(hold);
         // Each counts itself: what the lane calls busy may be work whose output is there already.

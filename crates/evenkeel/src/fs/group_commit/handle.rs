@@ -18,8 +18,9 @@ use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::Shared;
 use crate::class::Class;
+use crate::runtime;
+use crate::sched::coop::yield_now;
 use crate::sync::hint;
-use crate::task::yield_now;
 use crate::time::{Instant, Sleep, sleep_until};
 
 /// Appends of many tasks, made durable together.
@@ -191,8 +192,8 @@ impl GroupCommitBuilder {
         let ended = Ended(Arc::clone(&shared));
         let committer = commit(ended, log, epoch);
         match self.class {
-            Some(class) => drop(crate::spawn_in(class, committer)),
-            None => drop(crate::spawn(committer)),
+            Some(class) => drop(runtime::spawn_in(class, committer)),
+            None => drop(runtime::spawn(committer)),
         }
         GroupCommit {
             handle: Arc::new(Handle { shared, epoch }),

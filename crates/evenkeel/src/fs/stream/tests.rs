@@ -161,7 +161,7 @@ impl std::task::Wake for Feeder {
         };
         let Some(file) = file.as_mut() else { return };
         if self.accepted.load(Ordering::SeqCst) == ROUNDS_MAX {
-            file.inner.data_lane().close(file.inner.handle());
+            file.inner.data_lane().close(file.inner.handle().shared());
         }
         let waker = Waker::from(std::sync::Arc::clone(&self));
         let mut cx = Context::from_waker(&waker);

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
+use crate::counters::accounts::{BUCKETS, bucket_of};
 use crate::sched::hog::{Hog, Ways};
 use crate::sched::ledger::{Ledger, Published};
-use crate::stats::accounts::{BUCKETS, bucket_of};
+use crate::sched::task::cell::Runnable;
+use crate::sched::task::kind::Kind;
 use crate::sync::atomic::Ordering;
-use crate::task::cell::Runnable;
-use crate::task::kind::Kind;
 
 use super::{HeavyPoolStats, Priority};
 
@@ -495,7 +495,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::task::kind::FutureType;
+    use crate::sched::task::kind::FutureType;
 
     static FUTURE: FutureType = FutureType::of::<()>();
 

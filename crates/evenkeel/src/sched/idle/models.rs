@@ -35,9 +35,10 @@
 use std::ptr::{self, NonNull};
 
 use super::*;
-use crate::sched::injection::{InjectionQueue, Link};
+use crate::sched::injection::InjectionQueue;
 use crate::sched::parker::Parker;
 use crate::sched::parker::models::Queue;
+use crate::sched::task::cell::Link;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};

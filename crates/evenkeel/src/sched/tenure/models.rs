@@ -40,13 +40,13 @@ use std::task::{Context, Poll, Waker};
 use super::*;
 use crate::class::Class;
 use crate::sched::run_queues::{Rank, RunQueues};
+use crate::sched::task::cell::{Origin, Ran, Runnable, Schedule, new_task};
+use crate::sched::task::error::JoinError;
+use crate::sched::task::join::JoinHandle;
+use crate::sched::task::registry::Registry;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};
 use crate::sync::{Arc, Mutex};
-use crate::task::cell::{Origin, Ran, Runnable, Schedule, new_task};
-use crate::task::error::JoinError;
-use crate::task::join::JoinHandle;
-use crate::task::registry::Registry;
 
 /// A seat with something that belongs to its holder: loom reports it if two threads touch it with
 /// nothing between them.

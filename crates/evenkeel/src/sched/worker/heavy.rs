@@ -2,16 +2,16 @@
 //! heavy pool.
 
 use crate::class::Class;
+use crate::counters::accounts::State;
 use crate::sched::heavy_pool::Adopted;
 use crate::sched::hog::{self, Hog, Ways};
 use crate::sched::kinds::Verdict;
 use crate::sched::monitor::Stuck;
 use crate::sched::shared::Shared;
-use crate::stats::accounts::State;
+use crate::sched::task::cell::{Header, Ran, Runnable};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sys::thread::{self, Usage};
-use crate::task::cell::{Header, Ran, Runnable};
 
 use super::Worker;
 
@@ -334,11 +334,12 @@ mod tests {
 
     use crate::class::Class;
     use crate::net::UdpSocket;
-    use crate::runtime::{Builder, Handle, context};
+    use crate::runtime::{Builder, Handle};
+    use crate::sched::context;
     use crate::sched::kinds::Verdict;
+    use crate::sched::task::kind::{FutureType, Kind};
     use crate::sync::Arc;
     use crate::sync::atomic::{AtomicBool, Ordering};
-    use crate::task::kind::{FutureType, Kind};
     use crate::task::yield_now;
     use crate::time::sleep;
 

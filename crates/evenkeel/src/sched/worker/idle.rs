@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::counters::accounts::{CheckOrigin, State};
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Seat;
-use crate::stats::accounts::{CheckOrigin, State};
 
 use super::Worker;
 

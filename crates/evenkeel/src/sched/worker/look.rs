@@ -5,9 +5,9 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::counters::accounts::{CheckOrigin, State};
 use crate::io::readiness::{WakeList, wake_all};
 use crate::sched::shared::Seat;
-use crate::stats::accounts::{CheckOrigin, State};
 
 use super::Worker;
 

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use crate::clock::Clock;
-use crate::runtime::defaults::REAL_TIME_BOUT;
+use crate::defaults::REAL_TIME_BOUT;
 use crate::sched::desk::Desk;
 use crate::sys::thread;
 

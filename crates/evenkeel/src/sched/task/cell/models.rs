@@ -52,12 +52,12 @@
 use std::sync::atomic::AtomicUsize as Untracked;
 
 use super::*;
+use crate::sched::task::join::JoinHandle;
+use crate::sched::task::registry::Registry;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
-use crate::task::join::JoinHandle;
-use crate::task::registry::Registry;
 
 /// Drops of one kind of thing. Not loom's atomic, as it is no part of what is modelled.
 #[derive(Clone, Default)]

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
 
 use super::*;
+use crate::blocking::turns::PAUSE_MS;
 use crate::class::Class;
 use crate::clock::Clock;
 use crate::fs::{File, OpenOptions};
@@ -153,7 +154,7 @@ proptest! {
             prop_assert!(writing <= count);
             prop_assert!(waiting == 0 || writing == count);
             let in_line: Vec<bool> = (there.iter())
-                .map(|(number, ..)| turns.0.lock().place_of(*number).is_some())
+                .map(|(number, ..)| turns.knows(*number))
                 .collect();
             prop_assert!(in_line.is_sorted(), "one overtook another: {in_line:?}");
             for ((_, woken, waited), in_line) in there.iter().zip(in_line) {
@@ -179,7 +180,7 @@ fn a_turn_that_is_used_up_goes_to_the_next() {
     Runtime::new().unwrap().block_on(async {
         let (turns, clock) = (Arc::new(Turns::new(1)), Clock::start());
         let (mut first, mut second, mut third) = <(Turn, Turn, Turn)>::default();
-        for _ in 0..turn::TURN / MIB {
+        for _ in 0..TURN / MIB {
             assert!(ask(&mut first, &turns, clock, MIB));
             assert!(!ask(&mut second, &turns, clock, MIB));
         }
@@ -375,7 +376,7 @@ fn what_goes_past_the_cache_takes_no_turn() {
             Err(error) => panic!("{error}"),
         };
         assert!(file.inner.turns(Class::NORMAL).is_none());
-        for _ in 0..turn::TURN / MIB + 1 {
+        for _ in 0..TURN / MIB + 1 {
             let taken_over = write_or_give_up(&mut file, &[6; MIB], 1).await;
             assert!(taken_over > 0, "it waits for a turn");
             // Memory that is not aligned as the device wants it may be refused, by the system.

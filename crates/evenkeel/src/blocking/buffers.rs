@@ -3,6 +3,7 @@
 //! What was used last is used next, while the caches hold it. With buffers of their own, a hundred
 //! files that are written in turn would each find theirs in main memory, and keep it for good.
 
+use crate::sched::shared::Shared;
 use crate::sync::Mutex;
 
 /// Buffers of at least this length are shared. Shorter ones, as those in which short writes gather,
@@ -23,8 +24,13 @@ struct Kept {
 }
 
 impl Buffers {
+    /// Those of a runtime.
+    pub(crate) fn of(shared: &Shared) -> &Self {
+        shared.extensions.get()
+    }
+
     /// A buffer for so many bytes, of any length: `own`, or one of those that are shared.
-    pub(super) fn get(&self, own: Vec<u8>, wanted: usize) -> Vec<u8> {
+    pub(crate) fn get(&self, own: Vec<u8>, wanted: usize) -> Vec<u8> {
         if wanted < LONG || own.capacity() >= wanted {
             return own;
         }
@@ -37,7 +43,7 @@ impl Buffers {
     }
 
     /// Takes back a buffer that is not in use: it becomes one's `own`, or is shared.
-    pub(super) fn put_back(&self, buffer: Vec<u8>, own: &mut Vec<u8>) {
+    pub(crate) fn put_back(&self, buffer: Vec<u8>, own: &mut Vec<u8>) {
         if buffer.capacity() < LONG {
             if buffer.capacity() > own.capacity() {
                 *own = buffer;

@@ -30,12 +30,12 @@ use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
-use crate::sched::injection::Link;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
-use crate::task::error::JoinError;
-use crate::task::kind::{FutureType, Kind};
-use crate::task::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
+
+use super::error::JoinError;
+use super::kind::{FutureType, Kind};
+use super::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
@@ -79,6 +79,16 @@ pub(crate) struct Header {
     /// How many futures were cut short in the last poll, as the slice was used up, or in the one
     /// before if nothing was got done since. Relaxed throughout, as `registered`.
     pub(crate) cut_short: AtomicU8,
+}
+
+/// What an injection queue can hold: something with a place for the link to the next entry.
+///
+/// # Safety
+///
+/// `link` must return the same location every time, and nobody but the injection queue may touch
+/// that location while the entry is in an injection queue.
+pub(crate) unsafe trait Link: Sized {
+    fn link(&self) -> &AtomicPtr<Self>;
 }
 
 // SAFETY: `link` returns the same field each time, and nothing else in this module touches it.

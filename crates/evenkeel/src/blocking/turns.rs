@@ -12,7 +12,7 @@
 //! goes on all the same.
 //!
 //! The line is bounded as files are: each stands in it once.
-// Here is the line, which knows no clock and is modelled; `turn` is a file's side of it.
+// It knows no clock and is modelled; `fs::turn` is a file's side of it.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -20,18 +20,12 @@ use std::task::Waker;
 use crate::io::readiness::{WakeList, wake_all};
 use crate::sync::Mutex;
 
-#[cfg(not(evenkeel_loom))]
-mod turn;
-
-#[cfg(not(evenkeel_loom))]
-pub(super) use turn::Turn;
-
 /// How long a turn is one's own, and how long a file waits for one. At a GB per second a turn takes
 /// a tenth of that; and as a wait it is short beside the limits of a lane.
-const LEASE_MS: u64 = 250;
+pub(crate) const LEASE_MS: u64 = 250;
 /// How long a turn is one's own without a write under way: a task that has been woken comes sooner,
 /// unless the machine is overloaded.
-const PAUSE_MS: u64 = 20;
+pub(crate) const PAUSE_MS: u64 = 20;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -121,7 +115,7 @@ impl Turns {
 
     /// Takes a turn, or a place in line, under a number that is given out once. Whoever has it
     /// [leaves](Turns::leave) in the end.
-    fn join(&self, now_ms: u64) -> u64 {
+    pub(crate) fn join(&self, now_ms: u64) -> u64 {
         let mut wake = WakeList::new();
         let mut line = self.0.lock();
         line.pass_on(now_ms, &mut wake);
@@ -139,7 +133,7 @@ impl Turns {
     }
 
     /// Whether this one still stands in line. If so, the waker is woken when it has a turn.
-    fn waits(&self, number: u64, waker: &Waker) -> bool {
+    pub(crate) fn waits(&self, number: u64, waker: &Waker) -> bool {
         // Before the lock, as a waker may run anything; most ask once or twice for each turn.
         let waker = waker.clone();
         let mut line = self.0.lock();
@@ -154,21 +148,21 @@ impl Turns {
     }
 
     /// Nothing is written for now in this turn.
-    fn pause(&self, number: u64, now_ms: u64) {
+    pub(crate) fn pause(&self, number: u64, now_ms: u64) {
         if let Some(holder) = self.0.lock().holder(number) {
             holder.paused_until_ms = Some(now_ms.saturating_add(PAUSE_MS));
         }
     }
 
     /// Something is written in this turn.
-    fn go_on(&self, number: u64) {
+    pub(crate) fn go_on(&self, number: u64) {
         if let Some(holder) = self.0.lock().holder(number) {
             holder.paused_until_ms = None;
         }
     }
 
     /// Gives a turn back, or a place in line.
-    fn leave(&self, number: u64, now_ms: u64) {
+    pub(crate) fn leave(&self, number: u64, now_ms: u64) {
         let mut wake = WakeList::new();
         let mut line = self.0.lock();
         line.holders.retain(|holder| holder.number != number);
@@ -182,13 +176,16 @@ impl Turns {
 
     /// How many have a turn, and how many wait for one.
     #[cfg(test)]
-    pub(super) fn taken(&self) -> (usize, usize) {
+    pub(crate) fn taken(&self) -> (usize, usize) {
         let line = self.0.lock();
         (line.holders.len(), line.waiting.len())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn knows(&self, number: u64) -> bool {
+        self.0.lock().place_of(number).is_some()
     }
 }
 
 #[cfg(all(test, evenkeel_loom))]
 mod models;
-#[cfg(all(test, not(evenkeel_loom)))]
-mod tests;

@@ -20,7 +20,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use crate::runtime::context;
+use crate::sched::context;
 
 /// For leaf futures: yields if the running task's slice is used up.
 #[inline]

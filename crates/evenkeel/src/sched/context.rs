@@ -4,19 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use crate::sched::shared::Shared;
-use crate::sched::worker::Worker;
+use std::time::Instant;
+
 use crate::sync::Arc;
-use crate::time::Instant;
 use crate::timer::timers::Timers;
 
-use super::handle::Handle;
+use super::shared::Shared;
+use super::worker::Worker;
 
 thread_local! {
     /// The worker that runs on this thread, if it is one's.
     static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
     /// The runtime that a thread entered which is no worker's: in `block_on`, in blocking work.
-    static ENTERED: RefCell<Option<Handle>> = const { RefCell::new(None) };
+    static ENTERED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
 thread_local! {
@@ -71,8 +71,8 @@ pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
 }
 
 /// The runtime this thread belongs to.
-pub(crate) fn current() -> Result<Handle, NoRuntime> {
-    with_worker(|worker| worker.map(|worker| Handle::from_shared(Arc::clone(worker.shared()))))
+pub(crate) fn current() -> Result<Arc<Shared>, NoRuntime> {
+    with_worker(|worker| worker.map(|worker| Arc::clone(worker.shared())))
         .or_else(|| {
             ENTERED
                 .try_with(|entered| entered.borrow().clone())
@@ -82,18 +82,18 @@ pub(crate) fn current() -> Result<Handle, NoRuntime> {
 }
 
 /// Makes a runtime this thread's own until the guard is dropped.
-pub(crate) fn enter(handle: Handle) -> Entered {
+pub(crate) fn enter(shared: Arc<Shared>) -> Entered {
     Entered {
         // A thread whose locals are gone cannot enter anything any more, but may end a runtime.
         before: ENTERED
-            .try_with(|entered| entered.replace(Some(handle)))
+            .try_with(|entered| entered.replace(Some(shared)))
             .unwrap_or(None),
     }
 }
 
 /// See [`enter`].
 pub(crate) struct Entered {
-    before: Option<Handle>,
+    before: Option<Arc<Shared>>,
 }
 
 impl Drop for Entered {
@@ -133,30 +133,29 @@ impl std::error::Error for NoRuntime {}
 /// The timers of one worker, which a timer stays with once it is set.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerHome {
-    runtime: Handle,
+    shared: Arc<Shared>,
     worker: usize,
 }
 
 /// The timers of this thread's worker, or of some worker if the thread is not a worker.
 pub(crate) fn timers_here() -> Result<TimerHome, NoRuntime> {
-    let runtime = current()?;
-    let shared = runtime.shared();
-    let worker = worker_index(shared).unwrap_or_else(|| shared.next_home());
-    Ok(TimerHome { runtime, worker })
+    let shared = current()?;
+    let worker = worker_index(&shared).unwrap_or_else(|| shared.next_home());
+    Ok(TimerHome { shared, worker })
 }
 
 impl TimerHome {
     pub(crate) fn timers(&self) -> &Timers {
-        &self.runtime.shared().seats[self.worker].timers
+        &self.shared.seats[self.worker].timers
     }
 
     /// The first tick that is not before `instant`.
     pub(crate) fn tick_at(&self, instant: Instant) -> u64 {
-        self.runtime.shared().clock.tick_at(instant.into_std())
+        self.shared.clock.tick_at(instant)
     }
 
     /// Has the worker look at its timers again.
     pub(crate) fn unpark(&self) {
-        self.runtime.shared().unpark(self.worker);
+        self.shared.unpark(self.worker);
     }
 }

@@ -1,10 +1,9 @@
 //! Why a task gave no output.
 
 use std::any::Any;
+use std::error::Error;
 use std::fmt;
 
-#[cfg(not(evenkeel_loom))]
-use crate::blocking::LaneError;
 use crate::sync::Mutex;
 
 /// Why a task ended without an output.
@@ -23,9 +22,8 @@ pub struct JoinError(Cause);
 
 enum Cause {
     Cancelled,
-    /// The lane did not do it.
-    #[cfg(not(evenkeel_loom))]
-    Lane(Box<LaneError>),
+    /// It was never begun, for the reason that is given.
+    Refused(Box<dyn Error + Send + Sync>),
     /// The lock is never contended: it makes the payload, which is only `Send`, shareable.
     Panic(Mutex<Box<dyn Any + Send + 'static>>),
 }
@@ -35,16 +33,14 @@ impl JoinError {
         Self(Cause::Cancelled)
     }
 
-    #[cfg(not(evenkeel_loom))]
-    pub(crate) fn lane(error: LaneError) -> Self {
-        Self(Cause::Lane(Box::new(error)))
+    pub(crate) fn refused(reason: impl Error + Send + Sync + 'static) -> Self {
+        Self(Cause::Refused(Box::new(reason)))
     }
 
-    /// What a lane said, or the error itself if none did.
-    #[cfg(not(evenkeel_loom))]
-    pub(crate) fn try_into_lane(self) -> Result<LaneError, JoinError> {
+    /// Why it was refused, or the error itself if it was not.
+    pub(crate) fn try_into_reason(self) -> Result<Box<dyn Error + Send + Sync>, JoinError> {
         match self.0 {
-            Cause::Lane(error) => Ok(*error),
+            Cause::Refused(reason) => Ok(reason),
             cause => Err(JoinError(cause)),
         }
     }
@@ -55,12 +51,7 @@ impl JoinError {
 
     /// Whether the task was aborted, or its runtime shut down before it finished.
     pub fn is_cancelled(&self) -> bool {
-        match &self.0 {
-            Cause::Cancelled => true,
-            #[cfg(not(evenkeel_loom))]
-            Cause::Lane(error) => matches!(**error, LaneError::ShutDown { .. }),
-            Cause::Panic(_) => false,
-        }
+        matches!(self.0, Cause::Cancelled)
     }
 
     /// Whether the task panicked.
@@ -71,11 +62,7 @@ impl JoinError {
     /// Whether the work was refused because the queue for blocking work was full, or because the
     /// system gave no thread for it; it never ran.
     pub fn is_refused(&self) -> bool {
-        match &self.0 {
-            #[cfg(not(evenkeel_loom))]
-            Cause::Lane(error) => !matches!(**error, LaneError::ShutDown { .. }),
-            Cause::Cancelled | Cause::Panic(_) => false,
-        }
+        matches!(self.0, Cause::Refused(_))
     }
 
     /// The panic's payload, for [`resume_unwind`](std::panic::resume_unwind).
@@ -116,13 +103,7 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Cause::Cancelled => f.write_str("the task was cancelled before it finished"),
-            #[cfg(not(evenkeel_loom))]
-            Cause::Lane(error) if error.is_full() => f.write_str(
-                "the blocking work was refused because its queue is full; \
-                 retry later, or raise `Builder::blocking_queue_limit`",
-            ),
-            #[cfg(not(evenkeel_loom))]
-            Cause::Lane(error) => fmt::Display::fmt(error, f),
+            Cause::Refused(reason) => fmt::Display::fmt(reason, f),
             Cause::Panic(payload) => match Self::message(&**payload.lock()) {
                 Some(message) => write!(f, "the task panicked: {message}"),
                 None => f.write_str("the task panicked"),
@@ -137,7 +118,7 @@ impl fmt::Debug for JoinError {
     }
 }
 
-impl std::error::Error for JoinError {}
+impl Error for JoinError {}
 
 impl From<JoinError> for std::io::Error {
     fn from(error: JoinError) -> Self {

@@ -4,20 +4,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::runtime::context;
+use crate::sched::context;
 use crate::sync::Arc;
 use crate::time::{Sleep, sleep};
 
-use super::{LEASE_MS, Turns};
+use crate::blocking::turns::{LEASE_MS, Turns};
 
 /// How much a file writes before it goes to the end of the line. Turns of half or a quarter of it
 /// gain less, as caches are filled anew more often; longer ones make others wait.
-pub(in crate::fs) const TURN: usize = 16 << 20;
+pub(crate) const TURN: usize = 16 << 20;
 
 /// What a file has: nothing; a place in line; a turn; or, if it has waited for as long as the bound
 /// says, leave to write as much without one.
 #[derive(Debug, Default)]
-pub(in crate::fs) struct Turn {
+pub(crate) struct Turn {
     place: Option<Place>,
     /// There as long as the file waits.
     patience: Option<Sleep>,
@@ -30,7 +30,7 @@ pub(in crate::fs) struct Turn {
 /// A turn or a place in line, which is left when this is dropped. That may wake anybody, so it is
 /// done without a lock.
 #[derive(Debug)]
-pub(in crate::fs) struct Place {
+pub(crate) struct Place {
     turns: Arc<Turns>,
     clock: Clock,
     number: u64,
@@ -45,7 +45,7 @@ impl Drop for Place {
 impl Turn {
     /// Waits until so many bytes may be written, but not longer than the bound. It gives turns back
     /// that are used up, so it is called without a lock.
-    pub(in crate::fs) fn poll(
+    pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         turns: &Arc<Turns>,
@@ -96,7 +96,7 @@ impl Turn {
     }
 
     /// Nothing is written for now, but the task is about to go on.
-    pub(in crate::fs) fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         if self.patience.is_none()
             && let Some(place) = &self.place
         {
@@ -108,7 +108,7 @@ impl Turn {
     /// The file's turn, if it has one, to be dropped where there is no lock. A place in line is
     /// kept.
     #[must_use = "it is given back when it is dropped, which is not to be under a lock"]
-    pub(in crate::fs) fn give_back(&mut self) -> Option<Place> {
+    pub(crate) fn give_back(&mut self) -> Option<Place> {
         if self.patience.is_some() || self.place.is_none() {
             return None;
         }
@@ -116,3 +116,6 @@ impl Turn {
         self.place.take()
     }
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;

@@ -1,0 +1,65 @@
+//! Functions as tasks, for a lane to run.
+
+use std::panic::Location;
+
+use crate::class::Class;
+use crate::sched::context;
+use crate::sched::shared::Shared;
+use crate::sched::task::JoinHandle;
+use crate::sched::task::cell::{Header, Origin, Runnable, Schedule, new_task};
+use crate::sync::Arc;
+
+use super::core::Core;
+use super::lanes::Lanes;
+
+/// The scheduler of blocking work, which is polled once and never waits, so nothing wakes it.
+struct InQueue(Arc<Core>);
+
+impl Schedule for InQueue {
+    fn schedule(&self, task: Runnable) {
+        // Only a task that waits is scheduled; if one ever did, ending it is the safe answer.
+        task.cancel(|_| ());
+    }
+
+    fn aborted_in_queue(&self, task: &Header) {
+        self.0.call_off(task);
+    }
+}
+
+/// A function as a task of the calling task's class, for this lane to run.
+pub(crate) fn new_work<F, T>(
+    core: &Arc<Core>,
+    spawned_at: &'static Location<'static>,
+    name: Option<&'static str>,
+    function: F,
+) -> (Runnable, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let class = context::with_worker(|worker| worker.map(|worker| worker.current_class()));
+    let origin = Origin {
+        class: class.unwrap_or(Class::NORMAL),
+        spawned_at,
+        name,
+    };
+    let queue = InQueue(Arc::clone(core));
+    let (task, join) = new_task(async move { function() }, queue, origin);
+    (task, JoinHandle::new(join))
+}
+
+/// Runs a function on a thread of the general lane.
+pub(crate) fn spawn<F, T>(
+    shared: &Arc<Shared>,
+    spawned_at: &'static Location<'static>,
+    function: F,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let general = &Lanes::of(shared).general;
+    let (task, join) = new_work(general, spawned_at, None, function);
+    general.submit(shared, task, false);
+    join
+}

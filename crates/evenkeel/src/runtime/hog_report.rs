@@ -1,0 +1,43 @@
+//! What becomes of the report of a hog.
+
+use std::panic::Location;
+
+use crate::blocking;
+use crate::sched::HogReport;
+use crate::sched::shared::Shared;
+use crate::sync::Arc;
+
+/// Hands a report to whoever wants it, on a thread for blocking work: what it does there with its
+/// time is its own affair.
+pub(super) fn pass_on(shared: &Arc<Shared>, report: HogReport) {
+    let hook = shared.config.on_hog.clone();
+    if hook.is_none() && !cfg!(feature = "tracing") {
+        return;
+    }
+    drop(blocking::spawn(shared, Location::caller(), move || {
+        trace(&report);
+        if let Some(hook) = hook {
+            hook.run(&report);
+        }
+    }));
+}
+
+#[cfg(feature = "tracing")]
+fn trace(report: &HogReport) {
+    tracing::warn!(
+        target: "evenkeel::hog",
+        spawned_at = %report.spawned_at,
+        future = report.future,
+        name = report.name,
+        class = %report.class,
+        length_us = report.length.as_micros() as u64,
+        count = report.count,
+        suppressed = report.suppressed,
+        running = report.running,
+        blocked = report.blocked,
+        "{report}"
+    );
+}
+
+#[cfg(not(feature = "tracing"))]
+fn trace(_: &HogReport) {}

@@ -1,0 +1,160 @@
+//! The floors of the runtime: which module may import which. The order is the table in
+//! ARCHITECTURE.md, so that what is written there is what holds.
+
+use super::Finding;
+use super::seams::named;
+use super::tree::Tree;
+
+/// Where the rule applies.
+const SCOPE: &str = "crates/evenkeel/src/";
+/// Where the order stands, and below which heading.
+const MAP: &str = "ARCHITECTURE.md";
+const HEADING: &str = "## Floors";
+
+/// The modules from the lowest to the highest. On a floor, what stands to the right is higher.
+struct Floors<'a>(Vec<&'a str>);
+
+impl<'a> Floors<'a> {
+    /// Reads the first code spans of each row's second column.
+    fn read(text: &'a str) -> Self {
+        let table = text
+            .lines()
+            .skip_while(|line| *line != HEADING)
+            .skip(1)
+            .take_while(|line| !line.starts_with("## "));
+        let cells = table.filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
+        let modules = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        Self(modules.map(|name| name.trim_end_matches('/')).collect())
+    }
+
+    /// How high the module is that a path with slashes is in: the one with the longest name.
+    fn height(&self, path: &str) -> Option<usize> {
+        let is_within = |name: &str| {
+            let rest = path.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let names = self.0.iter().enumerate();
+        names
+            .filter(|(_, name)| is_within(name))
+            .max_by_key(|(_, name)| name.len())
+            .map(|(height, _)| height)
+    }
+}
+
+/// Imports point down.
+pub(super) fn point_down(tree: &Tree, findings: &mut Vec<Finding>) {
+    let Some(map) = tree.get(MAP).and_then(|file| file.text.as_deref()) else {
+        return;
+    };
+    let floors = Floors::read(map);
+    if floors.0.is_empty() {
+        findings.push(Finding::new(MAP, 0, format!("no table below `{HEADING}`")));
+    }
+    for (file, tokens) in tree.rust() {
+        let Some(below) = file.path.strip_prefix(SCOPE) else {
+            continue;
+        };
+        if file.is_test {
+            continue;
+        }
+        let Some(own) = floors.height(below.trim_end_matches(".rs")) else {
+            let message = format!("on no floor of {MAP}");
+            findings.push(Finding::new(&file.path, 0, message));
+            continue;
+        };
+        for (line, path) in named(tokens) {
+            let Some(path) = from_root(&path, below) else {
+                continue;
+            };
+            let message = match floors.height(&path) {
+                Some(other) if other <= own => continue,
+                Some(other) => {
+                    let (here, there) = (floors.0[own], floors.0[other]);
+                    format!("`{there}` is above `{here}`; imports point down ({MAP})")
+                }
+                None => format!("`{path}` is on no floor; name the module it is of"),
+            };
+            findings.push(Finding::new(&file.path, line, message));
+        }
+    }
+}
+
+/// A path within this package, with slashes and from its root; `None` for any other. What is
+/// relative is so to the module of the file.
+fn from_root(path: &str, file: &str) -> Option<String> {
+    if let Some(path) = path.strip_prefix("crate::") {
+        return Some(path.replace("::", "/"));
+    }
+    let mut rest = path.strip_prefix("super::")?;
+    let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    let mut above = module.rsplit_once('/')?.0;
+    while let Some(further) = rest.strip_prefix("super::") {
+        (rest, above) = (further, above.rsplit_once('/')?.0);
+    }
+    Some(format!("{above}/{}", rest.replace("::", "/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "# A\n\n## Floors\n\n| floor | modules | what |\n|---|---|---|\n\
+        | 0 | `sync`, `sys` | `a` |\n| 1 | `sched/task`, `io` | b |\n| 2 | `sched` | c |\n\n\
+        ## Other\n\n| 3 | `net` | not this |\n";
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        let path = format!("{SCOPE}{path}");
+        point_down(&Tree::of(&[(MAP, TABLE), (&path, text)]), &mut findings);
+        findings.into_iter().map(|found| found.message).collect()
+    }
+
+    #[test]
+    fn what_points_up_is_seen() {
+        for (path, text) in [
+            ("sync/mod.rs", "use crate::sched::shared::Shared;"),
+            ("sched/task/cell.rs", "use crate::sched::injection::Link;"),
+            ("io/driver.rs", "fn f() { crate::sched::a() }"),
+            ("sync/mod.rs", "use crate::{sys, sched::{self, task}};"),
+            // On one floor, from left to right.
+            ("sync/mod.rs", "use crate::sys::cpus;"),
+            ("sched/task/cell.rs", "use super::super::shared::Shared;"),
+            ("sched/task/mod.rs", "use super::shared::Shared;"),
+            ("io/driver.rs", "use crate::spawn;"),
+            ("io/driver.rs", "use crate::net::Tcp;"),
+            ("net/mod.rs", ""),
+        ] {
+            assert!(!found(path, text).is_empty(), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_points_down_is_not() {
+        for (path, text) in [
+            (
+                "sched/shared.rs",
+                "use crate::sched::task::cell::Header;\nuse crate::io::driver;",
+            ),
+            (
+                "sched/shared.rs",
+                "use crate::sched::idle::Idle;\nuse super::idle::Idle;",
+            ),
+            ("sched/task/cell.rs", "use super::state::State;"),
+            ("sys/cpus.rs", "use crate::sync::Arc;\nuse super::thread;"),
+            ("io/driver.rs", "//! See [`crate::sched`].\nuse std::io;"),
+            (
+                "io/a.rs",
+                "#[cfg(test)]\nmod tests { use crate::sched::shared::Shared; }",
+            ),
+        ] {
+            assert_eq!(found(path, text), [""; 0], "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_table_is_seen() {
+        let mut findings = Vec::new();
+        point_down(&Tree::of(&[(MAP, "# A\n")]), &mut findings);
+        assert_eq!(findings.len(), 1);
+    }
+}
