@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::sched::monitor::{Start, Stuck};
+use crate::sched::monitor::{self, Start, Stuck};
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::sync::thread::{Builder, JoinHandle};
@@ -135,7 +135,7 @@ impl Threads {
                 Start::Seat(stuck) => threads.start_heir(Arc::clone(&shared), stuck),
                 Start::HeavyThread => threads.start_heavy(Arc::clone(&shared)),
             };
-            shared.monitor.run(&shared, &start);
+            monitor::run(&shared, &start);
         })
     }
 

@@ -16,11 +16,9 @@ use std::time::Duration;
 
 use crate::class::Class;
 use crate::clock::Clock;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
 use super::kinds::{HogRow, Known, Verdict};
-use super::shared::Shared;
 use super::task::cell::Header;
 use super::task::kind::Kind;
 
@@ -46,7 +44,7 @@ const LONG_POLLS: u8 = 4;
 const LONG: u8 = 128;
 
 /// How long a kind is quiet between two reports.
-const QUIET: Duration = Duration::from_secs(1);
+pub(super) const QUIET: Duration = Duration::from_secs(1);
 
 /// What a task is known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +271,7 @@ impl Hog {
         }
     }
 
-    fn report(&self, row: &HogRow, clock: &Clock) -> HogReport {
+    pub(super) fn report(&self, row: &HogRow, clock: &Clock) -> HogReport {
         HogReport {
             spawned_at: self.kind.spawned_at,
             future: self.kind.future.name(),
@@ -287,34 +285,13 @@ impl Hog {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> Verdict {
         if self.blocked {
             Verdict::Blocked
         } else {
             Verdict::Computed
         }
     }
-}
-
-/// Counts a hog, has its kind judged by it, and reports it unless its kind was reported lately.
-pub(crate) fn note(shared: &Arc<Shared>, hog: Hog) {
-    let clock = &shared.clock;
-    let quiet = clock.cycles_of(QUIET);
-    let row = shared.kinds.hogged(&hog.kind, clock.cycles(), quiet);
-    if hog.fresh {
-        shared.kinds.judge(&hog.kind, hog.verdict());
-    }
-    if let Some(row) = row {
-        (shared.on_hog)(shared, hog.report(&row, clock));
-    }
-}
-
-/// The poll of a hog is over. It was noted before, or is now.
-pub(crate) fn over(shared: &Arc<Shared>, hog: Hog, noted: bool) {
-    if !noted {
-        note(shared, hog);
-    }
-    shared.kinds.ended(&hog.kind, hog.length, hog.blocked);
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]

@@ -25,18 +25,17 @@
 //! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
 mod pace;
+pub(crate) mod post;
 
 use std::io;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::Arc;
 use crate::sys::thread;
 
-use super::hog;
 use super::shared::{Seat, Shared};
 use pace::Pace;
+use post::guard_after;
 
 /// How long a poll has to go on before its worker counts as kept, where there is no hand-off.
 const KEPT: Duration = Duration::from_millis(1);
@@ -49,32 +48,6 @@ const SAMPLE: Duration = Duration::from_millis(4);
 const NOTED_EACH: u32 = 8;
 /// How long after a seat could not be handed over that is tried again.
 const RETRY: Duration = Duration::from_millis(10);
-/// Into how many parts of a hog's threshold a poll on guard is worth one, and the shortest of
-/// these: below it a look costs more than the wait that it ends.
-const GUARD_PART: u32 = 5;
-const GUARD_MIN: Duration = Duration::from_micros(100);
-/// How long the monitor goes on to look often after the last poll on guard began. To rouse it for
-/// each costs as much as looking for about so long.
-const GUARDED_FOR: Duration = Duration::from_millis(1);
-
-/// How long a poll on guard may last, where others may last for `after`.
-pub(super) fn guard_after(after: Duration) -> Duration {
-    (after / GUARD_PART).max(GUARD_MIN)
-}
-
-/// Where the monitor waits.
-#[derive(Debug, Default)]
-pub(crate) struct Monitor {
-    roused: Mutex<bool>,
-    changed: Condvar,
-    /// What it has used of a processor, in nanoseconds; written by its thread alone.
-    used: AtomicU64,
-    /// When the last poll on guard began, in cycles.
-    guarded_at: AtomicU64,
-    /// It looks often because of such polls.
-    on_guard: AtomicBool,
-}
-
 /// A thread that is stuck in a poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stuck {
@@ -122,112 +95,50 @@ struct Watch {
     dealt_with: u64,
 }
 
-impl Monitor {
-    /// Ends the monitor's sleep, or its next one.
-    #[cold]
-    pub(crate) fn rouse(&self) {
-        *self.roused.lock() = true;
-        self.changed.notify_one();
-    }
-
-    /// A poll on guard begins.
-    pub(crate) fn guard(&self, now: u64) {
-        // Relaxed, both: hints. At worst it is seen at the usual pace.
-        self.guarded_at.store(now, Ordering::Relaxed);
-        if !self.on_guard.load(Ordering::Relaxed) {
-            self.rouse();
-        }
-    }
-
-    /// Whether a poll on guard began lately; until the next look the monitor is on guard if so.
-    fn goes_on_guard(&self, clock: &Clock) -> bool {
-        // Relaxed, both: as in `guard`.
-        let at = self.guarded_at.load(Ordering::Relaxed);
-        let lately = at != 0 && clock.cycles().saturating_sub(at) < clock.cycles_of(GUARDED_FOR);
-        self.on_guard.store(lately, Ordering::Relaxed);
-        lately
-    }
-
-    fn pause(&self, length: Duration) {
-        let roused = self.roused.lock();
-        if !*roused {
-            drop(self.changed.wait_timeout(roused, length));
-        }
-    }
-
-    fn sleep(&self) {
-        let mut roused = self.roused.lock();
-        while !*roused {
-            roused = self.changed.wait(roused);
-        }
-    }
-
-    fn begin_look(&self) {
-        *self.roused.lock() = false;
-    }
-
-    /// Processor time that watching has taken.
-    pub(crate) fn used(&self) -> Duration {
-        // Relaxed, here and below: a statistic.
-        Duration::from_nanos(self.used.load(Ordering::Relaxed))
-    }
-
-    /// Returns what was used since the last time.
-    fn note_used(&self) -> Duration {
-        let before = self.used();
-        let used = thread::own_cpu_time();
-        // Relaxed: as in `used`.
-        self.used.store(
-            u64::try_from(used.as_nanos()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
-        used.saturating_sub(before)
-    }
-
-    /// Watches the workers until the runtime stops.
-    pub(crate) fn run(&self, shared: &Arc<Shared>, start: &Starter<'_>) {
-        thread::prefer_short_slices();
-        let mut watches = Watches {
-            each: vec![Watch::default(); shared.seats.len()],
-            pace: Pace::new(
-                shared.config.hand_off_after.unwrap_or(KEPT),
-                shared.seats.len(),
-            ),
-        };
-        let mut parks_before = 0;
-        let mut sampled_at = Sampling {
-            at: Duration::ZERO,
-            pause: SAMPLE,
-        };
-        let mut looks = 0_u32;
-        while !shared.is_stopping() {
-            self.begin_look();
-            let pause = look(shared, &mut watches, start);
-            let heavy_pool = tend_pool(shared, &mut sampled_at, start);
-            let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
-            let pool_rests = heavy_pool.is_none();
-            // Workers that were awake in between are likely to be so again soon, and would have to
-            // rouse the monitor each time.
-            let parks = parks(shared);
-            let at_rest = parks == parks_before && pool_rests;
-            parks_before = parks;
-            looks += 1;
-            if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
-                watches.pace.cost(looks, self.note_used());
+/// Watches the workers until the runtime stops.
+pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
+    let post = &shared.monitor;
+    thread::prefer_short_slices();
+    let mut watches = Watches {
+        each: vec![Watch::default(); shared.seats.len()],
+        pace: Pace::new(
+            shared.config.hand_off_after.unwrap_or(KEPT),
+            shared.seats.len(),
+        ),
+    };
+    let mut parks_before = 0;
+    let mut sampled_at = Sampling {
+        at: Duration::ZERO,
+        pause: SAMPLE,
+    };
+    let mut looks = 0_u32;
+    while !shared.is_stopping() {
+        post.begin_look();
+        let pause = look(shared, &mut watches, start);
+        let heavy_pool = tend_pool(shared, &mut sampled_at, start);
+        let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
+        let pool_rests = heavy_pool.is_none();
+        // Workers that were awake in between are likely to be so again soon, and would have to
+        // rouse the monitor each time.
+        let parks = parks(shared);
+        let at_rest = parks == parks_before && pool_rests;
+        parks_before = parks;
+        looks += 1;
+        if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
+            watches.pace.cost(looks, post.note_used());
+            looks = 0;
+            post.sleep();
+        } else {
+            if looks >= NOTED_EACH {
+                watches.pace.cost(looks, post.note_used());
                 looks = 0;
-                self.sleep();
-            } else {
-                if looks >= NOTED_EACH {
-                    watches.pace.cost(looks, self.note_used());
-                    looks = 0;
-                }
-                self.pause(pause);
             }
+            post.pause(pause);
         }
-        // Nobody looks at what they are at from now on.
-        let seats = shared.seats.iter();
-        seats.for_each(|seat| shared.desk_of(seat).demote());
     }
+    // Nobody looks at what they are at from now on.
+    let seats = shared.seats.iter();
+    seats.for_each(|seat| shared.desk_of(seat).demote());
 }
 
 fn parks(shared: &Shared) -> u64 {
@@ -352,7 +263,7 @@ fn tend_pool(
         sampled
             .hogs
             .into_iter()
-            .for_each(|hog| hog::note(shared, hog));
+            .for_each(|hog| shared.note_hog(hog));
     }
     // Their drops are the user's: a worker sees to them, unless the runtime ends.
     (heavy_pool.take_aborted(&shared.ledger).into_iter())

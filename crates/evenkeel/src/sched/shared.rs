@@ -18,12 +18,12 @@ use super::context;
 use super::desk::{Desk, Desks};
 use super::extensions::Extensions;
 use super::heavy_pool::HeavyPool;
-use super::hog::HogReport;
+use super::hog::{Hog, HogReport, QUIET};
 use super::idle::Idle;
 use super::injection::InjectionQueue;
 use super::kinds::Kinds;
 use super::ledger::Ledger;
-use super::monitor::Monitor;
+use super::monitor::post::Post;
 use super::parker::Parker;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) heavy_pool: HeavyPool,
     /// Which kinds of tasks hog.
     pub(crate) kinds: Kinds,
-    pub(crate) monitor: Monitor,
+    pub(crate) monitor: Post,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
@@ -124,7 +124,7 @@ impl Shared {
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),
-            monitor: Monitor::default(),
+            monitor: Post::default(),
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
@@ -228,6 +228,26 @@ impl Shared {
         if rouses {
             self.monitor.rouse();
         }
+    }
+
+    /// Counts a hog, has its kind judged by it, and reports it unless its kind was reported lately.
+    pub(crate) fn note_hog(self: &Arc<Self>, hog: Hog) {
+        let quiet = self.clock.cycles_of(QUIET);
+        let row = self.kinds.hogged(&hog.kind, self.clock.cycles(), quiet);
+        if hog.fresh {
+            self.kinds.judge(&hog.kind, hog.verdict());
+        }
+        if let Some(row) = row {
+            (self.on_hog)(self, hog.report(&row, &self.clock));
+        }
+    }
+
+    /// The poll of a hog is over. It was noted before, or is now.
+    pub(crate) fn end_hog(self: &Arc<Self>, hog: Hog, noted: bool) {
+        if !noted {
+            self.note_hog(hog);
+        }
+        self.kinds.ended(&hog.kind, hog.length, hog.blocked);
     }
 
     /// Wakes one parked worker, if there is one and no other is looking for work.

@@ -43,7 +43,7 @@ use super::desk::Desk;
 use super::hog::{self, Ways};
 use super::kinds::Verdict;
 use super::ledger::Published;
-use super::monitor;
+use super::monitor::post::guard_after;
 use super::run_queues::{Rank, received};
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Shares, Turn};
@@ -167,9 +167,8 @@ impl Worker {
             stuck: cycles(50),
             exchange: cycles(100),
             hog: (shared.config.hand_off_after).map_or(u64::MAX, |after| clock.cycles_of(after)),
-            guard: (shared.config.hand_off_after).map_or(u64::MAX, |after| {
-                clock.cycles_of(monitor::guard_after(after))
-            }),
+            guard: (shared.config.hand_off_after)
+                .map_or(u64::MAX, |after| clock.cycles_of(guard_after(after))),
         };
         let level = shared.config.busy_wait;
         let limit = clock.cycles_of(level.limit());

@@ -94,7 +94,7 @@ impl Worker {
             blocked: poll.blocked,
             fresh: poll.fresh,
         };
-        hog::note(shared, hog);
+        shared.note_hog(hog);
     }
 
     /// Moves what the former holder of the seat left at its desk to this one's.
@@ -138,7 +138,7 @@ impl Worker {
         if length < self.bounds.hog {
             return false;
         }
-        hog::over(&self.shared, Hog::of(task, length, blocked), false);
+        self.shared.end_hog(Hog::of(task, length, blocked), false);
         hog::mark_kept(task);
         true
     }
@@ -197,7 +197,7 @@ impl Worker {
                 blocked: poll.was_blocked,
                 fresh: poll.fresh,
             };
-            hog::over(shared, hog, poll.noted);
+            shared.end_hog(hog, poll.noted);
         }
         if let Ran::Again(task) = ran {
             self.queue_again(task);
@@ -292,7 +292,7 @@ impl Worker {
         match self.was_long(before, length) {
             Some(blocked) => {
                 let noted = self.shared.heavy_pool.note(self.desk_index);
-                hog::over(&self.shared, Hog::of(task, length, blocked), noted);
+                self.shared.end_hog(Hog::of(task, length, blocked), noted);
                 hog::mark(task, blocked);
             }
             None => {

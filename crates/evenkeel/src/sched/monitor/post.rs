@@ -1,0 +1,97 @@
+//! Where the monitor waits: who rouses it, and what it has used.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
+use crate::sys::thread;
+
+/// Into how many parts of a hog's threshold a poll on guard is worth one, and the shortest of
+/// these: below it a look costs more than the wait that it ends.
+const GUARD_PART: u32 = 5;
+const GUARD_MIN: Duration = Duration::from_micros(100);
+/// How long the monitor goes on to look often after the last poll on guard began. To rouse it for
+/// each costs as much as looking for about so long.
+const GUARDED_FOR: Duration = Duration::from_millis(1);
+
+/// How long a poll on guard may last, where others may last for `after`.
+pub(in crate::sched) fn guard_after(after: Duration) -> Duration {
+    (after / GUARD_PART).max(GUARD_MIN)
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Post {
+    roused: Mutex<bool>,
+    changed: Condvar,
+    /// What it has used of a processor, in nanoseconds; written by its thread alone.
+    used: AtomicU64,
+    /// When the last poll on guard began, in cycles.
+    guarded_at: AtomicU64,
+    /// It looks often because of such polls.
+    on_guard: AtomicBool,
+}
+
+impl Post {
+    /// Ends the monitor's sleep, or its next one.
+    #[cold]
+    pub(crate) fn rouse(&self) {
+        *self.roused.lock() = true;
+        self.changed.notify_one();
+    }
+
+    /// A poll on guard begins.
+    pub(crate) fn guard(&self, now: u64) {
+        // Relaxed, both: hints. At worst it is seen at the usual pace.
+        self.guarded_at.store(now, Ordering::Relaxed);
+        if !self.on_guard.load(Ordering::Relaxed) {
+            self.rouse();
+        }
+    }
+
+    /// Whether a poll on guard began lately; until the next look the monitor is on guard if so.
+    pub(super) fn goes_on_guard(&self, clock: &Clock) -> bool {
+        // Relaxed, both: as in `guard`.
+        let at = self.guarded_at.load(Ordering::Relaxed);
+        let lately = at != 0 && clock.cycles().saturating_sub(at) < clock.cycles_of(GUARDED_FOR);
+        self.on_guard.store(lately, Ordering::Relaxed);
+        lately
+    }
+
+    pub(super) fn pause(&self, length: Duration) {
+        let roused = self.roused.lock();
+        if !*roused {
+            drop(self.changed.wait_timeout(roused, length));
+        }
+    }
+
+    pub(super) fn sleep(&self) {
+        let mut roused = self.roused.lock();
+        while !*roused {
+            roused = self.changed.wait(roused);
+        }
+    }
+
+    pub(super) fn begin_look(&self) {
+        *self.roused.lock() = false;
+    }
+
+    /// Processor time that watching has taken.
+    pub(crate) fn used(&self) -> Duration {
+        // Relaxed, here and below: a statistic.
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Returns what was used since the last time.
+    pub(super) fn note_used(&self) -> Duration {
+        let before = self.used();
+        let used = thread::own_cpu_time();
+        // Relaxed: as in `used`.
+        self.used.store(
+            u64::try_from(used.as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+        used.saturating_sub(before)
+    }
+}
