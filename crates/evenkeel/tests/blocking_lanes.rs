@@ -291,7 +291,7 @@ fn what_is_given_up_is_called_off_unless_it_has_begun() {
 
 /// A device that hangs keeps all threads of its lane, and callers that wait no longer come again.
 #[test]
-fn what_is_called_off_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captured() {
+fn what_is_cancelled_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captured() {
     watched("room", || {
         Runtime::new().unwrap().block_on(async {
             let lane = Lane::builder("hung").queue(4).build().unwrap();

@@ -347,16 +347,16 @@ fn begin_one_shot(runtime: &Runtime, length: Duration) -> JoinHandle<ThreadId> {
 fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more() {
     watched("places", || {
         let runtime = runtime(1);
-        let in_lane = || {
+        let in_pool = || {
             runtime
                 .stats()
                 .hogs
                 .first()
-                .is_some_and(|hogs| hogs.in_lane)
+                .is_some_and(|hogs| hogs.in_pool)
         };
         assert_eq!(one_shot(&runtime, Duration::ZERO), worker_of(&runtime));
         let mut taught = 0;
-        while !in_lane() {
+        while !in_pool() {
             one_shot(&runtime, Duration::from_millis(20));
             taught += 1;
             assert!(taught < 100, "the place is not learned");
@@ -378,7 +378,7 @@ fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_d
         assert!(!at_worker(), "not at once");
         let forgiven = (0..100).find(|_| at_worker());
         assert!(forgiven.is_some_and(|count| count >= 1), "{forgiven:?}");
-        assert!(!in_lane());
+        assert!(!in_pool());
         runtime.shutdown(LIMIT).unwrap();
     });
 }
@@ -548,7 +548,7 @@ fn a_shutdown_says_which_task_holds_which_thread_and_ends_when_they_return() {
             .unwrap();
         let mut gate = Gate::closed();
         let dropped = [false; 2].map(|flag| Arc::new(AtomicBool::new(flag)));
-        let in_lane = holder(&runtime, gate.entrance(), &dropped[0]);
+        let in_pool = holder(&runtime, gate.entrance(), &dropped[0]);
         until("it is in the pool", || hand_offs(&runtime) == 1);
         let on_worker = holder(&runtime, gate.entrance(), &dropped[1]);
         until("both are stuck", || gate.arrived() == 2);
@@ -565,7 +565,7 @@ fn a_shutdown_says_which_task_holds_which_thread_and_ends_when_they_return() {
             stuck,
             [
                 (threads[0].clone(), on_worker),
-                (threads[1].clone(), in_lane)
+                (threads[1].clone(), in_pool)
             ]
         );
         for (thread, place) in stuck {
@@ -636,7 +636,7 @@ fn stuck(runtime: &Runtime, gate: &Gate) -> JoinHandle<()> {
 }
 
 #[test]
-fn a_full_lane_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends() {
+fn a_full_pool_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends() {
     watched("bound", || {
         let name = "bound-test";
         let runtime = Builder::new()
@@ -686,7 +686,7 @@ fn a_full_lane_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
 }
 
 #[test]
-fn tasks_that_wait_in_a_full_lane_are_run_when_there_is_room() {
+fn tasks_that_wait_in_a_full_pool_are_run_when_there_is_room() {
     watched("queue", || {
         let runtime = Builder::new().workers(2).heavy_threads(1).build().unwrap();
         let mut gate = Gate::closed();
@@ -751,13 +751,13 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
 fn tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place() {
     watched("unseen", || {
         let runtime = Builder::new().workers(2).heavy_threads(1).build().unwrap();
-        let in_lane = || runtime.stats().hogs.iter().any(|hogs| hogs.in_lane);
+        let in_pool = || runtime.stats().hogs.iter().any(|hogs| hogs.in_pool);
         for _ in 0..100 {
-            if !in_lane() {
+            if !in_pool() {
                 one_shot(&runtime, Duration::from_millis(20));
             }
         }
-        assert!(in_lane(), "the place is not learned");
+        assert!(in_pool(), "the place is not learned");
         let mut gate = Gate::closed();
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
@@ -769,7 +769,7 @@ fn tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place() {
             let error = runtime.block_on(within(task)).unwrap_err();
             assert!(error.is_cancelled(), "{error}");
         }
-        assert!(in_lane(), "it was forgiven for what they might have done");
+        assert!(in_pool(), "it was forgiven for what they might have done");
         gate.open();
         runtime.block_on(within(first)).unwrap();
         runtime.shutdown(LIMIT).unwrap();
@@ -777,7 +777,7 @@ fn tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place() {
 }
 
 #[test]
-fn a_task_that_no_thread_of_the_lane_can_take_does_not_stop_other_classes() {
+fn a_task_that_no_thread_of_the_pool_can_take_does_not_stop_other_classes() {
     watched("vain", || {
         let runtime = Builder::new().workers(1).heavy_threads(1).build().unwrap();
         let puppet = Puppet::new_in(&runtime, Class::BULK);
@@ -864,7 +864,7 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         });
         let hogs = hogs_of(&runtime, place).unwrap();
         assert_eq!((hogs.name, hogs.class), (Some("index"), Class::BULK));
-        assert_eq!((hogs.count, hogs.in_lane), (1, false));
+        assert_eq!((hogs.count, hogs.in_pool), (1, false));
         let of_class = |class: Class| runtime.stats().classes[class.index()].hogs;
         assert_eq!((of_class(Class::BULK), of_class(Class::NORMAL)), (1, 0));
         assert!(hogs.longest >= report.length && hogs.longest == hogs.total);

@@ -31,9 +31,9 @@ fn heavy(runtime: &Runtime) -> HeavyStats {
     runtime.stats().heavy
 }
 
-fn in_lane(runtime: &Runtime) -> Vec<HogStats> {
+fn in_pool(runtime: &Runtime) -> Vec<HogStats> {
     let hogs = runtime.stats().hogs.into_iter();
-    hogs.filter(|hogs| hogs.in_lane).collect()
+    hogs.filter(|hogs| hogs.in_pool).collect()
 }
 
 /// A fresh task that has one poll. All are of one kind but for the class and the name.
@@ -53,7 +53,7 @@ fn wait_for(runtime: &Runtime, task: JoinHandle<()>) {
 // ---- Who is guessed to hog ----
 
 #[test]
-fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_lane() {
+fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_pool() {
     watched("shared line", || {
         let runtime = runtime(2);
         for turn in 0..60 {
@@ -61,7 +61,7 @@ fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_lane() {
             let length = if turn % 4 == 3 { Duration::ZERO } else { LONG };
             wait_for(&runtime, one_shot(&runtime, (Class::NORMAL, "all"), length));
             if turn > 16 {
-                assert_eq!(in_lane(&runtime), [], "after {turn}");
+                assert_eq!(in_pool(&runtime), [], "after {turn}");
             }
         }
         assert!(runtime.stats().hogs[0].count > 30, "hogs were noticed");
@@ -82,7 +82,7 @@ fn names_and_classes_of_one_line_are_told_apart() {
         let rows = runtime.stats().hogs;
         let of = |class| {
             let rows = rows.iter().filter(move |row| row.class == class);
-            rows.map(|row| (row.name, row.in_lane)).collect::<Vec<_>>()
+            rows.map(|row| (row.name, row.in_pool)).collect::<Vec<_>>()
         };
         assert_eq!(of(Class::NORMAL), [(Some("parse"), true)]);
         assert_eq!(of(Class::BULK), [(Some("parse"), true)]);
@@ -95,7 +95,7 @@ fn names_and_classes_of_one_line_are_told_apart() {
 }
 
 #[test]
-fn an_urgent_task_waits_in_no_lane_whatever_its_kind_is_known_for() {
+fn an_urgent_task_does_not_wait_in_the_pool_whatever_its_kind_is_known_for() {
     watched("urgent", || {
         let runtime = Builder::new().workers(1).heavy_threads(1).build().unwrap();
         let urgent = (Class::URGENT, "urgent");
@@ -104,7 +104,7 @@ fn an_urgent_task_waits_in_no_lane_whatever_its_kind_is_known_for() {
         }
         let hogged = runtime.stats().hogs[0].count;
         assert!(hogged >= 4, "{hogged} of 20 were noticed");
-        assert_eq!(in_lane(&runtime), []);
+        assert_eq!(in_pool(&runtime), []);
         // The pool is full, so what was sent there would wait.
         let gate = Gate::closed();
         let before = heavy(&runtime).hand_offs;
@@ -138,7 +138,7 @@ fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
             wait_for(&runtime, task);
         }
         assert!(runtime.stats().hogs[0].count > 30);
-        assert_eq!(in_lane(&runtime), []);
+        assert_eq!(in_pool(&runtime), []);
         runtime.shutdown(LIMIT).unwrap();
     });
 }
@@ -244,7 +244,7 @@ fn tasks_that_are_trusted_to_block_and_compute_take_few_threads() {
             .map(|_| spawn(Kind::Sleeps, gate.entrance()))
             .collect();
         until("they are blocked", || heavy(&runtime).blocked == 12);
-        assert_eq!(in_lane(&runtime).len(), 1, "the kind is known");
+        assert_eq!(in_pool(&runtime).len(), 1, "the kind is known");
         gate.open();
         for task in blocked {
             wait_for(&runtime, task);

@@ -307,7 +307,7 @@ fn a_worker_that_is_kept_from_sleeping_by_events_has_it_seldom() {
 }
 
 #[test]
-fn threads_of_the_heavy_lane_have_it_not() {
+fn threads_of_the_heavy_pool_do_not_have_it() {
     watched("lane", || {
         let Some(runtime) = runtime("lane", 1) else {
             return;

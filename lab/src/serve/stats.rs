@@ -117,7 +117,7 @@ pub(crate) struct HogPlace {
     pub(crate) count: u64,
     pub(crate) longest_us: u64,
     /// Whether what it spawns starts apart from the workers.
-    pub(crate) in_lane: bool,
+    pub(crate) in_pool: bool,
 }
 
 /// What readers of sockets were brought.

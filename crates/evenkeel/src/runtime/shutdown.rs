@@ -75,7 +75,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
             kept.0 = None;
             return Err(error);
         }
-        let no_task = shared.registry.len() == 0 && !shared.has_mail();
+        let no_task = shared.registry.len() == 0 && !shared.has_injected();
         let idle = clock::now() + LOOK_AGAIN;
         if threads.wait(if no_task {
             deadline

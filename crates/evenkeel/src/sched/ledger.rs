@@ -154,7 +154,7 @@ impl Ledger {
     }
 
     /// Says which classes have work in the heavy pool.
-    pub(crate) fn set_lane(&self, classes: u32) {
+    pub(crate) fn set_pool(&self, classes: u32) {
         // Relaxed: as in `set`.
         self.heavy_pool.store(classes, Ordering::Relaxed);
     }

@@ -301,7 +301,7 @@ fn help_kept(shared: &Shared) -> Duration {
 }
 
 fn help(shared: &Shared) {
-    if shared.has_mail() | shared.seats.iter().any(|seat| wants_help(shared, seat)) {
+    if shared.has_injected() | shared.seats.iter().any(|seat| wants_help(shared, seat)) {
         shared.wake_one();
     }
 }

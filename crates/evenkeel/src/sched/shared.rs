@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Whether an injection queue has something, for a worker about to sleep.
-    pub(crate) fn has_mail(&self) -> bool {
+    pub(crate) fn has_injected(&self) -> bool {
         self.injection_queues.iter().any(|queue| !queue.is_empty())
     }
 

@@ -339,7 +339,7 @@ impl Worker {
             self.shares.borrow_mut().rest(class);
         }
         let mut classes = (0..self.shared.injection_queues.len()).map(Class::at);
-        let class = classes.find(|&class| self.fetch_mail(class) > 0)?;
+        let class = classes.find(|&class| self.take_injected(class) > 0)?;
         self.next_of_class(class)
     }
 
@@ -353,7 +353,7 @@ impl Worker {
             return Some(task);
         }
         if !owed
-            && self.fetch_mail(class) > 0
+            && self.take_injected(class) > 0
             && let Some(task) = run_queues.pop(class, Rank::Woken)
         {
             return Some(task);
@@ -372,7 +372,7 @@ impl Worker {
 
     /// Moves tasks from a class's injection queue to its queue of woken tasks.
     #[inline]
-    fn fetch_mail(&self, class: Class) -> usize {
+    fn take_injected(&self, class: Class) -> usize {
         let queue = self.shared.injection_queue(class);
         if queue.is_empty() {
             return 0;
@@ -694,7 +694,7 @@ impl Worker {
         self.current.get().is_some()
             && self.desk.run_queues.is_empty()
             && !self.desk.has_next()
-            && !self.shared.has_mail()
+            && !self.shared.has_injected()
     }
 
     /// Where the running task was spawned.

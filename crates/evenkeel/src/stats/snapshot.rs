@@ -204,7 +204,7 @@ pub struct HogStats {
     /// All of those that are over.
     pub total: Duration,
     /// Whether fresh tasks of this kind start in the heavy pool, as nearly all of them hog.
-    pub in_lane: bool,
+    pub in_pool: bool,
 }
 
 /// Visits to readiness queues, by why they were made.
@@ -313,12 +313,12 @@ impl Stats {
             .collect();
         let accounts = || shared.seats.iter().map(|seat| &seat.accounts);
         let sum = |of: fn(&Accounts) -> u64| accounts().map(of).sum::<u64>();
-        let lane = shared.heavy_pool.stats();
+        let pool = shared.heavy_pool.stats();
         let lanes = Lanes::of(shared).stats();
         let general = &lanes[0];
         Self {
-            classes: classes(shared, &workers, &lane),
-            heavy: heavy(&lane, shared.monitor.used()),
+            classes: classes(shared, &workers, &pool),
+            heavy: heavy(&pool, shared.monitor.used()),
             hogs: hogs(shared),
             workers,
             checks: checks(shared),
@@ -519,11 +519,11 @@ fn worker(shared: &Shared, seat: &Seat) -> WorkerStats {
     }
 }
 
-fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyPoolStats) -> Vec<ClassStats> {
+fn classes(shared: &Shared, workers: &[WorkerStats], pool: &HeavyPoolStats) -> Vec<ClassStats> {
     let rows = shared.config.classes.iter();
     rows.map(|(class, row)| {
         let index = class.index();
-        let heavy = shared.clock.to_duration(lane.spent[index]);
+        let heavy = shared.clock.to_duration(pool.spent[index]);
         let run: Duration = workers
             .iter()
             .map(|worker| worker.run_by_class[index])
@@ -538,9 +538,9 @@ fn classes(shared: &Shared, workers: &[WorkerStats], lane: &HeavyPoolStats) -> V
             share: shared.ledger.term(class).share,
             run: run + heavy,
             heavy,
-            polls: polls.sum::<u64>() + lane.polls[index],
+            polls: polls.sum::<u64>() + pool.polls[index],
             hogs: shared.kinds.hogs(class),
-            waits: waits(shared, lane, class),
+            waits: waits(shared, pool, class),
         }
     })
     .collect()
@@ -571,19 +571,19 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
     }
 }
 
-fn heavy(lane: &HeavyPoolStats, monitor: Duration) -> HeavyStats {
+fn heavy(pool: &HeavyPoolStats, monitor: Duration) -> HeavyStats {
     HeavyStats {
-        threads: lane.threads,
-        limit: lane.limit,
-        blocked: lane.blocked,
-        blocked_limit: lane.blocked_limit,
-        queued: lane.queued,
-        running: lane.running,
-        hand_offs: lane.hand_offs,
-        early: lane.early,
-        refused: lane.refused,
+        threads: pool.threads,
+        limit: pool.limit,
+        blocked: pool.blocked,
+        blocked_limit: pool.blocked_limit,
+        queued: pool.queued,
+        running: pool.running,
+        hand_offs: pool.hand_offs,
+        early: pool.early,
+        refused: pool.refused,
         monitor,
-        priority: match lane.priority {
+        priority: match pool.priority {
             Priority::Untried => HeavyPriority::Untried,
             Priority::Lowered => HeavyPriority::Lowered,
             Priority::Refused => HeavyPriority::Refused,
@@ -604,13 +604,13 @@ fn hogs(shared: &Shared) -> Vec<HogStats> {
             blocked: row.blocked,
             longest: shared.clock.to_duration(row.longest),
             total: shared.clock.to_duration(row.total),
-            in_lane: matches!(known, Known::NearlyAll { .. }) && row.kind.class != Class::URGENT,
+            in_pool: matches!(known, Known::NearlyAll { .. }) && row.kind.class != Class::URGENT,
         })
         .collect()
 }
 
-fn waits(shared: &Shared, lane: &HeavyPoolStats, class: Class) -> Waits {
-    let mut counts = lane.waits[class.index()];
+fn waits(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
+    let mut counts = pool.waits[class.index()];
     for seat in &shared.seats {
         let waits = &seat.accounts.waits[class.index()];
         counts

@@ -486,7 +486,7 @@ impl State {
         let running = running.filter(|running| running.doing == Doing::Computes);
         let running = running.fold(0, |bits, running| bits | running.kind.class.bit());
         ledger.publish(&mut self.published, queued | running);
-        ledger.set_lane(served | running);
+        ledger.set_pool(served | running);
     }
 }
 

@@ -21,8 +21,8 @@
 //! - what a class can be owed has no limit: `a_year_leaves_nothing_behind` and the simulated
 //!   machines
 //! - the longest target goes first: `the_urgent_go_first_unless_they_used_their_share` and 3 others
-//! - the pool need not be owed anything, or never has its turn: `the_lane_gets_its_turn`
-//! - the pool goes before whatever is here: `the_lane_waits_for_the_urgent`
+//! - the pool need not be owed anything, or never has its turn: `the_pool_gets_its_turn`
+//! - the pool goes before whatever is here: `the_pool_waits_for_the_urgent`
 //! - a class never rests: `work_is_conserved`, and the simulated machines never end
 //! - a worker about to sleep says nothing: `a_sleeping_worker_leaves_no_class_behind`
 //! - a charge does not wake: `time_without_a_wake_is_charged` and another
@@ -651,7 +651,7 @@ fn work_at_workers_goes_before_lending() {
     let (own, other) = (Class::at(0), Class::at(1));
     let mut heavy_pool = Published::default();
     ledger.publish(&mut heavy_pool, other.bit());
-    ledger.set_lane(other.bit());
+    ledger.set_pool(other.bit());
     let (mut shares, mut published) = (ledger.view(), Published::default());
     let mut hears = |shares: &mut Shares| {
         shares.wake(own);

@@ -40,7 +40,7 @@ impl Worker {
         // injection queues again soon; if what it runs tends to take long, somebody else should.
         if self.shared.idle.stop_search()
             && self.poll_length.get() >= self.bounds.help / 4
-            && self.shared.has_mail()
+            && self.shared.has_injected()
         {
             self.shared.wake_one();
         }
@@ -99,7 +99,7 @@ impl Worker {
             for _ in 0..16 {
                 std::hint::spin_loop();
             }
-            found = seat.parker.is_notified() || self.shared.has_mail();
+            found = seat.parker.is_notified() || self.shared.has_injected();
             if !found && now >= check_at && seat.driver.has_descriptors() {
                 found = self.check(seat, CheckOrigin::Spin);
                 // A visit to the kernel costs about 300 ns; one in a microsecond is plenty.
@@ -141,7 +141,7 @@ impl Worker {
         let (seat, idle) = (self.seat(), &self.shared.idle);
         let searching = self.searching.take();
         idle.park(self.index, searching);
-        let work = self.shared.has_mail()
+        let work = self.shared.has_injected()
             || self.shared.is_stopping()
             || (searching && self.others_have_work());
         if work {

@@ -23,7 +23,7 @@ impl Worker {
         self.fire_timers(seat);
         self.sweep(seat);
         (0..self.shared.injection_queues.len()).for_each(|index| {
-            self.fetch_mail(Class::at(index));
+            self.take_injected(Class::at(index));
         });
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);

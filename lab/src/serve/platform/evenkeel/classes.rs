@@ -94,7 +94,7 @@ pub(super) fn hogs(stats: &Stats) -> Vec<HogPlace> {
         name: hog.name.map(str::to_owned),
         count: hog.count,
         longest_us: micros(hog.longest),
-        in_lane: hog.in_lane,
+        in_pool: hog.in_pool,
     });
     places.collect()
 }
