@@ -174,6 +174,8 @@ fn run_one(
     let log = logs.join(format!("{}.{seed}.log", program.name));
     let mut command = program.command();
     command.args(filters).env(SEED_VARIABLE, seed.to_string());
+    // With each seed anew, so it need not be long.
+    command.env("EVENKEEL_SOAK_SECONDS", "2");
     if filters.is_empty() {
         command.args(LEFT_OUT_TESTS.iter().flat_map(|test| ["--skip", test]));
     }

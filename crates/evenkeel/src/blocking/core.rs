@@ -109,11 +109,11 @@ struct State {
     running: Slab<Running>,
     /// How long work lately took.
     lately: u64,
-    accounts: Accounts,
+    accounts: Tally,
 }
 
 #[derive(Clone, Debug)]
-struct Accounts {
+struct Tally {
     done: u64,
     refused: u64,
     expired: u64,
@@ -121,7 +121,7 @@ struct Accounts {
     runs: [u64; BUCKETS],
 }
 
-impl Accounts {
+impl Tally {
     fn note_done(&mut self, took: u64) {
         self.done += 1;
         count(&mut self.runs, took);
@@ -229,7 +229,7 @@ impl Core {
                 armed: false,
                 running: Slab::new(),
                 lately: 0,
-                accounts: Accounts {
+                accounts: Tally {
                     done: 0,
                     refused: 0,
                     expired: 0,

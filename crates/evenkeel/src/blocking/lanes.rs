@@ -63,11 +63,11 @@ pub(crate) struct Lanes {
     pub(crate) paths: Arc<Core>,
     /// Which way reads of devices are done.
     pub(crate) backend: Arc<Backend>,
-    registry: Mutex<Registry>,
+    registry: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
-struct Registry {
+struct Table {
     devices: HashMap<u64, Arc<Device>>,
     /// For devices beyond [`DEVICES_MAX`].
     others: Option<Arc<Device>>,

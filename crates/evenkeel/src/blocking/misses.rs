@@ -18,7 +18,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 
 #[cfg(target_os = "linux")]
-use super::ring::{Read, Reply, Ring};
+use super::ring::{CompletionQueue, Read, Reply};
 
 /// How many reads of a device threads do at a time, where there is a ring for more.
 const THREADS: usize = 4;
@@ -93,7 +93,7 @@ pub(crate) struct Misses {
     unasked: AtomicBool,
     closed: AtomicBool,
     #[cfg(target_os = "linux")]
-    ring: OnceLock<Option<Ring<Keeper>>>,
+    ring: OnceLock<Option<CompletionQueue<Keeper>>>,
 }
 
 /// What became of a read on its thread.
@@ -184,9 +184,9 @@ impl Misses {
 
     /// The ring, which is made when it is first of use.
     #[cfg(target_os = "linux")]
-    fn ring(&self) -> Option<&Ring<Keeper>> {
+    fn ring(&self) -> Option<&CompletionQueue<Keeper>> {
         let make = || {
-            let made = Ring::start(self.backend.thread_name.clone());
+            let made = CompletionQueue::start(self.backend.thread_name.clone());
             let found = match &made {
                 Ok(_) => (DiskBackend::IoUring, String::new()),
                 Err(error) => (

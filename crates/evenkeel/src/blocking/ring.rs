@@ -149,7 +149,7 @@ impl<F> Reading for Read<F> {
 }
 
 /// See the module's documentation.
-pub(crate) struct Ring<F> {
+pub(crate) struct CompletionQueue<F> {
     mailbox: Arc<Mailbox<F>>,
 }
 
@@ -171,7 +171,7 @@ struct State<F> {
     running: bool,
 }
 
-impl<F: Send + 'static> Ring<F> {
+impl<F: Send + 'static> CompletionQueue<F> {
     /// Makes a ring and starts its thread.
     ///
     /// # Errors
@@ -242,8 +242,8 @@ impl<F: Send + 'static> Ring<F> {
         self.mailbox.done.load(Ordering::Relaxed)
     }
 
-    /// Waits, after [`close`](Ring::close), for what is under way. Returns false if some of it has
-    /// not ended by the deadline.
+    /// Waits, after [`close`](CompletionQueue::close), for what is under way. Returns false if some
+    /// of it has not ended by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.mailbox.state.lock();
         while state.running {
@@ -257,7 +257,7 @@ impl<F: Send + 'static> Ring<F> {
     }
 }
 
-impl<F> Ring<F> {
+impl<F> CompletionQueue<F> {
     /// Refuses more.
     pub(crate) fn close(&self) {
         let mut state = self.mailbox.state.lock();
@@ -271,7 +271,7 @@ impl<F> Ring<F> {
 }
 
 /// A ring that nobody can reach ends.
-impl<F> Drop for Ring<F> {
+impl<F> Drop for CompletionQueue<F> {
     fn drop(&mut self) {
         self.close();
     }
@@ -343,7 +343,7 @@ impl<F> Mailbox<F> {
     }
 }
 
-impl<F> std::fmt::Debug for Ring<F> {
+impl<F> std::fmt::Debug for CompletionQueue<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").finish_non_exhaustive()
     }

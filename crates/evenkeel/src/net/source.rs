@@ -29,7 +29,7 @@ use crate::sync::{Arc, Mutex};
 
 /// Where a descriptor is registered.
 #[derive(Clone, Copy, Debug)]
-struct Home {
+struct Registration {
     worker: usize,
     token: Token,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Source<E: AsRawFd> {
     registered: AtomicBool,
     /// The worker of `home`, for a look without the lock.
     worker: AtomicUsize,
-    home: Mutex<Option<Home>>,
+    home: Mutex<Option<Registration>>,
     /// Bytes that the current delivery has brought; the reader's to change.
     brought: AtomicU64,
     runtime: Handle,
@@ -362,7 +362,7 @@ impl<E: AsRawFd> Source<E> {
             let worker = context::worker_index(shared).unwrap_or_else(|| shared.next_home());
             let fd = self.get_ref().as_raw_fd();
             let token = shared.driver(worker).register(fd, &self.readiness)?;
-            *home = Some(Home { worker, token });
+            *home = Some(Registration { worker, token });
             // Relaxed: read by those who see `registered`.
             self.worker.store(worker, Ordering::Relaxed);
             self.readiness.settle(fd);

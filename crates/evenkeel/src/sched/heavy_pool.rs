@@ -59,7 +59,7 @@ use super::hog::Hog;
 use super::injection::InjectionQueue;
 use super::ledger::Ledger;
 use super::run_queues::received;
-use super::shares::{Shares, Turn};
+use super::shares::{Choice, Shares};
 use state::{Bounds, Doing, GONE, LONG, Running, State, Thread};
 
 mod state;
@@ -586,7 +586,7 @@ fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
     let mut shares = Shares::new(ledger.limits(), reading);
     Class::of_bits(classes).for_each(|class| shares.wake(class));
     match shares.first()? {
-        Turn::Here(class) | Turn::HeavyPool(class) => Some(class),
+        Choice::Here(class) | Choice::HeavyPool(class) => Some(class),
     }
 }
 

@@ -24,8 +24,8 @@
 //! While no worker is awake and the pool is at rest it sleeps, until a worker wakes:
 //! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
 
+pub(crate) mod lookout;
 mod pace;
-pub(crate) mod post;
 
 use std::io;
 use std::time::Duration;
@@ -34,8 +34,8 @@ use crate::sync::Arc;
 use crate::sys::thread;
 
 use super::shared::{Seat, Shared};
-use pace::Pace;
-use post::guard_after;
+use lookout::guard_after;
+use pace::LookPace;
 
 /// How long a poll has to go on before its worker counts as kept, where there is no hand-off.
 const KEPT: Duration = Duration::from_millis(1);
@@ -73,7 +73,7 @@ pub(crate) type Starter<'a> = dyn Fn(Start) -> io::Result<()> + 'a;
 /// What the monitor knows of the workers.
 struct Watches {
     each: Vec<Watch>,
-    pace: Pace,
+    pace: LookPace,
 }
 
 /// What the monitor knows of a worker.
@@ -97,11 +97,11 @@ struct Watch {
 
 /// Watches the workers until the runtime stops.
 pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
-    let post = &shared.monitor;
+    let lookout = &shared.monitor;
     thread::prefer_short_slices();
     let mut watches = Watches {
         each: vec![Watch::default(); shared.seats.len()],
-        pace: Pace::new(
+        pace: LookPace::new(
             shared.config.hand_off_after.unwrap_or(KEPT),
             shared.seats.len(),
         ),
@@ -113,7 +113,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
     };
     let mut looks = 0_u32;
     while !shared.is_stopping() {
-        post.begin_look();
+        lookout.begin_look();
         let pause = look(shared, &mut watches, start);
         let heavy_pool = tend_pool(shared, &mut sampled_at, start);
         let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
@@ -125,15 +125,15 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
         parks_before = parks;
         looks += 1;
         if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
-            watches.pace.cost(looks, post.note_used());
+            watches.pace.cost(looks, lookout.note_used());
             looks = 0;
-            post.sleep();
+            lookout.sleep();
         } else {
             if looks >= NOTED_EACH {
-                watches.pace.cost(looks, post.note_used());
+                watches.pace.cost(looks, lookout.note_used());
                 looks = 0;
             }
-            post.pause(pause);
+            lookout.pause(pause);
         }
     }
     // Nobody looks at what they are at from now on.

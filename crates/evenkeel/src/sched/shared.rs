@@ -23,7 +23,7 @@ use super::idle::Idle;
 use super::injection::InjectionQueue;
 use super::kinds::Kinds;
 use super::ledger::Ledger;
-use super::monitor::post::Post;
+use super::monitor::lookout::Lookout;
 use super::parker::Parker;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) heavy_pool: HeavyPool,
     /// Which kinds of tasks hog.
     pub(crate) kinds: Kinds,
-    pub(crate) monitor: Post,
+    pub(crate) monitor: Lookout,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
@@ -124,7 +124,7 @@ impl Shared {
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),
-            monitor: Post::default(),
+            monitor: Lookout::default(),
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
@@ -299,7 +299,7 @@ fn post(queue: &InjectionQueue<Header>, task: Runnable) -> Result<(), Runnable> 
 const NESTED_MAX: usize = 16;
 
 /// What this thread does about tasks whose runtimes do not take them in any more.
-struct Turns {
+struct Cancelling {
     /// How many are being cancelled, one within the drop of the other.
     nested: usize,
     /// Those that wait for the outermost to be cancelled.
@@ -307,8 +307,8 @@ struct Turns {
 }
 
 thread_local! {
-    static TURNS: RefCell<Turns> = const {
-        RefCell::new(Turns { nested: 0, waiting: Vec::new() })
+    static CANCELLING: RefCell<Cancelling> = const {
+        RefCell::new(Cancelling { nested: 0, waiting: Vec::new() })
     };
 }
 
@@ -325,7 +325,7 @@ fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
     let nested_max = if at_once { NESTED_MAX } else { 1 };
     let mut turn = Some((Arc::clone(shared), task));
     // A thread whose locals are gone has no turns.
-    let nested = TURNS.try_with(|turns| {
+    let nested = CANCELLING.try_with(|turns| {
         let turns = &mut *turns.borrow_mut();
         if turns.nested < nested_max {
             turns.nested += 1;
@@ -342,12 +342,12 @@ fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
         let entered = context::enter(Arc::clone(&shared));
         shared.cancel(task);
         drop((entered, shared));
-        let next = || TURNS.try_with(|turns| turns.borrow_mut().waiting.pop());
+        let next = || CANCELLING.try_with(|turns| turns.borrow_mut().waiting.pop());
         turn = is_outermost
             .then(next)
             .and_then(|next| next.unwrap_or(None));
     }
-    let _ = TURNS.try_with(|turns| {
+    let _ = CANCELLING.try_with(|turns| {
         let turns = &mut *turns.borrow_mut();
         turns.nested -= 1;
         if is_outermost {

@@ -109,7 +109,7 @@ pub(crate) struct Reading {
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Choice {
     /// A class with work here.
     Here(Class),
     /// The heavy pool, whose threads run work of this class.
@@ -244,10 +244,10 @@ impl Shares {
 
     /// Whose turn it is among the classes with work here and in the pool.
     #[inline]
-    pub(crate) fn first(&self) -> Option<Turn> {
+    pub(crate) fn first(&self) -> Option<Choice> {
         let heavy_pool = self.process.heavy_pool & !self.waiting;
         if self.waiting.count_ones() <= 1 && heavy_pool == 0 {
-            return Class::of_bits(self.waiting).next().map(Turn::Here);
+            return Class::of_bits(self.waiting).next().map(Choice::Here);
         }
         if self.waiting == 0 {
             return None;
@@ -264,7 +264,7 @@ impl Shares {
         let elsewhere = self.process.at_workers & !self.waiting;
         let candidates = elsewhere & !self.vain.get();
         match self.choose(self.waiting | candidates, 0) {
-            Some(Turn::Here(class)) if candidates & class.bit() != 0 => {
+            Some(Choice::Here(class)) if candidates & class.bit() != 0 => {
                 self.vain.set(self.vain.get() | class.bit());
                 Some(class)
             }
@@ -276,7 +276,7 @@ impl Shares {
     }
 
     #[inline(never)]
-    fn choose(&self, waiting: u32, heavy_pool: u32) -> Option<Turn> {
+    fn choose(&self, waiting: u32, heavy_pool: u32) -> Option<Choice> {
         let heavy_pool = self.owed_in_pool(waiting, heavy_pool);
         let mean = self.mean(waiting | heavy_pool);
         let mut first: Option<((u64, u64), Class)> = None;
@@ -304,9 +304,9 @@ impl Shares {
         }
         let (_, class) = first?;
         Some(if waiting & class.bit() != 0 {
-            Turn::Here(class)
+            Choice::Here(class)
         } else {
-            Turn::HeavyPool(class)
+            Choice::HeavyPool(class)
         })
     }
 

@@ -43,10 +43,10 @@ use super::desk::Desk;
 use super::hog::{self, Ways};
 use super::kinds::Verdict;
 use super::ledger::Published;
-use super::monitor::post::guard_after;
+use super::monitor::lookout::guard_after;
 use super::run_queues::{Rank, received};
 use super::shared::{Home, Seat, Shared};
-use super::shares::{Shares, Turn};
+use super::shares::{Choice, Shares};
 use super::spin::Spinner;
 use real_time::RealTime;
 
@@ -326,8 +326,8 @@ impl Worker {
         loop {
             let first = self.shares.borrow().first();
             let class = match first {
-                Some(Turn::Here(class)) => class,
-                Some(Turn::HeavyPool(_)) => {
+                Some(Choice::Here(class)) => class,
+                Some(Choice::HeavyPool(_)) => {
                     self.lending.set(true);
                     return None;
                 }

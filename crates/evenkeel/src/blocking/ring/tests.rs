@@ -11,8 +11,8 @@ use super::*;
 use crate::runtime::Runtime;
 use crate::sys::touchy::touchy_wakers;
 
-fn ring() -> Option<Ring<Arc<File>>> {
-    let ring = Ring::start("ring-test".to_owned());
+fn ring() -> Option<CompletionQueue<Arc<File>>> {
+    let ring = CompletionQueue::start("ring-test".to_owned());
     ring.inspect_err(|error| eprintln!("skipped: no completion queue here: {error}"))
         .ok()
 }
@@ -23,7 +23,7 @@ fn read(file: &Arc<File>, length: usize, offset: u64, exact: bool) -> Read<Arc<F
 }
 
 /// What becomes of a read.
-fn answer(ring: &Ring<Arc<File>>, read: Read<Arc<File>>) -> io::Result<Vec<u8>> {
+fn answer(ring: &CompletionQueue<Arc<File>>, read: Read<Arc<File>>) -> io::Result<Vec<u8>> {
     let reply = read.reply();
     assert!(ring.submit(read).is_ok());
     Runtime::new()?.block_on(poll_fn(|cx| reply.poll(cx)))

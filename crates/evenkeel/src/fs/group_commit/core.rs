@@ -132,7 +132,7 @@ pub(super) struct Depth {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Core<W> {
+pub(super) struct Batches<W> {
     limits: Limits,
     entries: Slab<Entry<W>>,
     waiting: List,
@@ -151,7 +151,7 @@ pub(super) struct Core<W> {
     totals: Totals,
 }
 
-impl<W> Core<W> {
+impl<W> Batches<W> {
     pub(super) fn new(limits: Limits, next: Position) -> Self {
         assert!(limits.batch_records > 0 && limits.batch_bytes > 0);
         assert!(limits.queue_records >= limits.batch_records);

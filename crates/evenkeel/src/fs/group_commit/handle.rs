@@ -16,7 +16,7 @@ use super::company::Company;
 use super::core::{Limits, Next};
 use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
-use super::shared::Shared;
+use super::shared::CommitQueue;
 use crate::class::Class;
 use crate::runtime;
 use crate::sched::coop::yield_now;
@@ -85,16 +85,16 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// ```
 #[derive(Clone)]
 pub struct GroupCommit {
-    handle: Arc<Handle>,
+    handle: Arc<Owner>,
 }
 
 /// All clones of a [`GroupCommit`] together.
-struct Handle {
-    shared: Arc<Shared>,
+struct Owner {
+    shared: Arc<CommitQueue>,
     epoch: Instant,
 }
 
-impl Drop for Handle {
+impl Drop for Owner {
     fn drop(&mut self) {
         self.shared.close();
     }
@@ -187,7 +187,7 @@ impl GroupCommitBuilder {
             queue_records: self.queue_records.max(self.batch_records),
             delay_ns: u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX),
         };
-        let shared = Arc::new(Shared::new(limits, next));
+        let shared = Arc::new(CommitQueue::new(limits, next));
         let epoch = Instant::now();
         let ended = Ended(Arc::clone(&shared));
         let committer = commit(ended, log, epoch);
@@ -196,7 +196,7 @@ impl GroupCommitBuilder {
             None => drop(runtime::spawn(committer)),
         }
         GroupCommit {
-            handle: Arc::new(Handle { shared, epoch }),
+            handle: Arc::new(Owner { shared, epoch }),
         }
     }
 }
@@ -302,7 +302,7 @@ impl GroupCommit {
     }
 
     fn push(&self, record: Bytes, waker: Option<&Waker>) -> Result<usize, CommitError> {
-        let Handle { shared, epoch } = &*self.handle;
+        let Owner { shared, epoch } = &*self.handle;
         shared.push(record, now_ns(shared, *epoch), waker)
     }
 }
@@ -321,7 +321,7 @@ impl fmt::Debug for GroupCommit {
 ///
 /// Dropped before its batch is taken up, the record is not written; later, it is written whole.
 #[must_use = "whether the record is durable is not known before this completes"]
-pub struct Commit(Ticket<Arc<Shared>>);
+pub struct Commit(Ticket<Arc<CommitQueue>>);
 
 impl Future for Commit {
     type Output = Result<Position, CommitError>;
@@ -332,14 +332,14 @@ impl Future for Commit {
 }
 
 /// The key of a record, for whoever awaits what becomes of it.
-struct Ticket<S: Deref<Target = Shared>> {
+struct Ticket<S: Deref<Target = CommitQueue>> {
     shared: S,
     key: usize,
     /// Whether the key is still one.
     live: bool,
 }
 
-impl<S: Deref<Target = Shared>> Ticket<S> {
+impl<S: Deref<Target = CommitQueue>> Ticket<S> {
     fn new(shared: S, key: usize) -> Self {
         let live = true;
         Self { shared, key, live }
@@ -353,7 +353,7 @@ impl<S: Deref<Target = Shared>> Ticket<S> {
     }
 }
 
-impl<S: Deref<Target = Shared>> Drop for Ticket<S> {
+impl<S: Deref<Target = CommitQueue>> Drop for Ticket<S> {
     fn drop(&mut self) {
         if self.live {
             self.shared.cancel(self.key);
@@ -371,7 +371,7 @@ impl fmt::Debug for Commit {
 const LOOKS_APART: usize = 32;
 
 /// Says that the task which commits is gone, however it went.
-struct Ended(Arc<Shared>);
+struct Ended(Arc<CommitQueue>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -413,7 +413,7 @@ async fn commit_batch(
 }
 
 /// Lets those who were just told have their turn, as long as enough of them come with more.
-async fn gather(shared: &Shared, company: &mut Company, hoped: usize, sync: Duration) {
+async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync: Duration) {
     let Some(mut gathering) = (shared.company()).and_then(|seen| company.gather(hoped, seen, sync))
     else {
         return;
@@ -432,7 +432,11 @@ async fn gather(shared: &Shared, company: &mut Company, hoped: usize, sync: Dura
 }
 
 /// Waits until a batch is to be written, and takes its records. Nothing if there is to be none.
-async fn next_batch(shared: &Shared, epoch: Instant, records: &mut Vec<Bytes>) -> Option<Position> {
+async fn next_batch(
+    shared: &CommitQueue,
+    epoch: Instant,
+    records: &mut Vec<Bytes>,
+) -> Option<Position> {
     let mut company: Option<Sleep> = None;
     poll_fn(|cx| {
         loop {
@@ -458,7 +462,7 @@ async fn next_batch(shared: &Shared, epoch: Instant, records: &mut Vec<Bytes>) -
 
 /// The time since the log was opened; 0 where no record waits for company, as the clock is looked
 /// at only where it matters.
-fn now_ns(shared: &Shared, epoch: Instant) -> u64 {
+fn now_ns(shared: &CommitQueue, epoch: Instant) -> u64 {
     if shared.limits().delay_ns == 0 {
         return 0;
     }

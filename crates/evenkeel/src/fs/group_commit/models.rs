@@ -18,7 +18,7 @@ use bytes::Bytes;
 use super::Position;
 use super::core::{Limits, Next};
 use super::error::{Failure, Stage};
-use super::shared::Shared;
+use super::shared::CommitQueue;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::models::{Role, model, model_with_twins, role, roles, waker_of_this_thread};
@@ -42,7 +42,7 @@ const WIDE: Limits = Limits {
 };
 
 struct World {
-    log: Shared,
+    log: CommitQueue,
     /// How many records have been synced. Relaxed throughout, so that all order is the log's.
     synced: AtomicUsize,
 }
@@ -60,7 +60,7 @@ enum End {
 
 fn world(limits: Limits) -> Arc<World> {
     Arc::new(World {
-        log: Shared::new(limits, Position::default()),
+        log: CommitQueue::new(limits, Position::default()),
         synced: AtomicUsize::new(0),
     })
 }

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use super::Position;
-use super::core::{Core, Depth, Limits, Next, Refused, Totals};
+use super::core::{Batches, Depth, Limits, Next, Refused, Totals};
 use super::error::{CommitError, Failure, Kind};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
@@ -17,15 +17,15 @@ use crate::sync::Mutex;
 /// Of how many records of a batch it is said in one go that they are durable.
 const TOLD_AT_ONCE: usize = 64;
 
-pub(super) struct Shared {
-    core: Mutex<Core<Waker>>,
+pub(super) struct CommitQueue {
+    core: Mutex<Batches<Waker>>,
     limits: Limits,
 }
 
-impl Shared {
+impl CommitQueue {
     pub(super) fn new(limits: Limits, next: Position) -> Self {
         Self {
-            core: Mutex::new(Core::new(limits, next)),
+            core: Mutex::new(Batches::new(limits, next)),
             limits,
         }
     }
@@ -209,8 +209,8 @@ mod tests {
             queue_records: 1,
             delay_ns: 0,
         };
-        let log = Arc::new(Shared::new(limits, Position::default()));
-        let lock: Weak<Shared> = Arc::downgrade(&log);
+        let log = Arc::new(CommitQueue::new(limits, Position::default()));
+        let lock: Weak<CommitQueue> = Arc::downgrade(&log);
         let is_free = move || (lock.upgrade()).is_none_or(|log| log.core.try_lock().is_some());
         let (wakers, misplaced) = touchy_wakers::<3>(is_free);
         let record = || Bytes::from_static(b"x");

@@ -24,7 +24,7 @@ const COST: Duration = Duration::from_micros(15);
 
 /// See the module's documentation. Times are since any one moment.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct LookPace {
     after: Duration,
     /// There is one worker.
     alone: bool,
@@ -34,7 +34,7 @@ pub(super) struct Pace {
     found: [Option<Duration>; SEVERAL],
 }
 
-impl Pace {
+impl LookPace {
     /// For polls that are handed off after this time.
     pub(super) fn new(after: Duration, workers: usize) -> Self {
         Self {
@@ -87,8 +87,8 @@ mod tests {
         Duration::from_micros(us)
     }
 
-    fn at_cost(each: Duration) -> Pace {
-        let mut pace = Pace::new(AFTER, 2);
+    fn at_cost(each: Duration) -> LookPace {
+        let mut pace = LookPace::new(AFTER, 2);
         (0..50).for_each(|_| pace.cost(8, 8 * each));
         pace
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_lone_worker_is_looked_at_more_often_after_any_hog() {
-        let mut pace = Pace::new(AFTER, 1);
+        let mut pace = LookPace::new(AFTER, 1);
         let usual = pace.pause(ms(0));
         pace.found(ms(1_000));
         assert_eq!(pace.pause(ms(1_001)), 2 * AFTER);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn no_looks_cost_nothing() {
-        let mut pace = Pace::new(AFTER, 2);
+        let mut pace = LookPace::new(AFTER, 2);
         pace.cost(0, ms(5));
         assert_eq!(pace.pause(ms(0)), PART * COST);
     }

@@ -189,7 +189,7 @@ impl Machine {
             }
         }
         worker.busy_until = match worker.shares.first() {
-            Some(Turn::Here(class)) => {
+            Some(Choice::Here(class)) => {
                 let length = self.random.between(*self.polls.start(), *self.polls.end());
                 worker.poll = Some((class, length));
                 self.now + length
@@ -480,9 +480,9 @@ proptest! {
         let own = owed[0] - owed.iter().sum::<f64>() * f64::from(shares[0]) / sum;
         let first = shares_here.first();
         if own > 20.0 {
-            prop_assert_eq!(first, Some(Turn::Here(Class::at(0))));
+            prop_assert_eq!(first, Some(Choice::Here(Class::at(0))));
         } else if own < -20.0 {
-            prop_assert_ne!(first, Some(Turn::Here(Class::at(0))));
+            prop_assert_ne!(first, Some(Choice::Here(Class::at(0))));
         }
     }
 
@@ -522,11 +522,11 @@ proptest! {
         let mut shares = Shares::new(limits(1), reading);
         prop_assert_eq!(shares.first(), None);
         shares.wake(Class::at(1));
-        let (here, heavy_pool) = (Turn::Here(Class::at(1)), Turn::HeavyPool(Class::at(0)));
+        let (here, heavy_pool) = (Choice::Here(Class::at(1)), Choice::HeavyPool(Class::at(0)));
         let turn = if owed > MS as i64 { heavy_pool } else { here };
         prop_assert_eq!(shares.first(), Some(turn));
         shares.wake(Class::at(0));
-        prop_assert!(matches!(shares.first(), Some(Turn::Here(_))));
+        prop_assert!(matches!(shares.first(), Some(Choice::Here(_))));
     }
 
     /// While there is work, it is some class's turn that has work here: nothing is waited for.
@@ -556,7 +556,7 @@ proptest! {
                 _ => ledger.exchange(shares, published),
             }
             match shares.first() {
-                Some(Turn::Here(class)) => prop_assert!(*waiting & class.bit() != 0),
+                Some(Choice::Here(class)) => prop_assert!(*waiting & class.bit() != 0),
                 turn => prop_assert!(turn.is_none() && *waiting == 0, "{turn:?}"),
             }
             let elsewhere = shares.owed_elsewhere();
@@ -581,8 +581,8 @@ fn still(terms: [Term; CLASSES_MAX]) -> Reading {
 #[test]
 fn the_pool_waits_for_the_urgent() {
     for (target, turn) in [
-        (200 * US, Turn::Here(Class::at(1))),
-        (30 * MS, Turn::HeavyPool(Class::at(0))),
+        (200 * US, Choice::Here(Class::at(1))),
+        (30 * MS, Choice::HeavyPool(Class::at(0))),
     ] {
         let mut terms = [term(50, 20 * MS); CLASSES_MAX];
         terms[1].target = target;
@@ -660,7 +660,7 @@ fn work_at_workers_goes_before_lending() {
         shares.owed_elsewhere()
     };
     assert_eq!(hears(&mut shares), None);
-    assert_eq!(shares.first(), Some(Turn::HeavyPool(other)));
+    assert_eq!(shares.first(), Some(Choice::HeavyPool(other)));
     let mut second = Published::default();
     ledger.publish(&mut second, other.bit());
     assert_eq!(hears(&mut shares), Some(other));

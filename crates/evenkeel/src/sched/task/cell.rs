@@ -35,7 +35,7 @@ use crate::sync::cell::UnsafeCell;
 
 use super::error::JoinError;
 use super::kind::{FutureType, Kind};
-use super::state::{Aborted, Claim, Completed, DropJoin, Idle, Start, State};
+use super::state::{Aborted, AfterPoll, Claim, Completed, DropJoin, Start, State};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
@@ -389,8 +389,8 @@ impl Runnable {
         }
         // After `idle` says "waiting" the task is others' to run and free: nothing touches it.
         match header.state.idle() {
-            Idle::Waiting => Ran::Waiting,
-            Idle::Notified => Ran::Again(self),
+            AfterPoll::Waiting => Ran::Waiting,
+            AfterPoll::Notified => Ran::Again(self),
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) enum Start {
 /// What [`State::idle`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
+pub(crate) enum AfterPoll {
     /// The task waits; others may run it, and even free it, from now on.
     Waiting,
     /// The task was woken or aborted while it ran; the caller holds the right to run it.
@@ -140,7 +140,7 @@ impl State {
 
     /// (2) The runner's poll returned pending.
     #[inline]
-    pub(crate) fn idle(&self) -> Idle {
+    pub(crate) fn idle(&self) -> AfterPoll {
         // AcqRel: Release hands the future to the next runner; Acquire pairs with `notify`, whose
         // notification the caller now acts on.
         let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
@@ -149,9 +149,9 @@ impl State {
             "{before:#b}"
         );
         if before & NOTIFIED != 0 {
-            Idle::Notified
+            AfterPoll::Notified
         } else {
-            Idle::Waiting
+            AfterPoll::Waiting
         }
     }
 

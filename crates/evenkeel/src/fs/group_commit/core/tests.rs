@@ -68,7 +68,7 @@ struct Record {
 
 /// The core, and what it should be.
 struct Pair {
-    core: Core<u64>,
+    core: Batches<u64>,
     limits: Limits,
     /// All records ever pushed, in order.
     records: Vec<Record>,
@@ -85,7 +85,7 @@ struct Pair {
 impl Pair {
     fn new(limits: Limits) -> Self {
         Self {
-            core: Core::new(limits, Position::default()),
+            core: Batches::new(limits, Position::default()),
             limits,
             records: Vec::new(),
             now_ns: 0,
@@ -417,7 +417,7 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
         queue_records: 1,
         delay_ns: 0,
     };
-    let mut core: Core<u64> = Core::new(limits, Position::default());
+    let mut core: Batches<u64> = Batches::new(limits, Position::default());
     let keys: Vec<usize> = (0..3)
         .map(|_| core.push(Bytes::from_static(b"x"), 0, || None).unwrap().0)
         .collect();

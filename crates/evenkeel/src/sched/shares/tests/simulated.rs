@@ -212,7 +212,7 @@ impl Simulation {
     fn next(&mut self, index: usize) -> Option<Task> {
         let seat = &mut self.seats[index];
         while let Some(turn) = seat.shares.first() {
-            let Turn::Here(class) = turn else {
+            let Choice::Here(class) = turn else {
                 unreachable!("nothing is in the pool")
             };
             if let Some(task) = seat.queues[class.index()].pop_front() {

@@ -22,7 +22,7 @@ pub(in crate::sched) fn guard_after(after: Duration) -> Duration {
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Post {
+pub(crate) struct Lookout {
     roused: Mutex<bool>,
     changed: Condvar,
     /// What it has used of a processor, in nanoseconds; written by its thread alone.
@@ -33,7 +33,7 @@ pub(crate) struct Post {
     on_guard: AtomicBool,
 }
 
-impl Post {
+impl Lookout {
     /// Ends the monitor's sleep, or its next one.
     #[cold]
     pub(crate) fn rouse(&self) {
