@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::error::Result;
 use crate::load::{CpuList, LoadArgs};
 use crate::peers::PeerName;
+use crate::report::picture::{self, PictureArgs};
 use crate::serve::ServeArgs;
 use crate::split::SplitArgs;
 use crate::{experiments, load, serve, split};
@@ -216,6 +217,12 @@ Examples:
     Load(LoadArgs),
     /// One split of processor time among classes alone.
     Split(SplitArgs),
+    /// One plot of a report as a picture (SVG), from the report's JSON.
+    #[command(after_help = "\
+Example:
+  evenkeel-lab responsive --seconds 4 --json responsive.json
+  evenkeel-lab picture responsive.json responsive responsive.svg")]
+    Picture(PictureArgs),
 }
 
 /// How an experiment is run.
@@ -293,6 +300,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Some(Command::Serve(args)) => serve::run(&args),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Split(args)) => split::run(&args),
+        Some(Command::Picture(args)) => Ok(picture::run(&args)?),
     }
 }
 

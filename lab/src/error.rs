@@ -4,9 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::report::picture::PictureError;
+
 /// A failed command of the lab.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
+    #[error(transparent)]
+    Picture(#[from] PictureError),
     #[error(
         "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
          --relay, --admin, --log, --hogs, --burn, --mixed, --apart, --mixed-h2, --apart-h2, \

@@ -125,18 +125,25 @@ fn every_future_is_dropped() {
         for workers in [1, 2, 4] {
             let runtime = runtime(workers);
             let held = Held::default();
+            let begun = Arc::<AtomicUsize>::default();
             let spawned: Vec<_> = runtime
                 .block_on(waits())
                 .into_iter()
-                .map(|wait| {
-                    let held = held.clone();
+                .map(|mut wait| {
+                    let (held, begun) = (held.clone(), Arc::clone(&begun));
+                    let mut counts = 1;
                     runtime.spawn(async move {
-                        wait.await;
+                        poll_fn(|cx| {
+                            let polled = wait.as_mut().poll(cx);
+                            begun.fetch_add(std::mem::take(&mut counts), SeqCst);
+                            polled
+                        })
+                        .await;
                         drop(held);
                     })
                 })
                 .collect();
-            thread::sleep(Duration::from_millis(5));
+            until("all wait", || begun.load(SeqCst) == spawned.len());
             runtime.shutdown(LONG).unwrap();
             assert_eq!(held.others(), 0);
             for task in spawned {

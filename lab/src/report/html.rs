@@ -8,6 +8,15 @@ const STYLE: &str = include_str!("style.css");
 /// Raw data longer than this is left to the JSON file.
 const RAW_BYTES_MAX: usize = 64 << 10;
 
+/// The part of the style sheet that plots need: the colours, and the rules from `.plot` to the next
+/// media query.
+pub(super) fn style_of_plots() -> String {
+    let colours = STYLE.split("* {").next().unwrap_or_default();
+    let rules = STYLE.split_once("\n.plot {").map_or("", |(_, rules)| rules);
+    let rules = rules.split("@media").next().unwrap_or_default();
+    format!("{colours}.plot {{{rules}")
+}
+
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
     let title = escape(&report.title);

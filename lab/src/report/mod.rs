@@ -12,12 +12,14 @@
 //! | `verdicts` | how many verdicts hold, and which do not |
 //! | `plot` | a plot's colours, and its numbers as a table |
 //! | `svg` | plots as SVG |
+//! | `picture` | one plot as a file of its own |
 //! | `html` | the page |
 //! | `print` | the report on a terminal |
 
 mod html;
 mod machine;
 mod number;
+pub(crate) mod picture;
 mod plot;
 mod print;
 mod scale;

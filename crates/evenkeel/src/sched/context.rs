@@ -30,8 +30,8 @@ pub(crate) fn own_thread(shared: &Arc<Shared>) {
     OWNER.set(Arc::as_ptr(shared).addr());
 }
 
-/// Whether this thread was started by a runtime to do its work, be it that it does that, or runs
-/// hooks, or the destructors of the thread's locals. It must not wait for its own end.
+/// Whether the runtime has started this thread to do its work. That includes hooks and the
+/// destructors of the thread's locals. Such a thread must not wait for its own end.
 pub(crate) fn is_own_thread(shared: &Arc<Shared>) -> bool {
     OWNER.get() == Arc::as_ptr(shared).addr()
 }

@@ -2,8 +2,8 @@
 //!
 //! A worker's *seat* (readiness queue, timers, accounts) can be taken from its thread in the middle
 //! of a poll; the *desk* cannot, so what a poll does to the queues needs no agreement with anybody.
-//! Whoever takes the seat has a desk of its own and clears the one that was left behind; the thread
-//! that lost its seat puts nothing there any more as soon as it knows.
+//! The thread that takes the seat has a desk of its own and empties the one that was left behind.
+//! The thread that lost its seat puts nothing there once it knows.
 
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -47,9 +47,9 @@ struct AtPoll {
     /// The type of its future; likewise.
     future: AtomicPtr<FutureType>,
     is_named: AtomicBool,
-    /// The poll is on guard: if it lasts it is to be noticed sooner than another.
+    /// The poll is on guard: the monitor notices it sooner than others if it lasts.
     on_guard: AtomicBool,
-    /// Its task has been caught at a long poll before.
+    /// The task has had a long poll before.
     relapses: AtomicBool,
     /// When the last poll began that was found stuck and kept its seat, as nobody could take it, in
     /// cycles; and whether it was blocked.
@@ -95,7 +95,7 @@ impl Desk {
         *self.thread.lock() = None;
     }
 
-    /// Asks about the thread that sits here, which does not end meanwhile.
+    /// Asks something about the thread that sits here. The thread does not end meanwhile.
     pub(crate) fn ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         let thread = self.thread.lock();
         thread.map(ask)
@@ -221,7 +221,7 @@ impl Desk {
         self.at_poll.0.on_guard.load(Ordering::Relaxed)
     }
 
-    /// The poll that began then is stuck, and keeps its seat: nobody can take it.
+    /// The poll that began at `since` is stuck and keeps its seat, as no thread can take it.
     pub(crate) fn keep(&self, since: u64, blocked: bool) {
         // Relaxed, both: a poll is never found stuck once only, and `kept_blocked` is for reports.
         self.at_poll
@@ -240,8 +240,8 @@ impl Desk {
             .then(|| self.at_poll.0.kept_blocked.load(Ordering::Relaxed))
     }
 
-    /// The kind of the task that is being polled, whose class is this one. It may be that of two
-    /// tasks in part; whoever asks finds out afterwards whether the poll was still that one.
+    /// The kind of the task that is being polled, whose class is this one. It may mix two tasks.
+    /// The caller finds out afterwards whether the poll was still the same.
     pub(crate) fn running_kind(&self, class: Class) -> Option<Kind> {
         // Relaxed: as in `begin_poll`.
         let future = self.at_poll.0.future.load(Ordering::Relaxed);

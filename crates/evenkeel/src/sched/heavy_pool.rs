@@ -1,28 +1,27 @@
 //! The heavy pool: the threads that run tasks known to hog.
 //!
-//! Threads come here in two ways. One that is stuck in a poll loses its seat and *becomes* a thread
-//! of the pool, where it finishes the poll. And when tasks that are known to hog wait here, the
-//! monitor starts a thread for them. One that computes has a kernel priority below a worker's from
-//! then on (an unprivileged thread cannot raise it again), so that workers are served first; at
-//! first by little, so that a request which computes for some milliseconds does not wait long for
-//! other programs, and by more when it goes on. It ends after a poll that went on so long, or when
-//! it has had nothing to do for a while.
+//! Threads come here in two ways. A thread that is stuck in a poll loses its seat and *becomes* a
+//! thread of the pool, where it finishes the poll. And when tasks that are known to hog wait here,
+//! the monitor starts a thread for them. A thread that computes gets a kernel priority below the
+//! workers', so that they are served first. It is lowered by little at first, so that a request
+//! that computes for some milliseconds does not wait long for other programs, and by more if the
+//! poll goes on. An unprivileged thread cannot raise its priority again, so it ends after a poll
+//! that went on so long. It also ends when it has had nothing to do for a while.
 //!
 //! # Bounds
 //!
 //! Tasks that wait here are run by as many threads as there are workers: more would only share the
 //! same processors. A thread that has been at one poll for [`GONE`](state::GONE) does not count, so
 //! that hogs which never return do not stop the others; but all threads that compute are together
-//! at most `limit`. When that is reached no more seats are handed over, which is counted and said.
+//! at most `limit`. At that limit no more seats are handed over, which the statistics count.
 //!
 //! # Blocked threads
 //!
 //! A thread that is blocked, in a sleep, a lock or a call of the system, uses no processor. So it
-//! counts for none of these bounds, and has one of its own that is as generous as that of the
-//! threads for blocking work. The kernel knows which those are (`sample`). A task whose long polls
-//! are known to block is given a thread without waiting for one of the servers; how many are
-//! trusted so at a time, before the kernel has been asked about them, grows with those found
-//! blocked.
+//! does not count for these bounds, and has a bound of its own that is as generous as that of the
+//! threads for blocking work. The kernel knows which threads are blocked (`sample`). A task whose
+//! long polls are known to block gets a thread at once. How many are trusted like that before the
+//! kernel has been asked grows with the number found blocked.
 //!
 //! # Classes
 //!
@@ -33,15 +32,15 @@
 //!
 //! # The lock
 //!
-//! A thread of the lowest priority may hold it, and the kernel may not schedule that thread for
-//! long. So workers and the monitor only try it. What a worker could not put into the queue it
-//! leaves in an injection queue, which whoever has the lock next empties.
+//! A thread of the lowest priority may hold it, and the kernel may not schedule that thread for a
+//! long time. So workers and the monitor only try to take it. A worker that cannot leaves its task
+//! in an injection queue, which the next holder of the lock empties.
 //!
 //! # Tasks that are aborted
 //!
-//! One that is aborted while it waits here may wait behind polls that never return. So the monitor
-//! looks for such tasks, some at each of its looks, and a worker drops them. A worker that comes by
-//! one on its way here drops it there and then.
+//! A task that is aborted while it waits here may wait behind polls that never return. So the
+//! monitor looks for such tasks, a few at a time, and a worker drops them. A worker that is about
+//! to queue an aborted task here drops it at once.
 
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ pub(crate) struct HeavyPool {
     is_crowded: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
-    /// What it looked like when it was last asked.
+    /// What the statistics were when they were last read.
     last: Mutex<HeavyPoolStats>,
     /// There is work, or the pool closes.
     work: Condvar,
@@ -92,7 +91,7 @@ pub(crate) struct HeavyPool {
     hog: u64,
 }
 
-/// What became of the wish for a lower kernel priority.
+/// Whether the system lowered the kernel priority of threads in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Priority {
     /// No thread has been in the pool.
@@ -144,7 +143,7 @@ pub(crate) struct Adopted {
 pub(crate) struct Sampled {
     /// Polls that have turned out to be hogs', and have not been noted.
     pub(crate) hogs: Vec<Hog>,
-    /// There is something that another look should see to soon.
+    /// Another look is needed soon.
     pub(crate) unsettled: bool,
 }
 
@@ -179,7 +178,7 @@ impl HeavyPool {
         }
     }
 
-    /// For the pool's own threads, and those that are about to be.
+    /// For threads of the pool, and those that are about to join it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.take_in(self.state.lock())
     }
@@ -199,9 +198,9 @@ impl HeavyPool {
 
     // ---- Queueing ----
 
-    /// Queues a task. Gives it back if a thread of the pool is at the queue, or the pool is closed;
-    /// then it is for the `arrivals`, which know the latter. The flag says that the monitor has to
-    /// be roused: it may be asleep, or no thread will come for the task by itself.
+    /// Queues a task. Gives it back if the lock is taken or the pool is closed; it then goes to the
+    /// `arrivals`, which are closed as well if the pool is. Returns whether the monitor has to be
+    /// roused, because it may be asleep or no thread will come for the task by itself.
     pub(crate) fn push(&self, ledger: &Ledger, task: Runnable) -> Result<bool, Runnable> {
         let Some(mut state) = self.try_lock() else {
             return Err(task);
@@ -218,9 +217,9 @@ impl HeavyPool {
         Ok(at_rest || !enough)
     }
 
-    /// Whether a task that may be wronged should wait here nevertheless: as a thread will poll it
-    /// at once, or as so many hogs compute already that nobody could take a worker's seat from it.
-    /// As of the last change.
+    /// Whether a doubtful task is better off here: a thread will poll it at once, or so many hogs
+    /// compute already that no thread could take over a worker that polls it. As of the last
+    /// change.
     pub(crate) fn takes_doubtful(&self) -> bool {
         // Relaxed: a hint.
         self.takes_doubtful.load(Ordering::Relaxed)
@@ -269,8 +268,8 @@ impl HeavyPool {
         aborted
     }
 
-    /// The next task for a thread of the pool; waits for one. `None` if the thread should end: it
-    /// is the pool's no more.
+    /// The next task for a thread of the pool; waits for one. `None` if the thread should end; it
+    /// has left the pool then.
     pub(crate) fn next(&self, ledger: &Ledger, desk: usize) -> Option<Runnable> {
         let mut state = self.lock();
         let leaves = state.thread(desk).is_some_and(|thread| thread.leaves);
@@ -280,14 +279,15 @@ impl HeavyPool {
             if let Some(task) = state.pop(self.clock.cycles(), first) {
                 return Some(task);
             }
-            // As many wait for work as could serve it at once; the others end, and make room.
+            // As many threads wait for work as could serve it at once. The others end and make
+            // room.
             let make_room = std::mem::take(&mut state.make_room);
             if waited || make_room || state.idle >= state.bounds.servers {
                 break;
             }
             state.idle += 1;
-            // What waits behind polls that have gone on for too long gets this thread when those
-            // no longer count, of which nobody tells it.
+            // Tasks behind polls that have gone on for too long get this thread when those polls no
+            // longer count. No notification comes for that, so the wait is short.
             let wait = if state.queued() > 0 { GONE } else { KEEP_ALIVE };
             let (guard, timed_out) = self.work.wait_timeout(state, wait);
             state = self.take_in(guard);
@@ -438,8 +438,8 @@ impl HeavyPool {
         running
     }
 
-    /// Whether the poll that a thread is at which lost its seat is a hog's, its processor time
-    /// being `cpu`, and then whether it was blocked. For that thread.
+    /// For a thread that lost its seat, with its processor time `cpu`: whether the poll it is at is
+    /// a hog's, and if so, whether it was blocked.
     pub(crate) fn judges(&self, desk: usize, cpu: Duration) -> Option<bool> {
         let mut state = self.lock();
         let poll = state.thread(desk)?.running.as_ref()?;
@@ -526,7 +526,7 @@ impl HeavyPool {
         let freed = state.idle > 0 && state.queued() > 0;
         drop(state);
         if freed {
-            // Those that were found blocked no longer stand in their way.
+            // Polls that were found blocked no longer count against the tasks that wait.
             self.work.notify_all();
         }
         sampled
@@ -560,8 +560,8 @@ impl HeavyPool {
     }
 }
 
-/// Gives a thread another nice level. `None` if there is nothing to say of it: what was lowered can
-/// mostly not be raised again, which is expected and no refusal.
+/// Gives a thread another nice level. Returns whether the system lowered it, or `None` if it was
+/// not to be lowered: that a level cannot be raised again is expected, and not a refusal.
 fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
     let before = thread.nice;
     if before == wanted {

@@ -1,15 +1,14 @@
 //! Hogs: what a task is known for, and how it is reported.
 //!
-//! A task that was caught at a long poll is *heavy*: its next polls run in the heavy pool, until
-//! some in a row were short. The first time that takes four, and each relapse doubles it, up to 64,
-//! so that a task which computes now and then does not go back and forth. One that has short polls
-//! as well is *doubtful*: where it would have to wait in the pool, a worker polls it.
+//! A task that had a long poll is *heavy*: its next polls run in the heavy pool, until some in a
+//! row were short. At first four are enough. Each relapse doubles that, up to 64, so that a task
+//! that computes now and then does not go back and forth. A heavy task with short polls in between
+//! is *doubtful*: if it would have to wait in the pool, a worker polls it.
 //!
 //! A fresh task is only *guessed* to be heavy, by what its kind is known for (`kinds`). One short
-//! poll refutes that. A task of which nothing better is known than that some of its kind hog, or
-//! that it was a hog itself until a moment ago, is polled by workers *on guard*: the monitor is
-//! told, and notices sooner than otherwise that it does not come back. Four short polls end that,
-//! and count for its kind as a task that behaved.
+//! poll refutes that. If some tasks of its kind hog, or the task itself did until a moment ago,
+//! workers poll it *on guard*: the monitor is told, and notices sooner if the poll does not return.
+//! Four short polls end that, and count for its kind as a task that behaved.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use super::task::kind::Kind;
 
 /// Its polls run in the heavy pool.
 const HEAVY: u8 = 1;
-/// It was caught at a long poll.
+/// It had a long poll.
 const HOGGED: u8 = 1 << 1;
 /// Its kind waits to be told what it was like.
 const TRACKED: u8 = 1 << 2;
@@ -33,14 +32,14 @@ const RETURNS: u8 = 1 << 3;
 const RETURNS_MAX: u8 = 4;
 /// Its last long poll was blocked, or those of its kind are.
 const BLOCKS: u8 = 1 << 6;
-/// Its polls on workers are on guard. Of one that hogs and is heavy, whose polls there always are:
-/// it is short at times, too, and was so in one of its last few polls.
+/// Its polls on workers are on guard. For a heavy task that hogged, all of whose polls on workers
+/// are, it says that the task is doubtful: one of its last few polls was short.
 const GUARDED: u8 = 1 << 7;
 /// How many short polls in a row take a task out of the pool the first time, and off guard.
 const SHORT_POLLS: u8 = 4;
 /// After so many long polls in a row a task is no longer doubtful.
 const LONG_POLLS: u8 = 4;
-/// From here on the count of short polls in a row is one of long ones.
+/// From here on `short_polls` counts long polls in a row.
 const LONG: u8 = 128;
 
 /// How long a kind is quiet between two reports.
@@ -58,7 +57,7 @@ impl Ways {
         Self(task.ways.load(Ordering::Relaxed))
     }
 
-    /// Nothing is to be done for it on a worker: most tasks are so for all their lives.
+    /// A worker polls it without further ado. Most tasks stay so for all their lives.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & (HEAVY | GUARDED | HOGGED) == 0
@@ -69,7 +68,7 @@ impl Ways {
         self.0 & (HEAVY | GUARDED) != 0
     }
 
-    /// It has been caught at a long poll in its life.
+    /// It has had a long poll in its life.
     pub(crate) fn has_hogged(self) -> bool {
         self.0 & HOGGED != 0
     }
@@ -79,13 +78,13 @@ impl Ways {
         self.0 & HEAVY != 0
     }
 
-    /// That it is heavy is a guess, for it has not been polled for long itself.
+    /// That it is heavy is a guess, as it has not had a long poll itself.
     pub(crate) fn is_guess(self) -> bool {
         self.0 & (HEAVY | HOGGED) == HEAVY
     }
 
-    /// It may be wronged in the pool: that it is heavy is a guess, or it has hogs' polls and short
-    /// ones by turns, as a connection has that is asked for all sorts of things.
+    /// Its next poll may well be short: that it is heavy is a guess, or it has long and short polls
+    /// by turns, like a connection that carries all sorts of requests.
     pub(crate) fn is_doubtful(self) -> bool {
         self.is_guess() || self.0 & (HEAVY | GUARDED) == HEAVY | GUARDED
     }
@@ -95,7 +94,7 @@ impl Ways {
         self.0 / RETURNS % 8
     }
 
-    /// Where it takes long it waits for something and does not compute.
+    /// Its long polls wait for something and do not compute.
     pub(crate) fn blocks(self) -> bool {
         self.0 & BLOCKS != 0
     }
@@ -107,7 +106,8 @@ impl Ways {
     }
 }
 
-/// Gives a fresh task what its kind is known for. One that is urgent waits in no pool for a guess.
+/// Marks a fresh task by what its kind is known for. An urgent task is never sent to the pool on a
+/// guess.
 #[inline]
 pub(crate) fn begin(task: &Header, known: Known) {
     let ways = match known {
@@ -196,7 +196,7 @@ pub(crate) fn acquit(task: &Header) -> bool {
         return false;
     }
     Ways(ways & !TRACKED).put(task);
-    // What was dropped before it was ever polled has shown nothing.
+    // A task that was dropped before its first poll has shown nothing.
     !task.is_aborted_unseen()
 }
 
@@ -254,8 +254,8 @@ pub(crate) struct Hog {
     pub(crate) length: u64,
     pub(crate) running: bool,
     pub(crate) blocked: bool,
-    /// It is the task's first, and counts for what the kind is known for: else a single task that
-    /// hogs all its life would stand for many.
+    /// It is the task's first long poll, which counts for its kind. Later ones do not, as a single
+    /// task that hogs all its life would count for many.
     pub(crate) fresh: bool,
 }
 

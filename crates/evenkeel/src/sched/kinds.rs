@@ -1,12 +1,11 @@
 //! Where hogs come from: what is learned of the kinds of tasks that hog.
 //!
-//! A task that hogs is known by itself from its first long poll on. A task that lives for one
-//! request and computes for 20 ms in its only poll is known when it is over, so what it taught is
-//! kept by its *kind* ([`Kind`]): a table with the part of its tasks that lately hogged.
+//! A task that hogs is known from its first long poll on. But a task that lives for one request and
+//! computes for 20 ms in its only poll is known when it is over. So what it taught is kept for its
+//! *kind* ([`Kind`]): a table has the part of a kind's tasks that hogged lately.
 //!
 //! A server has one line that spawns, for requests of all sorts, and often one type of future. So a
-//! kind says little of a task unless nearly all that are alike hog, and what is made of it is in
-//! three steps:
+//! kind says little of a task unless nearly all tasks of it hog. There are three steps:
 //!
 //! | the part that hogged | a fresh task of this kind |
 //! |---|---|
@@ -15,8 +14,8 @@
 //! | more than [`NEARLY_ALL`] | starts in the heavy pool, if it is not urgent |
 //!
 //! The part is the mean of the first [`MEMORY`] tasks, and then a moving average in which each task
-//! counts for one in so many. Four tasks at least have to have shown what they are like before any
-//! is sent to the pool; two or three in a row that behave take a kind out of it again.
+//! counts for one in so many. At least four tasks have to be known before any is sent to the pool;
+//! two or three in a row that behave take a kind out of it again.
 //!
 //! The table has room for [`KINDS_MAX`] kinds. When it is full, further ones are not learned, and
 //! their hogs are handed off one by one, as if there were no memory.
@@ -32,13 +31,13 @@ pub(crate) const KINDS_MAX: usize = 256;
 const PROBES: usize = 16;
 /// All of a kind's tasks.
 const ALL: u32 = 1 << 16;
-/// Below, hogs are too rare to look after the others: one in 64 has not been seen for some twenty
-/// tasks.
+/// Below this part hogs are too rare to put the others on guard: after a hog, it is reached when
+/// some twenty tasks have behaved.
 const FEW: u32 = ALL / 64;
-/// Above, a kind's tasks start in the heavy pool. One in eight that is wronged by it waits there
-/// for a thread of low priority, and is spared the hand-offs of the seven others.
+/// Above this part a kind's tasks start in the heavy pool. The one in eight that does not hog waits
+/// there for a thread of low priority, but not behind the hand-offs of the seven others.
 const NEARLY_ALL: u32 = ALL / 8 * 7;
-/// How many tasks have to be known before any is sent to the pool unseen.
+/// How many tasks have to be known before fresh ones are sent to the pool.
 const SEEN_MIN: u32 = 4;
 /// How many tasks a kind is judged by.
 const MEMORY: u32 = 16;
@@ -73,7 +72,7 @@ pub(crate) struct HogRow {
     pub(crate) kind: Kind,
     /// Polls that were too long.
     pub(crate) count: u64,
-    /// How many of them were blocked, of those that are over.
+    /// How many of those that are over were blocked.
     pub(crate) blocked: u64,
     /// In cycles.
     pub(crate) longest: u64,
@@ -127,7 +126,7 @@ impl Kinds {
             .map_or(Known::Nothing, |index| self.table[index].known())
     }
 
-    /// Whether anything is known of any kind. In a program without hogs it is not.
+    /// Whether anything is known of any kind. In a program without hogs nothing is.
     #[inline]
     pub(crate) fn is_known(&self) -> bool {
         // Relaxed: a kind that is being entered is known a moment later.
@@ -160,7 +159,7 @@ impl Kinds {
         })
     }
 
-    /// A task of this kind is at a poll that is too long, or was.
+    /// A task of this kind is at a poll that is too long, or had one.
     ///
     /// Returns what to report, if it is time to: at most one report for each kind in `quiet`.
     pub(crate) fn hogged(&self, kind: &Kind, now: u64, quiet: u64) -> Option<HogRow> {
@@ -251,7 +250,7 @@ impl Entry {
     }
 }
 
-/// Takes one more task into a part.
+/// Counts one more task in a part.
 fn lean(part: &AtomicU32, seen: &AtomicU32, is_part: bool) {
     // Relaxed, all: a moving average, in which a lost update is of no consequence.
     let count = (seen.load(Ordering::Relaxed) + 1).min(MEMORY);

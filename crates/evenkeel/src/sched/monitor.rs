@@ -1,28 +1,27 @@
 //! The monitor: a thread that sees to it that a poll which does not return holds up nothing else.
 //!
-//! It looks at the workers from time to time (`pace`). One that has been at a poll for longer than
-//! the threshold of hand-off loses its seat to a thread which the monitor starts for it, and goes
-//! on as a thread of the heavy pool (`heavy_pool`); the thread that takes over does the rest
-//! (`worker::heavy`). Where hand-off is switched off, or the pool is full, a worker that sleeps is
-//! woken instead: it takes the run queues, visits the readiness queue and fires the timers of the
-//! one that is kept.
+//! It looks at the workers from time to time (`pace`). For one that has been at a poll for longer
+//! than the threshold of hand-off it starts a thread, which takes the seat and does the rest
+//! (`worker::heavy`); the stuck thread goes on as one of the heavy pool (`heavy_pool`). If hand-off
+//! is switched off, or the pool is full, a sleeping worker is woken instead: it takes tasks from
+//! the stuck worker's run queues, visits its readiness queue and fires its timers.
 //!
-//! Workers that come by look at each other as well, and rouse the monitor for one that is stuck:
-//! so it need not look often itself.
+//! Workers look at each other as well, and rouse the monitor if one is stuck. So the monitor need
+//! not look often.
 //!
-//! A worker whose thread the kernel has not scheduled is not stuck: its processor time, which stood
-//! still while it could have run, tells.
+//! A worker whose thread the kernel has not scheduled is not stuck: the monitor sees that the
+//! thread was runnable and used no processor time.
 //!
 //! A poll that may be a hog's, by what is known of its task (`hog`), is *on guard*: the worker
 //! rouses the monitor when it begins. The monitor then looks five times as often, and takes the
-//! poll for stuck after a fifth of the time. So what waits behind such a poll does not wait for
-//! long. If the poll returns before the threshold of a hog, its task does not count as one.
+//! poll for stuck after a fifth of the time. So nothing waits for long behind such a poll. If the
+//! poll returns before the threshold for hogs, its task does not count as one.
 //!
 //! The monitor also starts threads for tasks that wait in the pool, takes those out that were
-//! aborted, and charges what polls there use while they go on. It runs nothing of the user's, but
-//! for the drop of such an aborted task where the runtime ends and no worker takes it any more.
-//! While no worker is awake and the pool is at rest it sleeps, until a worker wakes:
-//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say how none is overlooked.
+//! aborted, and charges what polls there use while they go on. It runs no code of the user's,
+//! except the drop of an aborted task when the runtime ends and no worker takes the task any more.
+//! While no worker is awake and the pool is at rest it sleeps until a worker wakes.
+//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say why no worker is overlooked.
 
 pub(crate) mod lookout;
 mod pace;

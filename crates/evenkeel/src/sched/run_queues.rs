@@ -1,10 +1,10 @@
 //! A worker's run queues: for each class, one of tasks that were woken and one of tasks that
 //! yielded.
 //!
-//! A task that waited for an event and got it goes before tasks that merely used up their slice
-//! and want more, however many of those there are: so an event reaches its task within a bound
-//! that does not depend on the number of busy tasks. So that the busy ones are not starved by a
-//! stream of events, one of them runs each time the woken ones have had a slice's worth of time.
+//! A task whose event has come goes before tasks that used up their slice, however many of those
+//! there are. So the time from an event to its task does not depend on the number of busy tasks. To
+//! prevent starvation by a stream of events, one busy task runs each time the woken ones have had a
+//! slice's worth of time.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -203,7 +203,7 @@ impl RunQueues {
         self.queue(class, rank).pop()
     }
 
-    /// Has the task fetched into the cache that is the next one of a run queue.
+    /// Fetches the next task of a run queue into the cache.
     #[inline]
     pub(crate) fn prefetch_next(&self, class: Class, rank: Rank) {
         let ring = &self.queue(class, rank).ring;
@@ -251,7 +251,7 @@ impl RunQueues {
     }
 }
 
-/// What came out of a queue is the right to run that was put in.
+/// Turns a queue's entry back into the right to run that was put in.
 #[inline]
 pub(crate) fn received(entry: NonNull<Header>) -> Runnable {
     // SAFETY: rings, injection queues and the next-task slot are filled from `Runnable::into_raw`

@@ -30,7 +30,7 @@ use super::shares::{Limits, Term};
 use super::task::cell::{Header, Runnable, Schedule};
 use super::task::registry::Registry;
 
-/// A worker's place: all that passes on when another thread takes the worker over.
+/// A worker's place: all that passes to another thread when that takes the worker over.
 ///
 /// Aligned so that what it writes often shares no cache line with what others read.
 #[repr(align(128))]
@@ -100,7 +100,7 @@ pub(crate) struct Shared {
     pub(crate) outside: Mutex<DeliveryCounts>,
     /// The runtime is shutting down.
     stopping: AtomicBool,
-    /// Whose turn it is to host what threads without a worker wait for.
+    /// The worker that will host the next timer or descriptor of a thread that is not a worker.
     next_home: AtomicUsize,
 }
 
@@ -171,7 +171,7 @@ impl Shared {
         &self.seats[worker].driver
     }
 
-    /// A worker to serve what waits on a thread that is not a worker.
+    /// The worker that hosts a timer or descriptor of a thread that is not a worker.
     pub(crate) fn next_home(&self) -> usize {
         // Relaxed: any spread will do.
         self.next_home.fetch_add(1, Ordering::Relaxed) % self.seats.len()
@@ -198,8 +198,8 @@ impl Shared {
         });
     }
 
-    /// Puts a task into the injection queue of its class, and wakes a worker if none would see it.
-    /// If the runtime has shut down, the task is cancelled.
+    /// Puts a task into the injection queue of its class, and wakes a worker if no worker would see
+    /// it. If the runtime has shut down, the task is cancelled.
     pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
         // Relaxed: a statistic.
         task.header()
@@ -294,15 +294,15 @@ fn post(queue: &InjectionQueue<Header>, task: Runnable) -> Result<(), Runnable> 
     unsafe { queue.push(task.into_raw()) }.map_err(received)
 }
 
-/// How many tasks that were spawned or aborted in each other's drops are cancelled one within the
-/// other. Each takes some kilobytes of stack; more than a few need a program that makes it so.
+/// How deep cancellations may nest when tasks spawn or abort others in their drops. Each level
+/// takes some kilobytes of stack, and no ordinary program needs more than a few.
 const NESTED_MAX: usize = 16;
 
-/// What this thread does about tasks whose runtimes do not take them in any more.
+/// The tasks that this thread is cancelling because their runtimes have shut down.
 struct Cancelling {
-    /// How many are being cancelled, one within the drop of the other.
+    /// How deep cancellations are nested now.
     nested: usize,
-    /// Those that wait for the outermost to be cancelled.
+    /// Tasks that wait until the outermost cancellation is done.
     waiting: Vec<(Arc<Shared>, Runnable)>,
 }
 
@@ -312,19 +312,18 @@ thread_local! {
     };
 }
 
-/// Cancels a task that its runtime does not take in any more, on whatever thread has woken it: its
-/// drop may use the runtime there as on a worker. It may also wake others, which are refused in
-/// turn. These are cancelled one after the other and not one within the other, as a chain of tasks
-/// that wait for each other may be longer than any stack, and who wakes may hold a lock that the
-/// next one's drop takes.
+/// Cancels a task whose runtime has shut down, on the thread that has woken it. The task's drop may
+/// use the runtime there as on a worker. It may also wake other tasks, which are refused in turn.
+/// These are cancelled one after the other and not nested: a chain of tasks that wait for each
+/// other may be longer than any stack, and the thread may hold a lock that the next drop takes.
 ///
-/// A task that was just spawned or aborted does not wait for its turn, which would come too late if
-/// the drop that did so waits for its end. It waits only if there are too many within each other.
+/// A task that was just spawned or aborted is cancelled at once, as the drop that did so may wait
+/// for its end. It waits only if cancellations are nested too deep.
 fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
     let at_once = !task.header().has_waited() || task.is_aborted();
     let nested_max = if at_once { NESTED_MAX } else { 1 };
     let mut turn = Some((Arc::clone(shared), task));
-    // A thread whose locals are gone has no turns.
+    // A thread whose locals are gone cancels at once.
     let nested = CANCELLING.try_with(|turns| {
         let turns = &mut *turns.borrow_mut();
         if turns.nested < nested_max {
@@ -362,8 +361,8 @@ fn ledger(config: &Config, clock: &Clock) -> Ledger {
         credit: cycles(Duration::from_micros(100)),
         lead_max: cycles(Duration::from_millis(250)),
         lag_max: cycles(Duration::from_millis(100)),
-        // Of two classes at 1:1000 the greater is never owed more than half a millisecond, as the
-        // other one is never further ahead.
+        // Of two classes at 1:1000 the larger is never owed more than half a millisecond, because
+        // the other is never further ahead.
         lend: cycles(Duration::from_micros(100)),
         workers: config.workers as u64,
     };
@@ -378,8 +377,8 @@ fn ledger(config: &Config, clock: &Clock) -> Ledger {
     Ledger::new(limits, &terms)
 }
 
-/// How a task finds its runtime. It counts no reference to it, so that spawning does not make all
-/// workers write one counter.
+/// How a task finds its runtime. It does not count as a reference, so that spawning does not make
+/// all workers write one counter.
 ///
 /// **Invariant:** a runtime outlives every task of its own that has not completed. Shutdown
 /// completes all tasks before it gives up the runtime, and keeps the runtime for good if a task
@@ -393,7 +392,7 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 impl Home {
-    /// From the `Arc` and not from what it holds: the pointer has to reach the counts as well.
+    /// Made from the `Arc`, as the pointer has to give access to the reference counts as well.
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self(Arc::as_ptr(shared))
     }
@@ -405,10 +404,9 @@ impl Schedule for Home {
         context::with_worker(|worker| match worker {
             Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0) => worker.wake_here(task),
             _ => {
-                // Once pushed, the task may complete and the runtime go away under our feet, so
-                // this thread holds on to the runtime.
-                // SAFETY: `task` has not completed, so by the invariant its runtime lives; it
-                // was made by `Arc::new` in `runtime::builder`.
+                // Once it is pushed, the task may complete and the runtime be dropped, so this
+                // thread holds a reference. SAFETY: `task` has not completed, so by the invariant
+                // its runtime lives; it was made by `Arc::new` in `runtime::builder`.
                 let shared = unsafe {
                     Arc::increment_strong_count(self.0);
                     Arc::from_raw(self.0)

@@ -107,7 +107,7 @@ pub(crate) struct Reading {
     pub(crate) terms: [Term; CLASSES_MAX],
 }
 
-/// Whose turn it is.
+/// Which class has its turn, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// A class with work here.
@@ -134,7 +134,7 @@ pub(crate) struct Shares {
     worked: u64,
     /// What `worked` was when a class was last served here, or began to wait here.
     since: [u64; CLASSES_MAX],
-    /// The classes that were asked for elsewhere and did not come.
+    /// The classes that this worker looked for elsewhere in vain.
     vain: Cell<u32>,
 }
 

@@ -54,14 +54,14 @@ use real_time::RealTime;
 /// enough to leave some for the others.
 const INJECTED_BATCH: usize = 64;
 
-/// None of the futures that are cut short.
+/// No future is spared.
 const NOBODY: u64 = u64::MAX;
 
-/// How many futures are cut short within one poll before the next may go on all the same. So many
-/// need not be a join: it may be one and the same, over and over, in a poll that blocks the thread
-/// on it (another crate's `block_on`), and so does not end before it gets on. To be cut short takes
-/// some 0.1 us, and this often about as long as a slice. So a poll that blocks spends half its time
-/// in vain at worst, and the poll of a join that is larger than this lasts about twice as long.
+/// How many futures are cut short within one poll before the next may go on all the same. A join
+/// need not be that large: another crate's `block_on` inside a task polls one future over and over,
+/// and its poll does not end before that future makes progress. Cutting short takes some 0.1 us, so
+/// this many cuts take about as long as a slice. A poll that blocks wastes half its time at worst,
+/// and the poll of a larger join lasts about twice as long.
 const CUTS_MAX: u64 = 1_000;
 
 /// Lengths of time that steer a worker, in cycles.
@@ -108,13 +108,13 @@ pub(crate) struct Worker {
     /// Set while something may wait in the run queues: to ask all of them costs a tenth of a short
     /// poll.
     has_ready: Cell<bool>,
-    /// It is the turn of a class whose work is in the heavy pool.
+    /// The class whose turn it is has its work in the heavy pool.
     lending: Cell<bool>,
-    /// How often it was in a row.
+    /// How many times in a row the processor was lent to it.
     lent: Cell<u32>,
     /// Another thread has the seat.
     lost: Cell<bool>,
-    /// The worker that was last looked at, and the poll in which one was found stuck.
+    /// The worker that this one looked at last, and the poll in which one was found stuck.
     neighbour: Cell<usize>,
     reported: Cell<u64>,
     /// For each class, how long woken tasks have run since a yielded one did.
@@ -131,23 +131,23 @@ pub(crate) struct Worker {
     current: Cell<Option<Class>>,
     /// The running task has given way.
     yielded: Cell<bool>,
-    /// How often it did so because its slice was used up: how many of its futures were cut short.
+    /// How many of its futures were cut short because the slice was used up.
     cut_short: Cell<u64>,
-    /// Which of those may go on all the same, counted from the first; [`NOBODY`] if none.
+    /// Which of them may go on all the same, counted from the first; [`NOBODY`] for no future.
     spared: Cell<u64>,
-    /// The running task was cut short last time, and has not got anything done since. It may go on
-    /// until it has, or it would be cut short at the same place for ever: a future may compute for
-    /// longer than a slice before it comes to its first leaf, and again in each poll. The same goes
-    /// for one that was cut short [`CUTS_MAX`] times in this poll.
+    /// The running task was cut short last time and has made no progress since. It may go on until
+    /// it does. Otherwise a future that computes for longer than a slice before its first leaf
+    /// would be cut short there in every poll. The same goes for a task that was cut short
+    /// [`CUTS_MAX`] times in this poll.
     exempt: Cell<bool>,
     /// Events are being handed out, so what is woken goes to the run queues and not to the slot.
     dispatching: Cell<bool>,
     /// This worker counts as searching in `Idle`.
     searching: Cell<bool>,
     spinner: RefCell<Spinner>,
-    /// State of a xorshift generator that chooses whom to steal from first.
+    /// State of a xorshift generator that chooses the first victim of work stealing.
     random: Cell<u32>,
-    /// The longest that a woken task had waited, of those polled since the pressure was noted.
+    /// The longest wait among the woken tasks that were polled since the pressure was last noted.
     oldest: Cell<u64>,
     /// Kept so that checks allocate nothing.
     wakers: Cell<WakeList>,
@@ -253,7 +253,8 @@ impl Worker {
         now
     }
 
-    /// A thread of the heavy pool, which never had a seat. What it waits for is hosted by `index`.
+    /// A thread of the heavy pool that never had a seat. Its timers and descriptors go to the
+    /// worker `index`.
     pub(crate) fn without_seat(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let worker = Self::new(shared, index, desk_index);
         worker.desk.tenure().begin_without_seat();
@@ -311,17 +312,17 @@ impl Worker {
                 self.taken_from.set(Rank::Woken);
                 return Some(task);
             }
-            // The slot has had its time, or its task is of another class, whose turn it may not
-            // be. Such a task queues with those that were woken: left in the slot it would wait
-            // until the run queues are empty, which beside busy tasks is never.
+            // The slot's time is over, or its task is of another class, which may not have its turn
+            // now. The task joins the queue of woken ones. In the slot it would wait until the run
+            // queues are empty, and beside busy tasks they never are.
             self.enqueue(Rank::Woken, task);
         }
         self.slot_since.set(now);
         self.next_queued()
     }
 
-    /// The first task of the class whose turn it is. Takes from the injection queues what the run
-    /// queues lack.
+    /// The first task of the class whose turn it is. If the run queues have none, it comes from the
+    /// injection queues.
     fn next_queued(&self) -> Option<Runnable> {
         loop {
             let first = self.shares.borrow().first();
@@ -414,7 +415,7 @@ impl Worker {
         let (now, class) = (self.now.get(), task.header().class());
         self.begin_poll(task.header(), now);
         if self.taken_from.get() == Rank::Woken {
-            // Tasks that yielded ran a moment ago.
+            // Tasks that yielded ran a moment ago, so they are still in the cache.
             self.desk.run_queues.prefetch_next(class, Rank::Woken);
         }
 
@@ -463,8 +464,9 @@ impl Worker {
         }
     }
 
-    /// What a task is known for; at its first poll, what its kind is. Then and not when it was
-    /// spawned: of a crowd that was spawned at once, the first teach what becomes of the others.
+    /// What is known of a task; at its first poll, what is known of its kind. That is looked up now
+    /// and not at the spawn, so that of many tasks spawned at once the first ones teach about the
+    /// rest.
     #[inline]
     fn ways(&self, task: &Header) -> Ways {
         if self.shared.kinds.is_known() && task.is_unseen() {
@@ -474,7 +476,7 @@ impl Worker {
         Ways::of(task)
     }
 
-    /// Whether a poll that kept its seat, for nobody could take it, is a hog's.
+    /// Whether a poll that kept its seat, because no thread could take it, was a hog's.
     #[inline]
     fn was_kept(&self, task: &Header, began: u64) -> bool {
         let kept = self.desk.was_kept(began);
@@ -532,14 +534,14 @@ impl Worker {
         self.extended.set(false);
     }
 
-    /// Keeps for the next poll of a task, wherever that will be, whether this one was cut short, or
-    /// the one before and nothing was got done since. Without this a task that computes first would
-    /// be cut short for ever. For its runner, before others may run it.
+    /// Stores in the task how often it was cut short in this poll, or in the one before if it has
+    /// made no progress since. The next poll needs that, on whatever thread. For the task's runner,
+    /// before others may run it.
     #[inline]
     fn note_cut_short(&self, task: &Header) {
         let cuts = self.cut_short.get().min(u64::from(u8::MAX)) as u8;
         let now = cuts.max(u8::from(self.exempt.get()));
-        // Mostly it is zero, and was.
+        // Mostly the number is zero and stays zero.
         if task.cut_short.load(Ordering::Relaxed) != now {
             task.cut_short.store(now, Ordering::Relaxed);
         }
@@ -570,7 +572,8 @@ impl Worker {
         }
     }
 
-    /// What is spent here is told, and that there is no more work: for a worker about to sleep.
+    /// Tells the others what was spent here, and that there is no more work: for a worker about to
+    /// sleep.
     fn retire(&self) {
         if self.published() != Published::default() {
             self.settle();
@@ -596,7 +599,7 @@ impl Worker {
         }
     }
 
-    /// What was said of this seat's work, by this thread or the one that had the seat before.
+    /// What the ledger was last told of this seat's work, by this thread or the one before it.
     fn published(&self) -> Published {
         Published::of_bits(self.seat.published.load())
     }
@@ -639,7 +642,8 @@ impl Worker {
     #[inline]
     pub(crate) fn wake_here(&self, task: Runnable) {
         if self.desk.tenure().is_contested() {
-            // The poll that woke it goes on for long, and nobody looks here for work.
+            // This poll has lasted long and may lose its seat. Other workers do not look here for
+            // work.
             return self.shared.push_outside(task);
         }
         // Relaxed: a statistic. The time is the one before the running poll, so that a wake-up
@@ -713,9 +717,9 @@ impl Worker {
             && !self.spares()
     }
 
-    /// Whether the slice begins anew. Once in each poll it does on a thread that has no seat, where
-    /// the poll has nobody behind it that waits for I/O: what a hog has computed it can write then
-    /// and there, and need not come back for.
+    /// Whether the slice begins anew. On a thread without a seat it does so once in each poll, as
+    /// no I/O waits behind that poll. So a hog can write its answer at once, and does not have to
+    /// queue again for that.
     #[cold]
     fn extends(&self) -> bool {
         let is_seatless = self.lost.get() || self.desk.tenure().has_lost();
@@ -727,9 +731,9 @@ impl Worker {
         extends
     }
 
-    /// Whether it is the turn of the future that is about to be cut short. Where several were in
-    /// one poll, the first of them always goes on in the next, and if it computes, all others are
-    /// cut short again. So another goes on as well, whichever chance says.
+    /// Whether the future that is about to be cut short is spared. If several were cut short in one
+    /// poll, the first always goes on in the next, and if it computes, all others are cut short
+    /// again. So one of the others, chosen at random, goes on as well.
     #[cold]
     fn spares(&self) -> bool {
         let spares = self.spared.get() == self.cut_short.get();
@@ -756,7 +760,7 @@ impl Worker {
         }
     }
 
-    /// A leaf future of the running task has got something done.
+    /// A leaf future of the running task has made progress.
     #[inline]
     pub(crate) fn got_on(&self) {
         if self.exempt.replace(false) {

@@ -17,8 +17,9 @@ use super::{HeavyPoolStats, Priority};
 pub(super) const GONE: Duration = Duration::from_millis(50);
 
 /// How long a poll may go on before its thread gets the priority of one that may never return. A
-/// request that computes is mostly done by then, and would lose most just before its end; until
-/// then, more of them than processors make a worker that wakes wait now and then.
+/// request that computes has mostly finished by then, and lowering it just before its end would
+/// cost it most. The price: if more of them compute than there are processors, a worker that wakes
+/// has to wait now and then.
 pub(super) const LONG: Duration = Duration::from_millis(100);
 /// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
 /// nobody has to wait for the lock.
@@ -48,7 +49,7 @@ pub(super) struct State {
     queues: Vec<VecDeque<Runnable>>,
     /// Those that are known to block, of all classes: they use no processor that could be divided.
     blockers: VecDeque<Runnable>,
-    /// How many of the former, from the first on, were looked at for whether they were aborted.
+    /// How many of the tasks in these queues, from the first on, were checked for an abort.
     looked_at: usize,
     pub(super) threads: Vec<Thread>,
     /// From where on threads that are blocked are asked about in the next sample.
@@ -74,7 +75,7 @@ pub(super) struct State {
 pub(super) struct Thread {
     pub(super) desk: usize,
     pub(super) nice: i32,
-    /// It ends when it is free: its priority is lower than the next poll deserves.
+    /// It ends after this poll, as its priority is lower than the next poll deserves.
     pub(super) leaves: bool,
     pub(super) running: Option<Running>,
 }
@@ -104,14 +105,14 @@ pub(crate) struct Running {
 /// What a thread is at, in its poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It computes, or the kernel has not scheduled it.
+    /// It computes, or is runnable and not scheduled.
     Computes,
     /// It waits for something.
     Blocked,
     /// Its task is known to block; the kernel has not been asked yet.
     Trusted,
-    /// The system does not say what it uses. It counts as one that computes, but is owed nothing,
-    /// as nobody could tell when it had got it.
+    /// The system does not say what it uses. It counts as computing, but its class is owed nothing
+    /// for it, as nothing tells when the debt is paid.
     Unknown,
 }
 
@@ -143,8 +144,8 @@ impl Running {
         cpu.saturating_sub(self.first)
     }
 
-    /// Whether it is a hog's, who has `used` so many cycles here: it computed for long, or was
-    /// blocked and took long. What the kernel did not schedule did neither.
+    /// Whether the poll, which has `used` so many cycles here, is a hog's: it computed for long, or
+    /// was blocked for long. Time in which the kernel did not schedule it counts for neither.
     pub(super) fn is_hog(&self, now: u64, used: u64, limit: u64) -> bool {
         let age = now.saturating_sub(self.since);
         self.before + used >= limit || (self.was_blocked && age >= limit)
@@ -175,7 +176,7 @@ impl Running {
         self.doing = match (used.is_zero(), self.doing) {
             (false, _) => Doing::Computes,
             (true, Doing::Blocked) => Doing::Blocked,
-            // One that used nothing is blocked, or the kernel has not scheduled it.
+            // A thread that used nothing is blocked, or the kernel has not scheduled it.
             (true, _) if is_runnable().unwrap_or(true) => Doing::Computes,
             (true, _) => Doing::Blocked,
         };
@@ -377,8 +378,8 @@ impl State {
         self.serving(now) > 0
     }
 
-    /// Whether so many polls compute that further ones would only share their processors, or tasks
-    /// wait that these keep from their turn.
+    /// Whether so many polls compute that further ones would only share their processors, or keep
+    /// waiting tasks from their turn.
     pub(super) fn is_crowded(&self, now: u64) -> bool {
         self.count(Doing::computes) >= 2 * self.bounds.servers || self.is_overdue(now)
     }
@@ -411,7 +412,7 @@ impl State {
         threads < self.bounds.limit + self.bounds.blocked_limit && !self.closed
     }
 
-    /// Whether tasks wait for which none of the threads will come that there are.
+    /// Whether tasks wait that none of the present threads will come for.
     pub(super) fn wants_thread(&self, now: u64) -> bool {
         if self.closed {
             return false;

@@ -34,7 +34,7 @@ impl Worker {
             return None;
         };
         let behind = shared.desks.get(left);
-        // What this says is about the poll that is claimed, or it is not claimed.
+        // If this belongs to another poll than the one that is claimed, the claim fails.
         let kind = |class| behind.running_kind(class);
         let before = kind(Class::NORMAL);
         let relapses = behind.relapses();
@@ -66,20 +66,20 @@ impl Worker {
             // A poll under way is charged to a class, so this does not happen.
             None => shared.heavy_pool.give_up_thread(),
         }
-        // From now on the thread may come back, and finds itself in the pool and its hog known.
+        // From now on the thread may come back. It then finds itself in the pool, and its hog
+        // noted.
         drop(claim);
         worker.inherit(behind);
         Some((worker, own))
     }
 
-    /// The pool takes the thread that was stuck here. One that was on guard may come back in time
-    /// and be no hog after all; and one that is blocked uses nothing that could be taken from
-    /// others.
+    /// The pool takes the thread that was stuck here. A poll on guard may still return in time and
+    /// be no hog after all. A poll that is blocked uses no processor time that others could miss.
     fn adopt(&self, poll: Adopted, length: u64) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
         heavy_pool.adopt(ledger, desks, poll);
-        // It may have gone to sleep at the sight of a pool at rest.
+        // It may have gone to sleep when it saw the pool at rest.
         shared.monitor.rouse();
         if !poll.noted {
             return;
@@ -110,8 +110,8 @@ impl Worker {
         }
     }
 
-    /// Whether a task that is not plain is to be passed on to the heavy pool. One that may be
-    /// wronged there is polled here, on guard, if it had to wait.
+    /// Whether a task that is not plain is passed on to the heavy pool. A doubtful task that would
+    /// have to wait there is polled here, on guard.
     #[cold]
     pub(super) fn is_for_pool(&self, ways: Ways) -> bool {
         let pool = &self.shared.heavy_pool;
@@ -120,8 +120,7 @@ impl Worker {
         ways.is_heavy() && (ways.blocks() || !waits_in_vain())
     }
 
-    /// The poll that is about to begin may be a hog's: it is to be noticed soon if it does not come
-    /// back.
+    /// The poll that is about to begin may be a hog's, so the monitor is told to look soon.
     #[cold]
     pub(super) fn prepare(&self, ways: Ways) {
         self.desk.mark_poll(ways.is_guarded(), ways.has_hogged());
@@ -143,8 +142,9 @@ impl Worker {
         true
     }
 
-    /// A poll of a task that is not plain is over, and kept its seat, or lost it too soon. One that
-    /// was long all the same says nothing: the kernel had not scheduled it.
+    /// A poll of a task that is not plain is over. It kept its seat, or lost it before it was long
+    /// enough for a hog's. If it was long by the clock, the kernel had not scheduled it, and
+    /// nothing is learned.
     #[cold]
     pub(super) fn note_short(&self, task: &Header, began: u64) {
         let ways = Ways::of(task);
@@ -166,7 +166,7 @@ impl Worker {
         self.clock().cycles().saturating_sub(began) >= self.bounds.hog
     }
 
-    /// A poll that goes on to wait has cost its seat. For the task's runner.
+    /// A poll has cost its thread the seat, and the task waits now. For the task's runner.
     #[cold]
     pub(super) fn mark_lost(&self, task: &Header, began: u64) {
         match self
@@ -223,7 +223,7 @@ impl Worker {
         self.mark(State::Steal, State::Steal);
     }
 
-    /// Others see to what lies here: this thread will not.
+    /// Moves what lies at this desk to others, as this thread will not run it.
     fn clear_desk(&self) {
         while let Some(task) = self.desk.take_any() {
             self.shared.push_outside(task);
@@ -249,7 +249,7 @@ impl Worker {
         let ways = Ways::of(task.header());
         let (trusted, fresh) = (ways.blocks(), !ways.has_hogged());
         if !trusted {
-            // One that blocks uses no processor that the workers could miss.
+            // A task that blocks uses no processor time that the workers could miss.
             shared
                 .heavy_pool
                 .prioritise(ledger, &shared.desks, desk, kind.class);
@@ -261,7 +261,7 @@ impl Worker {
         shared
             .heavy_pool
             .begin(ledger, desk, kind, at, [trusted, fresh]);
-        // From here on, as the pool's lock may have had to be waited for.
+        // Read only now, as taking the pool's lock may have taken a while.
         let before = thread::usage();
         let began = self.clock().cycles();
         self.now.set(began);

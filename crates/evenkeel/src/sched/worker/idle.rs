@@ -11,8 +11,8 @@ use super::Worker;
 
 /// How long a worker leaves its processor to the heavy pool before it looks again.
 const LEND: Duration = Duration::from_millis(1);
-/// How often it does so in a row. The pool's threads may not be let either, by another process, and
-/// then get nothing of what is lent; so some work is done here in between.
+/// How often it does so in a row. Another process may keep the pool's threads from running as well.
+/// Then nobody uses what is lent, so some work is done here in between.
 const LENDS_MAX: u32 = 10;
 
 impl Worker {
@@ -33,11 +33,11 @@ impl Worker {
         self.spinner.borrow_mut().learn(self.now.get() - began);
     }
 
-    /// Work was found: others rely no longer on this worker's search.
+    /// Work was found, so this worker no longer counts as searching.
     pub(super) fn end_search(&self) {
         self.searching.set(false);
-        // Whoever pushed while this worker searched woke nobody. This worker looks into the
-        // injection queues again soon; if what it runs tends to take long, somebody else should.
+        // A thread that pushed while this worker searched has woken no other worker. This one looks
+        // into the injection queues again soon; if its polls tend to be long, another one should.
         if self.shared.idle.stop_search()
             && self.poll_length.get() >= self.bounds.help / 4
             && self.shared.has_injected()
@@ -70,7 +70,7 @@ impl Worker {
         if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
             return false;
         }
-        // The victim is busy with a long poll: what it would do next is better done here.
+        // The victim is busy with a long poll, so its next task had better run here.
         if let Some(task) = desk.take_next() {
             self.accounts().steals.add(1);
             self.enqueue(Rank::Woken, task);
@@ -118,7 +118,7 @@ impl Worker {
         found
     }
 
-    /// Leaves the processor to the heavy pool for a while, as its turn it is. Events end it early.
+    /// Leaves the processor to the heavy pool for a while, whose turn it is. Events end this early.
     pub(super) fn lend(&self) {
         self.sleep(State::Lend, Some(LEND));
         self.exchange();
@@ -146,7 +146,7 @@ impl Worker {
             || (searching && self.others_have_work());
         if work {
             self.searching.set(idle.unpark(self.index));
-            // The monitor may have gone to sleep at the sight of this worker parked.
+            // The monitor may have gone to sleep when it saw this worker parked.
             if idle.rouses_monitor() {
                 self.shared.monitor.rouse();
             }

@@ -12,7 +12,7 @@ use crate::sched::shared::Seat;
 use super::Worker;
 
 impl Worker {
-    /// What is due from time to time, whatever the queues hold.
+    /// Does what is due from time to time, whatever the queues hold.
     pub(super) fn look_around(&self) {
         let seat = self.seat();
         self.check_due.set(self.now.get() + self.bounds.check);
@@ -77,7 +77,7 @@ impl Worker {
         self.wakers.set(wakers);
     }
 
-    /// The tick, if what is due at `due` is. The clock is left alone where nothing is waited for.
+    /// The current tick, if `due` has come. The clock is not read if nothing is waited for.
     #[inline]
     fn tick_if_due(&self, due: u64) -> Option<u64> {
         if due == u64::MAX {

@@ -1,6 +1,6 @@
 //! A worker's real-time priority, where it is to have one: while it answers what woke it, and not
-//! while it is busy for long. A worker that kept it then would hold up every ordinary thread of the
-//! machine, the kernel's own for the network among them.
+//! while it is busy for long. A worker that kept the priority while it is busy would hold up every
+//! ordinary thread of the machine, including the kernel's own network threads.
 
 use std::cell::Cell;
 
@@ -31,13 +31,13 @@ impl RealTime {
         }
     }
 
-    /// The worker goes to sleep: it has the priority when it wakes. Where events keep it from
-    /// sleeping it would have to give it up at once, so that is not tried too often.
+    /// The worker goes to sleep, and will have the priority when it wakes. If events keep it from
+    /// sleeping it has to give the priority up at once, so this is not tried too often.
     #[inline]
     pub(super) fn before_sleep(&self, desk: &Desk, now: u64) {
         let lately = |at: u64| now.saturating_sub(at) < self.bout;
         if self.wanted && !desk.is_real_time() && !self.given_up_at.get().is_some_and(lately) {
-            // Where it is allowed no more, this worker is an ordinary thread.
+            // If the system no longer allows it, this worker stays an ordinary thread.
             desk.set_real_time(true);
         }
     }
@@ -62,7 +62,7 @@ impl RealTime {
         }
     }
 
-    /// What the thread does from here on is no answer.
+    /// Gives the priority up: what the thread does from here on answers no event.
     pub(super) fn give_up(&self, desk: &Desk, now: u64) {
         if desk.is_real_time() {
             desk.set_real_time(false);

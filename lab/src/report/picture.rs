@@ -1,0 +1,255 @@
+//! One plot of a report as a picture that stands alone, made from the report's JSON.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{Plot, html, svg};
+
+/// Which plot, of which report, and where it goes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PictureArgs {
+    /// The JSON that an experiment wrote.
+    report: PathBuf,
+    /// The experiment's name in it.
+    experiment: String,
+    /// Where the picture goes.
+    out: PathBuf,
+    /// Which of the experiment's plots, from the top.
+    #[arg(long, value_name = "N", default_value = "1")]
+    plot: NonZeroU32,
+}
+
+/// Why there is no picture.
+#[derive(Debug, Error)]
+pub(crate) enum PictureError {
+    #[error("cannot read {path}: {source}")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path} is no report of the lab: {source}")]
+    NoReport {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{path} has no experiment `{wanted}`, but {found}")]
+    NoExperiment {
+        path: PathBuf,
+        wanted: String,
+        found: String,
+    },
+    #[error("`{experiment}` has {plots} plots in {path}, and no plot {wanted}")]
+    NoPlot {
+        path: PathBuf,
+        experiment: String,
+        plots: usize,
+        wanted: NonZeroU32,
+    },
+    #[error("cannot write {path}: {source}")]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+/// Draws the picture.
+///
+/// # Errors
+/// If the report cannot be read, has no such plot, or the picture cannot be written.
+pub(crate) fn run(args: &PictureArgs) -> Result<(), PictureError> {
+    let path = || args.report.clone();
+    let text = fs::read_to_string(&args.report).map_err(|source| PictureError::Read {
+        path: path(),
+        source,
+    })?;
+    let report: Written = serde_json::from_str(&text).map_err(|source| PictureError::NoReport {
+        path: path(),
+        source,
+    })?;
+    let experiment = find(&report, &args.report, &args.experiment)?;
+    let plot = experiment.plots.get(args.plot.get() as usize - 1);
+    let plot = plot.ok_or_else(|| PictureError::NoPlot {
+        path: path(),
+        experiment: args.experiment.clone(),
+        plots: experiment.plots.len(),
+        wanted: args.plot,
+    })?;
+    fs::write(&args.out, draw(&plot.as_measured())).map_err(|source| PictureError::Write {
+        path: args.out.clone(),
+        source,
+    })
+}
+
+fn find<'a>(
+    report: &'a Written,
+    path: &Path,
+    wanted: &str,
+) -> Result<&'a WrittenExperiment, PictureError> {
+    let mut experiments = report.experiments.iter();
+    let found = experiments.find(|experiment| experiment.name == wanted);
+    found.ok_or_else(|| {
+        let names = report.experiments.iter().map(|found| found.name.as_str());
+        PictureError::NoExperiment {
+            path: path.to_owned(),
+            wanted: wanted.to_owned(),
+            found: names.collect::<Vec<_>>().join(", "),
+        }
+    })
+}
+
+/// With the style sheet's colours, light and dark, and the name that a file of its own needs.
+fn draw(plot: &Plot) -> String {
+    let drawing = svg::draw(plot, "plot");
+    let style = html::style_of_plots();
+    drawing
+        .replacen(
+            "<svg ",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" ",
+            1,
+        )
+        .replacen('\n', &format!("\n<style>\n{style}</style>\n"), 1)
+}
+
+/// What of a report's JSON is needed.
+#[derive(Deserialize)]
+struct Written {
+    experiments: Vec<WrittenExperiment>,
+}
+
+#[derive(Deserialize)]
+struct WrittenExperiment {
+    name: String,
+    plots: Vec<WrittenPlot>,
+}
+
+/// A [`Plot`] as JSON has it, where what is not finite is `null`.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum WrittenPlot {
+    Bars {
+        title: String,
+        unit: String,
+        log: bool,
+        endless: String,
+        groups: Vec<(String, Vec<(String, Option<f64>)>)>,
+    },
+    Lines {
+        title: String,
+        x: String,
+        y: String,
+        log_x: bool,
+        log_y: bool,
+        series: Vec<(String, Vec<(f64, Option<f64>)>)>,
+    },
+}
+
+impl WrittenPlot {
+    fn as_measured(&self) -> Plot {
+        match self {
+            WrittenPlot::Bars {
+                title,
+                unit,
+                log,
+                endless,
+                groups,
+            } => Plot::Bars {
+                title: title.clone(),
+                unit: unit.clone(),
+                log: *log,
+                endless: endless.clone(),
+                groups: with_all(groups, f64::INFINITY),
+            },
+            WrittenPlot::Lines {
+                title,
+                x,
+                y,
+                log_x,
+                log_y,
+                series,
+            } => Plot::Lines {
+                title: title.clone(),
+                x: x.clone(),
+                y: y.clone(),
+                log_x: *log_x,
+                log_y: *log_y,
+                series: with_all(series, f64::NAN),
+            },
+        }
+    }
+}
+
+/// Named lists of pairs, with `missing` where there is no number.
+fn with_all<T: Clone>(
+    lists: &[(String, Vec<(T, Option<f64>)>)],
+    missing: f64,
+) -> Vec<(String, Vec<(T, f64)>)> {
+    let filled = |list: &[(T, Option<f64>)]| {
+        let pairs = list.iter();
+        pairs
+            .map(|(at, value)| (at.clone(), value.unwrap_or(missing)))
+            .collect()
+    };
+    let lists = lists.iter();
+    lists
+        .map(|(name, list)| (name.clone(), filled(list)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars() -> Plot {
+        let bar = |name: &str, value| (name.to_owned(), value);
+        Plot::Bars {
+            title: "p99 & more".to_owned(),
+            unit: "us".to_owned(),
+            log: true,
+            endless: "no answer".to_owned(),
+            groups: vec![(
+                "4 hogs".to_owned(),
+                vec![bar("evenkeel", 59.0), bar("tokio", f64::INFINITY)],
+            )],
+        }
+    }
+
+    fn written(plot: &Plot) -> WrittenPlot {
+        let text = serde_json::to_string(plot).expect("it has a shape in JSON");
+        serde_json::from_str(&text).expect("it is read as it was written")
+    }
+
+    #[test]
+    fn a_plot_is_drawn_from_json_as_it_was_measured() {
+        let plot = bars();
+        let again = written(&plot).as_measured();
+        assert_eq!(draw(&again), draw(&plot));
+        assert!(draw(&again).contains("no answer"));
+    }
+
+    #[test]
+    fn a_picture_stands_alone() {
+        let picture = draw(&bars());
+        assert!(picture.starts_with("<svg xmlns="), "{picture}");
+        assert!(picture.contains("prefers-color-scheme: dark"));
+        assert!(picture.contains("p99 &amp; more"));
+        assert!(!picture.contains("body {"), "it is no page");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let report: Written = serde_json::from_str(
+            r#"{"experiments": [{"name": "shares", "plots": []}, {"name": "storm", "plots": []}]}"#,
+        )
+        .expect("a report");
+        let error = find(&report, Path::new("a.json"), "sahres").err();
+        let text = error.expect("there is none").to_string();
+        assert!(
+            text.contains("a.json") && text.contains("shares, storm"),
+            "{text}"
+        );
+    }
+}
