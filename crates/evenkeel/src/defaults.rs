@@ -101,9 +101,8 @@ pub const LANE_QUEUE: usize = 1_024;
 /// As [`DISK_WAIT`], so that lanes of all kinds give up alike.
 pub const LANE_WAIT: Duration = DISK_WAIT;
 
-/// How long a dropped [`Runtime`](super::Runtime) waits for its threads.
+/// How long a dropped [`Runtime`](crate::runtime::Runtime) waits for its threads.
 ///
-/// Whoever wants more, or less, calls [`Runtime::shutdown`](super::Runtime::shutdown). It is no
-/// longer than what most supervisors wait before they kill, and longer than any poll and most
-/// writes take.
+/// For more or less, call [`Runtime::shutdown`](crate::runtime::Runtime::shutdown). It is no longer
+/// than what most supervisors wait before they kill, and longer than any poll and most writes take.
 pub const DROP_TIMEOUT: Duration = Duration::from_secs(10);

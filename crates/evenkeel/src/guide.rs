@@ -3,6 +3,9 @@
 #[doc = include_str!("guide/classes.md")]
 pub mod classes {}
 
+#[doc = include_str!("guide/coming_from_tokio.md")]
+pub mod coming_from_tokio {}
+
 #[doc = include_str!("guide/delivery.md")]
 pub mod delivery {}
 

@@ -27,8 +27,9 @@
 //! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
 //!   them, and how a task gives way.
 //! - [`Class`]: what CPU time is shared among; [`ClassConfig`]: a class's share and latency target.
-//! - [`guide`]: chapters on [classes](guide::classes), [delivery](guide::delivery) to readers,
-//!   [disk](guide::disk), [hogs](guide::hogs), and on what the [peers](guide::peers) do.
+//! - [`guide`]: chapters for those who [come from Tokio](guide::coming_from_tokio), and on
+//!   [classes](guide::classes), [delivery](guide::delivery) to readers, [disk](guide::disk),
+//!   [hogs](guide::hogs), [shutdown](guide::shutdown), and what the [peers](guide::peers) do.
 //! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
 //! - [`net`], [`signal`], [`time`]: what tasks wait for.
 //! - [`fs`], [`blocking`]: files, and other work that blocks, in lanes that do not hold up each
@@ -52,43 +53,13 @@
 //!   what else waits there is looked after by another one, as long as there is one.
 //! - Classes with work at all times get processor time in the ratio of their shares.
 //!
-//! # Living with Tokio's ecosystem
+//! # Coming from Tokio
 //!
 //! Sockets implement `tokio::io::{AsyncRead, AsyncWrite}`, and `tokio::sync` works unchanged, as it
-//! needs no runtime: depend on the `tokio` crate with the features `io-util` and `sync`.
-//! With the feature `hyper`, streams go into hyper as they are, and axum as a tower service on top.
-//! Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves need a Tokio runtime.
-//!
-//! # Moving from Tokio
-//!
-//! Where a name is the same, so is what it promises; errors and cancel safety are stated at each.
-//!
-//! | Tokio | here |
-//! |---|---|
-//! | `#[tokio::main]`, `#[tokio::test]` | [`main`], [`test`]; `worker_threads` is `workers`, and there is no `flavor` |
-//! | `runtime::Builder::new_multi_thread()` | [`Builder::new`](runtime::Builder::new); `worker_threads` is [`workers`](runtime::Builder::workers), `thread_keep_alive` is [`blocking_keep_alive`](runtime::Builder::blocking_keep_alive); I/O and time are always there (no `enable_all`) |
-//! | `new_current_thread` | `workers(1)`; `block_on` runs its future on the calling thread, tasks run on the worker |
-//! | `Runtime::shutdown_timeout` | [`shutdown`](runtime::Runtime::shutdown), whose error names the tasks that did not end |
-//! | `Runtime::shutdown_background`, `Runtime::enter` | none; end a runtime with a time limit, and spawn through a [`Handle`](runtime::Handle) |
-//! | `Runtime::metrics`, the unstable ones too | [`Runtime::stats`](runtime::Runtime::stats), always on |
-//! | `spawn`, `JoinHandle`, `AbortHandle`, `JoinSet` | the same, and [`spawn_in`] with a [`Class`] |
-//! | `task::spawn_blocking` | [`spawn_blocking`]; a full queue refuses ([`is_refused`](task::JoinError::is_refused)) instead of growing without limit |
-//! | `task::block_in_place` | none; use [`spawn_blocking`], or [`checkpoint`](task::checkpoint) in loops that compute |
-//! | `LocalSet`, `spawn_local` | none; every task is `Send` |
-//! | `task::yield_now`, `coop::consume_budget` | [`yield_now`](task::yield_now), [`checkpoint`](task::checkpoint); a slice is time, not a count of operations |
-//! | `task_local!`, `task::id` | none |
-//! | `net::{TcpListener, TcpStream, TcpSocket, UdpSocket, Unix…}` | the same; what [`TcpSocket`](net::TcpSocket) lacks is set through `socket2` ([how](net#options-that-have-no-method)) |
-//! | `AsyncFd`, `net::unix::pipe` | none |
-//! | `time::{sleep, timeout, interval, Instant}`, `time::error::Elapsed` | the same |
-//! | `time::{pause, advance}`, `DelayQueue` | none |
-//! | `signal::ctrl_c`, `signal::unix` | the same |
-//! | `sync::*`, `select!`, `join!`, `pin!`, `io::{AsyncReadExt, BufReader, copy…}` | Tokio's own, which work here: features `sync`, `macros`, `io-util` of the `tokio` crate |
-//! | `fs` | [`fs`]; reads and writes [at an offset](fs::File) hand their buffer over |
-//! | `process`, `io::{stdin, stdout}` | none; `std` inside [`spawn_blocking`] |
-//! | `tokio_util::codec` and other crates on the I/O traits | work here |
-//! | hyper: `TokioIo`, `TokioExecutor`, `TokioTimer` | streams as they are; `Executor` and `Timer` of `evenkeel::hyper` |
-//! | axum: `axum::serve` | needs Tokio's listener: serve the router through hyper (example `axum_app`) |
-//! | tonic, reqwest, sqlx, and what else starts tasks on Tokio | need a Tokio runtime, which may live in the same process |
+//! needs no runtime. With the feature `hyper`, streams go into hyper as they are, and axum as a
+//! tower service on top. Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves
+//! need a Tokio runtime. The chapter [Coming from Tokio](guide::coming_from_tokio) has the move
+//! step by step, what behaves differently, and a table of names.
 //!
 //! # Features
 //!

@@ -15,10 +15,10 @@ use crate::sched::{BusyWait, HogReport};
 use crate::sync::Arc;
 use crate::sys::cpus;
 
+use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
 use super::threads::{StartError, Threads};
-use crate::defaults;
 use crate::sched::config::{Config, HogHook, Hook};
 
 /// More workers than any machine has processors; beyond, a number is a mistake.
