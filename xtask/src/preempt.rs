@@ -24,12 +24,13 @@ const LEFT_OUT: [&str; 2] = ["errors", "macros"];
 
 /// Tests that are left out unless they are named. They say what a worker or the heavy pool does
 /// with polls that are short, or with a worker that is idle, and with pauses they are not.
-const LEFT_OUT_TESTS: [&str; 12] = [
+const LEFT_OUT_TESTS: [&str; 13] = [
     "a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_short",
     "a_task_that_no_thread_of_the_pool_can_take_does_not_stop_other_classes",
     "a_task_that_was_cut_short_gives_way_again",
     "a_worker_that_is_kept_from_sleeping_by_events_has_it_seldom",
     "adaptive_is_immediate_while_the_worker_is_idle",
+    "an_idle_runtime_does_nothing",
     "fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more",
     "silent_connections_cost_no_sweep",
     "tasks_that_are_aborted_before_their_first_poll_say_nothing_of_their_place",

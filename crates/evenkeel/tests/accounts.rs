@@ -401,7 +401,7 @@ fn one_for_each_queue(runtime: &Runtime, workers: usize) -> Vec<(UnixStream, Uni
             .collect();
         let tasks = tasks.into_iter();
         let pairs = tasks.map(|task| runtime.block_on(task).unwrap()).collect();
-        // One whose slice had gone by, as its thread was not let, has only given way.
+        // One whose slice went by while its thread was not scheduled has only given way.
         if runtime.stats().readiness.descriptors == workers {
             return pairs;
         }

@@ -2,15 +2,15 @@
 //!
 //! # How work meets threads
 //!
-//! All is decided under one lock. Work that is queued has one thread *come* for it: one that spins,
-//! else the one that fell asleep last, whose memory is still in the caches, else a new one. While
-//! one is coming, no other is sent for; it takes its work and, if there is more, sends for the
-//! next. So a burst of short work is done by few threads, and long work gets as many as there may
-//! be, each a moment after the other.
+//! All is decided under one lock. When work is queued, one thread is sent for: one that spins, else
+//! the one that fell asleep last, whose memory is still in the caches, else a new one. While a
+//! thread is on its way, no other is sent for. It takes its work and, if there is more, sends for
+//! the next. So a burst of short work is done by few threads, and long work gets as many as there
+//! may be, one shortly after the other.
 //!
-//! A thread that ran out of work spins for some microseconds before it sleeps, as work that is
-//! awaited is soon followed by more: one thread of each lane, while that has lately paid, and only
-//! while a worker sleeps, whose processor nobody else wants.
+//! A thread that ran out of work spins for some microseconds before it sleeps, because a task that
+//! gets its result often asks for more. One thread of each lane does so, while it has lately paid,
+//! and only while a worker sleeps, so that the processor is free.
 
 use std::panic::Location;
 use std::task::{Wake, Waker};
@@ -39,14 +39,14 @@ use super::order::{Charge, Entitled, Limits, Order};
 
 /// How far a class may be ahead of its share and still go first.
 const LEAD: Duration = Duration::from_millis(20);
-/// The most that a thread spins. Whoever awaits its work sleeps meanwhile, and takes so long to
-/// wake and to ask for more.
+/// The longest a thread spins. The worker that awaits the work sleeps meanwhile, and takes about as
+/// long to wake and to ask for more.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Work that lately took less than this did not wait for a device, or for little.
+/// Work that took less than this did not wait for a device, or only briefly.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// After waiting awake in vain, for how many pieces of work it is not tried again.
+/// For how many pieces of work waiting awake is not tried again after it was in vain.
 const LINGER_PAUSE: usize = 16;
 
 /// What a lane is told to be.
@@ -72,7 +72,7 @@ pub(crate) struct Core {
     short: u64,
     /// The processor on which a thread spins.
     spins_on: AtomicUsize,
-    /// How often not to wait awake, as that was in vain.
+    /// How often waiting awake is still to be left out, as it was in vain.
     in_vain: AtomicUsize,
     quota: bool,
     level: BusyWait,
@@ -151,7 +151,7 @@ pub(crate) struct CoreStats {
     pub(crate) runs: [u64; BUCKETS],
 }
 
-/// Whom to send for.
+/// Which thread to send for.
 enum Hand {
     Nobody,
     Asleep(Thread),
@@ -298,8 +298,8 @@ impl Core {
         brief
     }
 
-    /// Drops work that nobody wants any more, here and now, if it still waits for a thread: one may
-    /// not come for long. Its place is free then.
+    /// Drops cancelled work at once, if it still waits for a thread, as none may come for a long
+    /// time. Its place is free then.
     pub(super) fn call_off(&self, task: &Header) {
         let mut state = self.state.lock();
         // Relaxed: the lock orders it.
@@ -355,8 +355,8 @@ impl Core {
         }
     }
 
-    /// Whether the thread that spins does so on another processor than the caller's. If not, it has
-    /// to have that one to get on.
+    /// Whether the spinning thread is on another processor than the caller. If not, it needs the
+    /// caller's processor to go on.
     fn spins_elsewhere(&self) -> bool {
         // Relaxed: a hint.
         self.spins_on.load(Ordering::Relaxed) != cpus::current()
@@ -421,7 +421,8 @@ impl Core {
         let ended: Vec<_> = ended.collect();
         state.handles.push(thread);
         drop(state);
-        // With what a hook of the user's panicked with, whose drop may run anything.
+        // Dropped outside the lock: it may hold what a hook of the user's panicked with, whose drop
+        // may run anything.
         drop(ended);
     }
 
@@ -439,8 +440,8 @@ impl Core {
             left.into_iter().partition(|job| job.patient);
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
-        // The submitter set no timer, as it expected this thread. If the others hang, somebody has
-        // to look.
+        // The submitter set no timer, as it expected this thread. A timer is needed now, as the
+        // others may hang.
         let waits = !state.order.is_empty() && self.settings.wait.is_some();
         let arm = waits && !state.armed && !state.closed;
         state.armed |= arm;
@@ -458,7 +459,7 @@ impl Core {
                 .into_join(),
             );
         }
-        // Nobody would come to do it, perhaps for ever.
+        // No thread would come to do it, perhaps for ever.
         patient.into_iter().for_each(|job| run_here(job.task));
     }
 
@@ -492,7 +493,7 @@ impl Core {
         let mut state = self.state.lock();
         while let Some((since, Job { task, .. }, charge)) = state.take(shared) {
             first = first.or(Some(since));
-            // What nobody wants any more is dropped, which says nothing of how long work takes.
+            // Cancelled work is dropped, which says nothing about how long work takes.
             let called_off = task.is_aborted();
             let began = clock.cycles();
             if !called_off {
@@ -506,7 +507,7 @@ impl Core {
             let hand = state.send_for_hand(self.settings.threads);
             drop(state);
             self.send(shared, hand);
-            // Whoever awaits the work finds it in the accounts when its output is there.
+            // So the accounts have the work before its output is there.
             let mut took = 0;
             let account = |_: &Header| {
                 took = clock.cycles().saturating_sub(began);
@@ -540,7 +541,7 @@ impl Core {
         }
         state.spinning += 1;
         drop(state);
-        // Whoever was woken by what was done may wait for this very processor.
+        // The task that was woken by the result may be waiting for this very processor.
         thread::yield_now();
         // Relaxed: a hint, for those who might wait awake for this thread.
         self.spins_on.store(cpus::current(), Ordering::Relaxed);
@@ -577,7 +578,7 @@ impl Core {
             thread::park_timeout(left);
             state = self.state.lock();
             if !state.asleep.iter().any(|thread| thread.id() == me.id()) {
-                // Sent for, by whoever took this thread off the list.
+                // The thread that took this one off the list has sent for it.
                 state.coming -= 1;
                 return true;
             }
@@ -711,7 +712,7 @@ fn note_ticket(order: &Order<Job>, job: &Job) {
     (job.task.header().queued_at).store(ticket, Ordering::Relaxed);
 }
 
-/// Does work on the calling thread. To drop it would not be to do it.
+/// Does work on the calling thread.
 fn run_here(task: Runnable) {
     if let Ran::Again(task) = task.run(|_| true, |_| ()) {
         task.cancel(|_| ());
@@ -749,7 +750,7 @@ impl Drop for Leave<'_> {
     fn drop(&mut self) {
         let Leave(core, shared) = self;
         if thread::panicking() {
-            // A hook of the user's panicked, and would do so on the next thread, too.
+            // A hook of the user's panicked, and would do so on the next thread as well.
             return core.give_up_thread(shared, std::io::ErrorKind::Other);
         }
         let mut state = core.state.lock();

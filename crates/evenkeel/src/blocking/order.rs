@@ -1,9 +1,10 @@
-//! In which order a lane's work is done: the urgent first, each class its share. Pure.
+//! The order in which a lane's work is done: urgent work first, and each class gets its share. No
+//! clock, no thread.
 //!
 //! Each class has a queue, first in, first out, and a count of the thread time it has had, over its
 //! share. The class that wants to be served soonest, by its latency target, goes first. But if it
-//! is ahead of the class that had least by more than [`Limits::lead`], that class goes first. So
-//! urgent work does not wait as long as there is little of it, and much of it starves nobody.
+//! is ahead of the class that had least by more than [`Limits::lead`], that class goes first. So a
+//! little urgent work does not wait, and much of it does not starve the others.
 //!
 //! Cancelled work leaves its queue at once; its ticket says where it is. A gap stays behind. Gaps
 //! at the front of a queue are closed, and all of them once they outnumber the work. So a gap
@@ -177,7 +178,7 @@ impl<T> Order<T> {
     fn add(&mut self, since: u64, class: Class, work: T, patient: bool) {
         let row = &mut self.rows[class.index()];
         if row.line.is_empty() {
-            // It has not saved up a right to hold everybody up.
+            // A class that comes from rest has not saved up a right to hold up the others.
             row.had = row.had.max(self.floor);
         }
         self.ticket += 1;
@@ -190,7 +191,7 @@ impl<T> Order<T> {
         self.len += 1;
     }
 
-    /// Takes work that nobody wants any more, if it still waits.
+    /// Takes cancelled work out, if it still waits.
     pub(crate) fn call_off(&mut self, ticket: u64) -> Option<T> {
         let work = (self.rows.iter_mut()).find_map(|row| row.call_off(ticket))?;
         self.len -= 1;

@@ -1,9 +1,9 @@
-//! Reads of a device by the kernel's completion queue: one thread for as many as there are.
+//! Reads of a device through the kernel's completion queue: one thread for all of them.
 //!
-//! A thread that waits for the device in a read is a thread less for the others, and each wakes on
-//! its own. The ring's thread begins all reads that came together by one system call, and is woken
-//! once for all that have ended. What is in the cache does not come here: it would be copied by
-//! this one thread.
+//! A thread that waits for the device in a read is not there for other work, and each such thread
+//! wakes by itself. The ring's thread begins all reads that came together by one system call, and
+//! is woken once for all that have ended. Reads of what is in the cache do not come here, as this
+//! one thread would have to copy it all.
 
 use std::io;
 use std::mem;
@@ -289,7 +289,7 @@ impl<F> Mailbox<F> {
             }
             let mut ended = Vec::new();
             if let Err(error) = ring.wait(|read, result| ended.push((read, result))) {
-                // The kernel refuses to wait: none of what is under way will be heard of.
+                // The kernel refuses to wait, so no result of what is under way will arrive.
                 return self.break_off(&ring, &error);
             }
             self.state.lock().asleep = false;
@@ -300,7 +300,7 @@ impl<F> Mailbox<F> {
                     After::Over(read, output) => over.push((read, output)),
                 }
             }
-            // Before the outputs are there: whoever awaits one finds it counted.
+            // Before the outputs are there, so that a reader finds its read counted.
             self.note_done(over.len());
             for (read, output) in over {
                 read.give(output);

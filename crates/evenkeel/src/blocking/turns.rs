@@ -1,17 +1,17 @@
 //! Whose turn it is among the files of one device that are written in sequence, at length.
 //!
-//! If all of them wrote at once, what each copies would have left the processor's caches before it
-//! is copied on. So a few write at a time, and the others stand in line, in the order of coming. A
-//! file *leaves* when it has used its turn up, or has nothing more to write for now; one that waits
-//! leaves when it is dropped, or will wait no longer. Each class has a line of its own, so that
-//! what is urgent does not wait for what is not.
+//! If all of them wrote at once, the bytes of each would have left the processor's caches before
+//! they are copied on. So a few write at a time, and the others wait in line, first come, first
+//! served. A file *leaves* the line when it has used up its turn or has nothing more to write for
+//! now, and while it waits, when it is dropped or gives up. Each class has a line of its own, so
+//! urgent writes do not wait for others.
 //!
-//! Nobody can end a write that hangs in the kernel, nor make a task come that was given a turn. So
-//! a turn is one's own for [`LEASE_MS`] at most, and for [`PAUSE_MS`] while nothing is written.
-//! Then it passes to the next in line as soon as anybody comes or leaves. Whom it was taken from
-//! goes on all the same.
+//! A write that hangs in the kernel cannot be ended, and a task that was given a turn may not come.
+//! So a turn lasts [`LEASE_MS`] at most, and [`PAUSE_MS`] while nothing is written. Then it passes
+//! to the next in line as soon as a file comes or leaves. The file that had it goes on writing all
+//! the same.
 //!
-//! The line is bounded as files are: each stands in it once.
+//! The line is as bounded as open files are: each stands in it once.
 // It knows no clock and is modelled; `fs::turn` is a file's side of it.
 
 use std::collections::VecDeque;
@@ -20,11 +20,11 @@ use std::task::Waker;
 use crate::io::readiness::{WakeList, wake_all};
 use crate::sync::Mutex;
 
-/// How long a turn is one's own, and how long a file waits for one. At a GB per second a turn takes
-/// a tenth of that; and as a wait it is short beside the limits of a lane.
+/// How long a turn lasts, and how long a file waits for one. At a GB per second a turn takes a
+/// tenth of that; and as a wait it is short beside the limits of a lane.
 pub(crate) const LEASE_MS: u64 = 250;
-/// How long a turn is one's own without a write under way: a task that has been woken comes sooner,
-/// unless the machine is overloaded.
+/// How long a turn lasts without a write under way: a task that has been woken comes sooner, unless
+/// the machine is overloaded.
 pub(crate) const PAUSE_MS: u64 = 20;
 
 /// See the module's documentation.
@@ -66,7 +66,7 @@ impl Holder {
 }
 
 impl Line {
-    /// Passes on what is free or overdue. Each who gets a turn is to be woken.
+    /// Passes on turns that are free or overdue. The caller wakes those who get one.
     fn pass_on(&mut self, now_ms: u64, wake: &mut WakeList) {
         if self.has_room() && self.waiting.is_empty() {
             return;
@@ -113,7 +113,7 @@ impl Turns {
         }))
     }
 
-    /// Takes a turn, or a place in line, under a number that is given out once. Whoever has it
+    /// Takes a turn, or a place in line, under a number that is given out once. Its holder
     /// [leaves](Turns::leave) in the end.
     pub(crate) fn join(&self, now_ms: u64) -> u64 {
         let mut wake = WakeList::new();
@@ -132,7 +132,7 @@ impl Turns {
         number
     }
 
-    /// Whether this one still stands in line. If so, the waker is woken when it has a turn.
+    /// Whether this file still waits in line. If so, the waker is woken when it has a turn.
     pub(crate) fn waits(&self, number: u64, waker: &Waker) -> bool {
         // Before the lock, as a waker may run anything; most ask once or twice for each turn.
         let waker = waker.clone();

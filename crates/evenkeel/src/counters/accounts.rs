@@ -53,7 +53,7 @@ pub(crate) enum CheckOrigin {
     Idle,
     /// While busy-waiting.
     Spin,
-    /// Somebody else visited, as the owner could not.
+    /// Another worker's check, as the owner could not.
     Monitor,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Accounts {
     spent: [Count; STATES],
     began: Count,
     pub(crate) polls: [Count; CLASSES_MAX],
-    /// How long the task that was polled last had waited; and about when last one was polled or
+    /// How long the task that was polled last had waited, and about when a task was last polled or
     /// none waited.
     pub(crate) last_wait: [Count; CLASSES_MAX],
     pub(crate) last_served: [Count; CLASSES_MAX],
@@ -226,8 +226,8 @@ impl Accounts {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Says what is done from now on, or rather since the last charge, which was just now: so a
-    /// reader in the middle of a long poll sees that it is one.
+    /// Says what is being done since the last charge, which was just now. So a reader in the middle
+    /// of a long poll sees that it is one.
     #[inline]
     pub(crate) fn go_on(&self, doing: State) {
         self.doing.put(doing.index() as u64);

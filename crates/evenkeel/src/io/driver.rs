@@ -4,9 +4,9 @@
 //! worker that owns the queue checks it; any other thread, a *visitor*, may do so when the owner
 //! cannot.
 //!
-//! The wake-up of the owner is an event like others, and told once. A visitor that takes it keeps
-//! it for the owner, under the lock of the queue, which the owner holds as long as it sleeps: so
-//! the owner hears of it before its next sleep, and no visitor takes it during one.
+//! The owner's wake-up is an event like others, and reported once. A visitor that takes it stores
+//! it for the owner, under the lock of the queue, which the owner holds while it sleeps. So the
+//! owner finds it before its next sleep, and no visitor takes it during one.
 //!
 //! Beside the queue stands its *sweep*: the deadlines of those descriptors whose readers are held
 //! back ([`pace`](super::pace)).
@@ -69,7 +69,7 @@ pub(crate) struct Driver {
     sweep: Timers<Arc<Readiness>>,
     /// Kept so that sweeps allocate nothing.
     due: Mutex<Vec<Arc<Readiness>>>,
-    /// How old the queues of the worker are that owns this.
+    /// How old the owner's queues of woken tasks are.
     pub(crate) pressure: Pressure,
     clock: Clock,
 }
@@ -231,7 +231,7 @@ impl Driver {
         let polled = poll.poll(events, timeout);
         crate::sync::point();
         if by_owner {
-            // Before any event is held back, so that nobody calls a worker that is awake.
+            // Before any event is held back, so that no thread wakes a worker that is awake.
             self.sweep.after_park();
         }
         if let Err(error) = polled {
@@ -251,7 +251,7 @@ impl Driver {
         }
         for event in events.iter() {
             if event.token() == WAKE {
-                // An owner that gets it is awake.
+                // An owner that gets its wake-up is awake already.
                 *wake_up |= !by_owner;
                 continue;
             }
@@ -269,13 +269,13 @@ impl Driver {
     pub(crate) fn wake(&self) {
         crate::sync::point();
         if let Err(error) = self.waker.wake() {
-            // The event descriptor lives as long as the driver and cannot be full for long, so
-            // this is a defect; the worker would sleep on, which must not go unnoticed.
+            // The event descriptor lives as long as the driver and cannot be full for long, so this
+            // is a defect. The worker would go on sleeping, which must not go unnoticed.
             panic!("a worker could not be woken through its readiness queue: {error}");
         }
     }
 
-    /// Tells everyone who waits, and who comes to wait, that no event will come any more.
+    /// Tells everyone who waits, now or later, that no more events will come.
     pub(crate) fn shut_down(&self, wakers: &mut WakeList) {
         let slots = self.slots.lock();
         // Relaxed: under the lock.
@@ -284,8 +284,8 @@ impl Driver {
             readiness.set(Ready::SHUTDOWN, wakers);
         }
         drop(slots);
-        // Whoever was held back has been woken. What is dropped here may be the last that keeps a
-        // waker, whose drop may do anything, so no lock is held.
+        // All readers that were held back have been woken. What is dropped here may hold the last
+        // reference to a waker, whose drop may run anything, so no lock is held.
         let mut held = Vec::new();
         self.sweep.close(&mut held);
     }
@@ -323,7 +323,7 @@ impl Ground for Post<'_> {
     }
 }
 
-/// What becomes of waiting for a descriptor whose runtime brings no more events.
+/// The error of waiting for a descriptor whose runtime has shut down.
 pub(crate) fn ended() -> io::Error {
     io::Error::other(
         "the runtime that watches this descriptor has shut down; \

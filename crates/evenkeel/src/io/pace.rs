@@ -17,9 +17,9 @@
 //! - *Active*: the kernel reports `bytes` bytes, and the sweep has one entry for the descriptor
 //!   while its reader waits. Neither needs a system call for a delivery.
 //!
-//! At its deadline the reader is woken without asking the kernel whether there is anything: mostly
-//! there is, and the reader's own read is the question. If that finds nothing, then nothing came
-//! for a whole delay, and the descriptor becomes silent again.
+//! At its deadline the reader is woken without asking the kernel first: mostly there is something,
+//! and the reader's own read finds out. If it finds nothing, nothing came for a whole delay, and
+//! the descriptor becomes silent again.
 //!
 //! When the delay decides, and not the watermark, a delay that begins when the socket is emptied
 //! has run for a while when the next byte comes. So a descriptor whose pauses are long falls silent
@@ -216,7 +216,7 @@ impl Pace {
     pub(crate) fn due(&mut self, now: u64, is_ready: bool) -> Orders {
         let mut orders = Orders::default();
         let tick = now / TICK_NS;
-        // An entry that was taken out when it had left the sweep already is nobody's.
+        // The entry had left the sweep when it was taken out, so it is stale.
         if self.armed.is_none_or(|armed| armed > tick) {
             return orders;
         }
@@ -228,7 +228,7 @@ impl Pace {
         if self.deadline / TICK_NS > tick {
             self.arm(now, &mut orders);
         } else {
-            // A worker that comes late to its sweep would have come late to an event.
+            // A worker that is late for its sweep would have been late for an event as well.
             self.release(began.min(now), &mut orders);
             self.by_delay = true;
         }

@@ -1,14 +1,13 @@
 //! How far a worker is behind: what `Adaptive` delivery goes by.
 //!
-//! The worker notes, each time that it looks around, how long the task had waited that waited
-//! longest of those it polled since. The mean of that over the last 20 ms, in which sleep counts as
-//! zero, is the *age* of its queues. So a queue that is long for a moment makes the mean a little
-//! older, and one that is long all the time makes it as old as itself.
+//! Each time a worker looks around, it notes the longest wait among the tasks that it polled since
+//! the last time. The mean of that over the last 20 ms, in which sleep counts as zero, is the *age*
+//! of its queues. A queue that is long for a moment raises the mean a little; one that stays long
+//! raises it to its own age.
 //!
-//! The pressure rises with the age at once. It falls slowly, over a second: holding readers back is
-//! what makes the queues young, so that young queues do not say that it can end. A worker that
-//! sleeps nearly all the time is not behind, whatever was before, and has as much pressure as the
-//! age alone makes.
+//! The pressure rises with the age at once and falls slowly, over a second. The queues may be young
+//! only because readers are held back, so young queues alone do not mean that this can end. A
+//! worker that sleeps nearly all the time is not behind, and its pressure follows the age at once.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ const AGE_HALVES: Duration = Duration::from_millis(14);
 const BUSY_HALVES: Duration = Duration::from_millis(20);
 /// Up to this age there is no pressure: one or two tasks of a few microseconds each.
 const AGE_MIN: Duration = Duration::from_micros(30);
-/// From this age on there is all of it.
+/// From this age on the pressure is full.
 const AGE_MAX: Duration = Duration::from_micros(150);
 /// How long it takes to fall from all to nothing.
 const FALL: Duration = Duration::from_secs(1);
@@ -114,7 +113,7 @@ impl Pressure {
     /// The pressure, from 0 to [`PRESSURE_MAX`]. What has not been noted yet counts as sleep.
     pub(crate) fn now(&self, now: u64) -> u64 {
         let (state, passed) = self.read(now);
-        // Nothing to fall, and nothing that sleep would make older: the rule, and free.
+        // The common case: no pressure is left to fall, and sleep does not raise any.
         if state.level == 0 && state.age <= self.lengths.age_min {
             return 0;
         }

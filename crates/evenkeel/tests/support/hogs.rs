@@ -95,7 +95,7 @@ pub(crate) fn cpu() -> Duration {
 }
 
 /// Computes until the calling thread has used so much more processor time. Wall time would not do:
-/// a thread that is not let, on a machine that is busy with other things, does not hog.
+/// on a machine that is busy with other things, a thread that is not scheduled does not hog.
 pub(crate) fn compute(length: Duration) {
     let end = cpu() + length;
     while cpu() < end {
