@@ -101,17 +101,9 @@ fn find<'a>(
     })
 }
 
-/// With the style sheet's colours, light and dark, and the name that a file of its own needs.
+/// With the style sheet's colours, light and dark.
 fn draw(plot: &Plot) -> String {
-    let drawing = svg::draw(plot, "plot");
-    let style = html::style_of_plots();
-    drawing
-        .replacen(
-            "<svg ",
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" ",
-            1,
-        )
-        .replacen('\n', &format!("\n<style>\n{style}</style>\n"), 1)
+    svg::draw_alone(plot, &html::style_of_plots())
 }
 
 /// What of a report's JSON is needed.
@@ -126,6 +118,9 @@ struct WrittenExperiment {
     plots: Vec<WrittenPlot>,
 }
 
+/// Named lists of pairs: a label or a place, and a number, which is missing where it is not finite.
+type Lists<T> = Vec<(String, Vec<(T, Option<f64>)>)>;
+
 /// A [`Plot`] as JSON has it, where what is not finite is `null`.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -135,7 +130,7 @@ enum WrittenPlot {
         unit: String,
         log: bool,
         endless: String,
-        groups: Vec<(String, Vec<(String, Option<f64>)>)>,
+        groups: Lists<String>,
     },
     Lines {
         title: String,
@@ -143,7 +138,7 @@ enum WrittenPlot {
         y: String,
         log_x: bool,
         log_y: bool,
-        series: Vec<(String, Vec<(f64, Option<f64>)>)>,
+        series: Lists<f64>,
     },
 }
 
@@ -182,11 +177,8 @@ impl WrittenPlot {
     }
 }
 
-/// Named lists of pairs, with `missing` where there is no number.
-fn with_all<T: Clone>(
-    lists: &[(String, Vec<(T, Option<f64>)>)],
-    missing: f64,
-) -> Vec<(String, Vec<(T, f64)>)> {
+/// The lists with `missing` where there is no number.
+fn with_all<T: Clone>(lists: &Lists<T>, missing: f64) -> Vec<(String, Vec<(T, f64)>)> {
     let filled = |list: &[(T, Option<f64>)]| {
         let pairs = list.iter();
         pairs
@@ -235,7 +227,8 @@ mod tests {
         let picture = draw(&bars());
         assert!(picture.starts_with("<svg xmlns="), "{picture}");
         assert!(picture.contains("prefers-color-scheme: dark"));
-        assert!(picture.contains("p99 &amp; more"));
+        let titles = picture.matches("p99 &amp; more").count();
+        assert_eq!(titles, 2, "to be read, and to be seen");
         assert!(!picture.contains("body {"), "it is no page");
     }
 

@@ -17,9 +17,50 @@ const WIDTH: f64 = 720.0;
 const CHARACTER: f64 = 6.7;
 const LABEL_CHARACTERS_MAX: usize = 36;
 
+/// Room around a picture that stands alone, and above it for its title.
+const MARGIN: f64 = 16.0;
+const TITLE_HEIGHT: f64 = 32.0;
+
 /// The drawing of `plot`; `id` is unique in the page, and fit for an attribute.
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
-    let drawing = match plot {
+    let Drawing {
+        height,
+        description,
+        body,
+    } = drawing(plot);
+    format!(
+        "<svg class=\"plot\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
+         viewBox=\"0 0 {WIDTH} {height:.0}\">\n<title id=\"{id}-t\">{title}</title>\n\
+         <desc id=\"{id}-d\">{description}</desc>\n{body}</svg>\n",
+        title = escape(plot.title()),
+        description = escape(&description),
+    )
+}
+
+/// A file of its own: with its title, the rules in `style`, and paper to stand on.
+pub(super) fn draw_alone(plot: &Plot, style: &str) -> String {
+    let Drawing {
+        height,
+        description,
+        body,
+    } = drawing(plot);
+    let (left, top) = (-MARGIN, -MARGIN - TITLE_HEIGHT);
+    let (width, height) = (WIDTH + 2.0 * MARGIN, height + 2.0 * MARGIN + TITLE_HEIGHT);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" width=\"{width}\" \
+         viewBox=\"{left} {top} {width} {height:.0}\">\n<title>{title}</title>\n\
+         <desc>{description}</desc>\n<style>\n{style}</style>\n\
+         <rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height:.0}\" \
+         fill=\"var(--paper)\"/>\n\
+         <text class=\"heading\" x=\"0\" y=\"{baseline}\">{title}</text>\n{body}</svg>\n",
+        title = escape(plot.title()),
+        description = escape(&description),
+        baseline = -TITLE_HEIGHT / 2.0,
+    )
+}
+
+fn drawing(plot: &Plot) -> Drawing {
+    match plot {
         Plot::Bars {
             unit,
             log,
@@ -43,19 +84,7 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
             },
             series,
         ),
-    };
-    let Drawing {
-        height,
-        description,
-        body,
-    } = drawing;
-    format!(
-        "<svg class=\"plot\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
-         viewBox=\"0 0 {WIDTH} {height:.0}\">\n<title id=\"{id}-t\">{title}</title>\n\
-         <desc id=\"{id}-d\">{description}</desc>\n{body}</svg>\n",
-        title = escape(plot.title()),
-        description = escape(&description),
-    )
+    }
 }
 
 struct Drawing {
