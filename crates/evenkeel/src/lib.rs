@@ -67,6 +67,7 @@
 //! - `hyper`: hyper's I/O traits, executor and timer, in `evenkeel::hyper`.
 //! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
 //!   scope, method calls are ambiguous: import one.
+//! - `tracing`: an event for each report of a hog.
 //!
 //! # What it is not
 //!

@@ -2,9 +2,9 @@
 //!
 //! A read that finds its bytes in the cache costs a thread some microseconds, one that does not
 //! holds it for as long as the device takes. Up to [`THREADS`] reads at a time are done by threads
-//! without asking which it will be: no thread hop less is possible. When so many are under way, the
-//! next asks the cache alone, and goes to the completion queue if it does not have the bytes. Reads
-//! of less than [`RING_MIN`] are over so soon that the hop costs more than the thread.
+//! without asking which it will be: fewer thread switches are not possible. When so many are under
+//! way, the next asks the cache alone, and goes to the completion queue if it does not have the
+//! bytes. Reads of less than [`RING_MIN`] are over so soon that the hop costs more than the thread.
 
 use std::any::Any;
 use std::fs::File;

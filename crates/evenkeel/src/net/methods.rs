@@ -1,7 +1,8 @@
 //! The methods that sockets share, written once.
 //!
-//! Each macro here is expanded once per socket type, inside the file of that type, whose struct has
-//! the field `io: Source<_>`.
+//! Each macro here is expanded once per socket type, inside the file of that type. Its struct has
+//! the field `io: Source<_>`; for the traits of `hyper` and `futures_io` it also has a method
+//! `source`.
 
 /// What every socket that transfers bytes has: waiting for readiness, and attempts by the user.
 macro_rules! readiness {

@@ -1,9 +1,9 @@
 //! Cooperation: how a task that has much to do gives way to others.
 //!
-//! A poll begins with a slice of 100 microseconds. The runtime's own futures (sockets, timers,
-//! channels of this crate) look at the clock before they do something, and yield when the slice
-//! is used up; [`checkpoint`] does the same for loops that compute. The slice is time and not a
-//! count of operations, as operations differ a thousandfold in what they cost.
+//! A poll begins with a slice of 100 microseconds. The runtime's own futures (sockets, timers, sets
+//! of tasks) look at the clock before they do something, and yield when the slice is used up;
+//! [`checkpoint`] does the same for loops that compute. The slice is time and not a count of
+//! operations, as operations differ a thousandfold in what they cost.
 //!
 //! A task that was cut short is not cut short again before one of these futures has got something
 //! done: a future that computes for longer than a slice before its first leaf would else be cut

@@ -20,8 +20,8 @@
 //! A thread that is blocked, in a sleep, a lock or a call of the system, uses no processor. So it
 //! does not count for these bounds, and has a bound of its own that is as generous as that of the
 //! threads for blocking work. The kernel knows which threads are blocked (`sample`). A task whose
-//! long polls are known to block gets a thread at once. How many are trusted like that before the
-//! kernel has been asked grows with the number found blocked.
+//! long polls are known to block gets a thread at once. The more threads are found blocked, the
+//! more such tasks may start before the kernel is asked.
 //!
 //! # Classes
 //!

@@ -1,8 +1,8 @@
-//! A worker's run queue: a bounded ring that its worker fills and anybody may take from.
+//! The bounded part of a run queue: a ring that one thread fills and any thread may take from.
 //!
 //! # Contract
 //!
-//! - Only the thread that holds the ring's seat calls [`push`](Ring::push), and only it is the
+//! - Only the thread at the ring's desk calls [`push`](Ring::push), and only it is the
 //!   destination of [`steal_into`](Ring::steal_into). Everything else is for any thread.
 //! - `head` and `tail` count all entries ever taken and pushed. Entry `i` lies in slot
 //!   `i % CAPACITY`. 64 bits do not wrap within the life of a machine, so an index is never seen

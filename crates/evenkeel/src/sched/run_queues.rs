@@ -1,4 +1,4 @@
-//! A worker's run queues: for each class, one of tasks that were woken and one of tasks that
+//! A thread's run queues: for each class, one of tasks that were woken and one of tasks that
 //! yielded.
 //!
 //! A task whose event has come goes before tasks that used up their slice, however many of those

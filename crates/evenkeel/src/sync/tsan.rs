@@ -1,9 +1,8 @@
 //! What ThreadSanitizer cannot see by itself.
 //!
-//! It knows what code orders that was compiled for it, and the standard library comes compiled
-//! without. What is inlined from there into this crate it sees; the slow path of a lock, and what
-//! a condition variable does, it does not. Nor does it know fences at all. So under
-//! `--cfg evenkeel_tsan`
+//! It sees ordering only in instrumented code, and the standard library is not instrumented. What
+//! is inlined from there into this crate it sees; the slow path of a lock, and what a condition
+//! variable does, it does not. Nor does it know fences at all. So under `--cfg evenkeel_tsan`
 //!
 //! - every lock has an atomic beside it, which is written before the lock is released and read
 //!   after it was taken: two instrumented accesses that order what the lock orders;
