@@ -295,11 +295,21 @@ impl Puppet {
         assert_ne!(worker_of(runtime), polled_on, "the worker lost its seat");
     }
 
-    /// How many short polls it takes until one of them is on the worker again.
+    /// How many short polls it takes until it is back: until five in a row are on the worker. One
+    /// alone says nothing, as a worker polls a hog that is short at times where it would have to
+    /// wait in the pool. So each finds the pool free, as far as the statistics know.
     fn short_polls_until_back(&self, runtime: &Runtime) -> usize {
-        (0..1_000)
-            .find(|_| self.poll(Duration::ZERO) == worker_of(runtime))
-            .expect("it comes back")
+        let mut in_a_row = 0;
+        let polls = 1
+            + (0..1_000)
+                .position(|_| {
+                    until("the pool is free", || runtime.stats().heavy.running == 0);
+                    let is_back = self.poll(Duration::ZERO) == worker_of(runtime);
+                    in_a_row = if is_back { in_a_row + 1 } else { 0 };
+                    in_a_row == 5
+                })
+                .expect("it comes back");
+        polls - 5
     }
 }
 
@@ -320,11 +330,12 @@ fn a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_sho
             runtime.stats().classes[Class::NORMAL.index()].heavy >= 10 * LONG
         });
 
+        // The last one before may have been on the worker, too.
         let first = puppet.short_polls_until_back(&runtime);
-        assert!(first >= 4, "not for {first} short polls already");
+        assert!(first + 1 >= 4, "not for {first} short polls already");
         puppet.hog(&runtime);
         let again = puppet.short_polls_until_back(&runtime);
-        assert!(again >= 8, "after a relapse it takes more than {again}");
+        assert!(again + 1 >= 8, "after a relapse it takes more than {again}");
         runtime.shutdown(LIMIT).unwrap();
     });
 }
