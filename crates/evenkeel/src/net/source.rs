@@ -10,7 +10,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::mem::replace;
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
@@ -119,13 +118,8 @@ impl<E: AsRawFd> Source<E> {
         direction: Direction,
         mut op: impl FnMut(&E) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let mut proceeds = false;
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
-            // Behind the look: what waits needs no reading of the clock to give way.
-            if !replace(&mut proceeds, true) {
-                ready!(coop::poll_proceed(cx));
-            }
             if let Some(result) = self.attempt(seen, direction, false, &mut op) {
                 coop::got_on();
                 return Poll::Ready(result);
@@ -145,13 +139,8 @@ impl<E: AsRawFd> Source<E> {
         len: usize,
         mut op: impl FnMut(&E) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let mut proceeds = false;
         loop {
             let seen = ready!(self.poll_seen(cx, direction))?;
-            // As in `poll_io`.
-            if !replace(&mut proceeds, true) {
-                ready!(coop::poll_proceed(cx));
-            }
             if let Some(result) = self.attempt(seen, direction, true, &mut op) {
                 coop::got_on();
                 self.note_transfer(seen, direction, len, &result);
@@ -170,15 +159,17 @@ impl<E: AsRawFd> Source<E> {
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<()>> {
-        ready!(coop::poll_proceed(cx));
         self.poll_seen(cx, direction).map_ok(|_| coop::got_on())
     }
 
+    /// Waits for readiness, and gives way where there is some and the task's slice is used up. A
+    /// task that waits gives way anyhow, and needs no reading of the clock.
     #[inline]
     fn poll_seen(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
         loop {
             let seen = self.readiness.look();
             if !seen.ready().for_interest(direction.into()).is_empty() {
+                ready!(coop::poll_proceed(cx));
                 return Poll::Ready(alive(seen));
             }
             self.register()?;
@@ -198,7 +189,6 @@ impl<E: AsRawFd> Source<E> {
         direction: Direction,
         mut op: impl FnMut(&E) -> io::Result<R>,
     ) -> io::Result<R> {
-        poll_fn(coop::poll_proceed).await;
         loop {
             let seen = self.seen(direction.into()).await?;
             if let Some(result) = self.attempt(seen, direction, false, &mut op) {
@@ -214,12 +204,12 @@ impl<E: AsRawFd> Source<E> {
     ///
     /// Cancel safe: readiness is not consumed by waiting for it.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        poll_fn(coop::poll_proceed).await;
         let seen = self.seen(interest).await?;
         coop::got_on();
         Ok(seen.ready().for_interest(interest))
     }
 
+    /// As [`poll_seen`](Self::poll_seen), for any number of waiters.
     async fn seen(&self, interest: Interest) -> io::Result<Seen> {
         let mut enlisted = Enlisted {
             readiness: &self.readiness,
@@ -229,6 +219,7 @@ impl<E: AsRawFd> Source<E> {
             loop {
                 let seen = self.readiness.look();
                 if !seen.ready().for_interest(interest).is_empty() {
+                    ready!(coop::poll_proceed(cx));
                     return Poll::Ready(alive(seen));
                 }
                 self.register()?;
@@ -283,7 +274,6 @@ impl<E: AsRawFd> Source<E> {
         &self,
         mut op: impl FnMut(&E) -> io::Result<Batch>,
     ) -> io::Result<()> {
-        poll_fn(coop::poll_proceed).await;
         loop {
             let seen = self.seen(Interest::READABLE).await?;
             if let Some(result) = self.attempt(seen, Direction::Read, true, &mut op) {
