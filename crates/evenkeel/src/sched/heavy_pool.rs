@@ -47,8 +47,6 @@ use std::time::Duration;
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
 use crate::counters::accounts::BUCKETS;
-use crate::sched::task::cell::{Header, Runnable};
-use crate::sched::task::kind::Kind;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
@@ -59,6 +57,8 @@ use super::injection::InjectionQueue;
 use super::ledger::Ledger;
 use super::run_queues::received;
 use super::shares::{Choice, Shares};
+use super::task::cell::{Header, Runnable};
+use super::task::kind::Kind;
 use state::{Bounds, Doing, GONE, LONG, Running, State, Thread};
 
 mod state;
@@ -234,8 +234,14 @@ impl HeavyPool {
 
     /// Tells everybody what has changed.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
+        state.publish(ledger, self.clock.cycles());
+        self.advise(state);
+    }
+
+    /// Says where doubtful tasks are better off. Whatever changes who runs or comes says it anew: a
+    /// pool at rest would be taken for a busy one until its next poll.
+    fn advise(&self, state: &State) {
         let now = self.clock.cycles();
-        state.publish(ledger, now);
         let serves = state.serves(now);
         let takes_doubtful = state.serves_at_once(now) || (serves && !state.has_room(false));
         let is_crowded = serves && state.is_crowded(now);
@@ -308,13 +314,18 @@ impl HeavyPool {
             return false;
         };
         let wants = state.wants_thread(self.clock.cycles());
-        state.starting += usize::from(wants);
+        if wants {
+            state.starting += 1;
+            self.advise(&state);
+        }
         wants
     }
 
     /// A thread that was wanted could not be started.
     pub(crate) fn give_up_thread(&self) {
-        self.lock().starting -= 1;
+        let mut state = self.lock();
+        state.starting -= 1;
+        self.advise(&state);
     }
 
     /// A thread that was wanted has come.
@@ -327,13 +338,17 @@ impl HeavyPool {
             leaves: false,
             running: None,
         });
+        self.advise(&state);
     }
 
     /// Reserves a place for a thread that is about to lose its seat, blocked or not. Returns false
     /// if the pool is full; one of its threads that has nothing to do then ends, so that there is
     /// room next time.
     pub(crate) fn reserve(&self, blocked: bool) -> bool {
-        self.reserve_in(&mut self.lock(), blocked)
+        let mut state = self.lock();
+        let room = self.reserve_in(&mut state, blocked);
+        self.advise(&state);
+        room
     }
 
     fn reserve_in(&self, state: &mut State, blocked: bool) -> bool {
@@ -601,4 +616,42 @@ fn steps(ledger: &Ledger, class: Class, least: i32) -> i32 {
         .fold(1.0, f64::max);
     let steps = (greatest / share(class)).log(1.25).round();
     (least + steps as i32).clamp(least, STEPS_MAX)
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+    use crate::sched::shares::{Limits, Term};
+
+    #[test]
+    fn threads_that_were_expected_are_no_reason_to_spare_the_pool_once_they_are_there_or_given_up()
+    {
+        let limits = Limits {
+            credit: 1,
+            lead_max: 1,
+            lag_max: 1,
+            lend: 1,
+            workers: 1,
+        };
+        let term = Term {
+            share: 1,
+            target: 1,
+        };
+        let (ledger, desks) = (Ledger::new(limits, &[term]), Desks::new(1, 1));
+        let pool = HeavyPool::new(Clock::start(), 1, 1, [4, 4], u64::MAX);
+        assert!(pool.takes_doubtful());
+        for come in [HeavyPool::give_up_thread, |pool: &HeavyPool| pool.join(0)] {
+            assert!(pool.reserve(false));
+            assert!(
+                !pool.takes_doubtful(),
+                "a thread is expected that will be busy"
+            );
+            pool.sample(&ledger, &desks);
+            come(&pool);
+            assert!(
+                pool.takes_doubtful(),
+                "a thread of the pool can take a task at once"
+            );
+        }
+    }
 }
