@@ -330,7 +330,8 @@ fn a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_sho
             runtime.stats().classes[Class::NORMAL.index()].heavy >= 10 * LONG
         });
 
-        // The last one before may have been on the worker, too.
+        // The last one before may have been on the worker, too: the statistics are a little old
+        // where the pool's lock is taken.
         let first = puppet.short_polls_until_back(&runtime);
         assert!(first + 1 >= 4, "not for {first} short polls already");
         puppet.hog(&runtime);

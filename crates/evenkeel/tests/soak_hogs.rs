@@ -295,7 +295,5 @@ fn whatever_hogs_do_every_task_is_accounted_for_and_nothing_is_left() {
         });
     }
     eprintln!("{seed} rounds, {hand_offs} hand-offs, {all:?}");
-    // With pauses at the wrong place, heirs may come too late for every hog.
-    assert!(hand_offs > 0 || cfg!(evenkeel_preempt));
-    assert!(all.completed > 0 && all.panicked > 0 && all.cancelled > 0);
+    assert!(hand_offs > 0 && all.completed > 0 && all.panicked > 0 && all.cancelled > 0);
 }
