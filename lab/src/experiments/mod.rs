@@ -68,11 +68,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// When it cannot be run, or a file cannot be written.
 pub(crate) fn run_one(name: &'static str, args: &RunArgs) -> Result<()> {
-    let chosen: Vec<Named> = EXPERIMENTS
-        .into_iter()
-        .filter(|(known, _)| *known == name)
-        .collect();
-    run(&chosen, args, args.json.clone(), args.html.clone())
+    let chosen = EXPERIMENTS.into_iter().find(|(known, _)| *known == name);
+    let chosen = chosen.unwrap_or_else(|| unreachable!("no experiment is called `{name}`"));
+    run(&[chosen], args, args.json.clone(), args.html.clone())
 }
 
 /// Runs all experiments, prints their report and writes it to files.
