@@ -31,6 +31,16 @@ pub const HAND_OFF_AFTER: Duration = Duration::from_millis(1);
 /// others wait anyway.
 pub const REAL_TIME_BOUT: Duration = Duration::from_millis(2);
 
+/// Threads of the heavy pool that are not blocked, for each worker; see
+/// [`Builder::heavy_threads`](crate::runtime::Builder::heavy_threads).
+///
+/// So many polls that never return leave the workers to the others. Each costs a thread that shares
+/// the processors with them, at a lower priority.
+pub const HEAVY_THREADS_EACH: usize = 4;
+
+/// The least of them by default: a machine with few processors has as many hogs.
+pub const HEAVY_THREADS_MIN: usize = 16;
+
 /// Threads of the heavy pool that are blocked in a task's poll; see
 /// [`Builder::blocked_threads`](crate::runtime::Builder::blocked_threads).
 ///

@@ -99,7 +99,13 @@ compile_error!(
      one word (`io::slots`)"
 );
 
+#[cfg(not(evenkeel_loom))]
 pub mod blocking;
+/// What models need of it.
+#[cfg(evenkeel_loom)]
+mod blocking {
+    pub(crate) mod turns;
+}
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;

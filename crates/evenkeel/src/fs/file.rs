@@ -12,6 +12,7 @@ use crate::blocking::core::Core;
 use crate::blocking::lane::InLane;
 use crate::blocking::lanes::Device;
 use crate::blocking::misses::Outcome;
+use crate::blocking::turns::Turns;
 use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sync::{Arc, Mutex};
@@ -19,7 +20,6 @@ use crate::sync::{Arc, Mutex};
 use super::lookup::{in_lane, is_special, is_written_to_cache, runtime, tidy_up};
 use super::open::{OpenOptions, lanes_for};
 use super::stream::Pipe;
-use crate::blocking::turns::Turns;
 
 /// An open file, whose work is done in the lanes of its device.
 ///

@@ -35,6 +35,10 @@
 //!
 //! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.
 
+// The files: `source` is what all sockets stand on, and `stream` what byte streams have in common;
+// `methods` and `halves` write the methods that types share; `read` reads into memory that nobody
+// has initialised; `accept` is for listeners, `addr` for names.
+
 mod accept;
 mod addr;
 mod halves;

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::sched::context;
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 
 use super::handle::Handle;
-use crate::sched::context;
-use crate::sync::Arc;
 
 /// Wakes the thread that blocks.
 struct Unpark {

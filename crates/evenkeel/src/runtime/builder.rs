@@ -9,6 +9,7 @@ use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, ClassTable};
 use crate::clock::Clock;
+use crate::sched::config::{Config, HogHook, Hook};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
@@ -19,7 +20,6 @@ use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
 use super::threads::{StartError, Threads};
-use crate::sched::config::{Config, HogHook, Hook};
 
 /// More workers than any machine has processors; beyond, a number is a mistake.
 const WORKERS_MAX: usize = 1024;
@@ -214,8 +214,8 @@ impl Builder {
     /// How many threads the heavy pool has at most that are not blocked, from 1 to 1024. When it
     /// has as many, no more seats are handed over to make room for polls that compute: a worker
     /// that is stuck in one stays so, which
-    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 16, or 4 for
-    /// each worker if that is more.
+    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4 for each
+    /// worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16, [`defaults::HEAVY_THREADS_MIN`].
     pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
         self.heavy_threads = Some(threads);
         self
@@ -335,9 +335,9 @@ impl Builder {
         let workers = self
             .workers
             .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
-        let heavy_threads = self
-            .heavy_threads
-            .unwrap_or(workers.saturating_mul(4).clamp(16, HEAVY_THREADS_MAX));
+        let for_all = workers.saturating_mul(defaults::HEAVY_THREADS_EACH);
+        let by_default = for_all.clamp(defaults::HEAVY_THREADS_MIN, HEAVY_THREADS_MAX);
+        let heavy_threads = self.heavy_threads.unwrap_or(by_default);
         self.check_scheduling(workers, heavy_threads)?;
         self.check_threads()?;
         Ok(Config {

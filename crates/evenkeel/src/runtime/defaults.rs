@@ -12,6 +12,8 @@
 //! assert_eq!(defaults::IO_CHECK_EVENTS, 256);
 //! assert_eq!(defaults::HAND_OFF_AFTER, Duration::from_millis(1));
 //! assert_eq!(defaults::REAL_TIME_BOUT, Duration::from_millis(2));
+//! assert_eq!(defaults::HEAVY_THREADS_EACH, 4);
+//! assert_eq!(defaults::HEAVY_THREADS_MIN, 16);
 //! assert_eq!(defaults::BLOCKED_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_THREADS, 512);
 //! assert_eq!(defaults::BLOCKING_QUEUE, 65_536);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::blocking;
 use crate::class::{Class, ClassConfig, ClassError, ClassInfo, Terms};
+use crate::sched::context::{self, NoRuntime};
 use crate::sched::shared::{Home, Shared};
 use crate::sched::shares::Term;
 use crate::sched::task::JoinHandle;
@@ -14,7 +15,6 @@ use crate::stats::{Load, Stats};
 use crate::sync::Arc;
 
 use super::block_on;
-use crate::sched::context::{self, NoRuntime};
 
 /// A reference to a runtime, by which any thread can spawn on it.
 ///

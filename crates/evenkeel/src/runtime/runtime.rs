@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::defaults::DROP_TIMEOUT;
 use crate::sched::shared::Shared;
 use crate::sched::task::JoinHandle;
 use crate::stats::Stats;
@@ -14,7 +15,6 @@ use super::builder::{BuildError, Builder};
 use super::handle::Handle;
 use super::shutdown::{self, ShutdownError};
 use super::threads::Threads;
-use crate::defaults::DROP_TIMEOUT;
 
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///

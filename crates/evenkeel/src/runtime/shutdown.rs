@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 use crate::blocking::lanes::Lanes;
 use crate::clock;
 use crate::io::readiness::wake_all;
+use crate::sched::context;
 use crate::sched::run_queues::received;
 use crate::sched::shared::Shared;
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 
 use super::threads::Threads;
-use crate::sched::context;
 
 /// How long to wait between two looks at tasks that are on their way somewhere: between two
 /// threads' atomic operations, mostly, so there is nothing to be woken by.

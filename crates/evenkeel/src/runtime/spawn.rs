@@ -4,10 +4,10 @@ use std::future::Future;
 use std::panic::Location;
 
 use crate::class::Class;
+use crate::sched::context;
 use crate::sched::task::JoinHandle;
 
 use super::handle::Handle;
-use crate::sched::context;
 
 /// Spawns a task: it runs on the workers, whether or not its handle is awaited.
 ///

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::{self, NonNull};
-
 use std::time::Instant;
 
 use crate::sync::Arc;

@@ -10,14 +10,14 @@ use std::ptr::{self, NonNull};
 
 use crate::class::Class;
 use crate::counters::deliveries::DeliveryCounts;
-use crate::sched::task::cell::{Header, Runnable};
-use crate::sched::task::kind::{FutureType, Kind};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 
 use super::ring::Apart;
 use super::run_queues::{RunQueues, received};
+use super::task::cell::{Header, Runnable};
+use super::task::kind::{FutureType, Kind};
 use super::tenure::{Fences, Tenure};
 
 /// See the module's documentation.

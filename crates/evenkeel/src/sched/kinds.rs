@@ -21,9 +21,10 @@
 //! their hogs are handed off one by one, as if there were no memory.
 
 use crate::class::{CLASSES_MAX, Class};
-use crate::sched::task::kind::Kind;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::task::kind::Kind;
 
 /// How many kinds are remembered.
 pub(crate) const KINDS_MAX: usize = 256;

@@ -1,15 +1,17 @@
 //! The scheduler: how a task gets from being woken to being polled.
 //!
-//! - `ring`: a worker's bounded queue, which others steal from.
+//! - `task`: what a task is in memory; `coop`: how it gives way.
 //! - `injection`: the way in from outside the workers.
-//! - `run_queues`: a worker's queues, two for each class; `desk`: those of one thread.
+//! - `run_queues`: a thread's queues, two for each class, on `ring`, which others steal from;
+//!   `desk`: what else a thread has of its own.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
 //! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
 //! - `heavy_pool`: the threads for tasks that hog; `kinds`: what is learned of the kinds of tasks
 //!   that do; `hog`: what one task is known for, and the reports.
 //! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
 //! - `spin`: busy-waiting.
-//! - `shared`: what threads share; a worker's seat.
+//! - `shared`: what threads share; a worker's seat. `context`: which runtime a thread is in.
+//! - `config`: what a runtime was told to be; `extensions`: what higher floors keep with it.
 //! - `worker`: the loop that brings them together.
 //! - `monitor`: what becomes of it when a poll does not return.
 

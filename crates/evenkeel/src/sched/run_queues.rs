@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::class::Class;
-use crate::sched::task::cell::{Header, Runnable};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sys::prefetch::prefetch;
 
 use super::ring::{CAPACITY, Ring};
+use super::task::cell::{Header, Runnable};
 
 /// How many tasks one steal moves at most, of half a run queue: a steal stays short whatever it
 /// finds.

@@ -34,8 +34,6 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
 use crate::counters::accounts::{Accounts, State};
 use crate::io::readiness::WakeList;
-use crate::sched::task::cell::{Header, Origin, Ran, Runnable, new_task};
-use crate::sched::task::join::JoinHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
@@ -48,6 +46,8 @@ use super::run_queues::{Rank, received};
 use super::shared::{Home, Seat, Shared};
 use super::shares::{Choice, Shares};
 use super::spin::Spinner;
+use super::task::cell::{Header, Origin, Ran, Runnable, new_task};
+use super::task::join::JoinHandle;
 use real_time::RealTime;
 
 /// How many tasks a worker takes from an injection queue at a time: enough to pay for the lock, few

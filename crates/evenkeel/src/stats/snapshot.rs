@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::blocking::lanes::Lanes;
 use crate::class::Class;
+use crate::counters::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
+use crate::counters::deliveries::{BUCKETS as SIZES, DeliveryCounts};
 use crate::sched::heavy_pool::{HeavyPoolStats, Priority};
 use crate::sched::kinds::Known;
 use crate::sched::shared::{Seat, Shared};
@@ -13,8 +15,6 @@ use crate::sched::shared::{Seat, Shared};
 use super::lanes::{DiskStats, LaneStats};
 use super::sizes::Sizes;
 use super::waits::Waits;
-use crate::counters::accounts::{Accounts, CheckOrigin, Count, ORIGINS};
-use crate::counters::deliveries::{BUCKETS as SIZES, DeliveryCounts};
 
 /// What a runtime did so far.
 ///

@@ -11,12 +11,13 @@ use std::task::{Context, Poll, Waker, ready};
 
 use slab::Slab;
 
-use super::ready_list::{Notice, ReadyList};
-use super::{AbortHandle, JoinError, JoinHandle};
 use crate::class::Class;
 use crate::runtime;
 use crate::sched::coop;
 use crate::sync::Arc;
+
+use super::ready_list::{Notice, ReadyList};
+use super::{AbortHandle, JoinError, JoinHandle};
 
 /// A set of tasks, whose outputs are taken in the order in which they complete.
 ///
