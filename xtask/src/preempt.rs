@@ -23,8 +23,10 @@ const SEED_VARIABLE: &str = "EVENKEEL_PREEMPT_SEED";
 const LEFT_OUT: [&str; 2] = ["errors", "macros"];
 
 /// Tests that are left out unless they are named. They say what a worker or the heavy pool does
-/// with polls that are short, or with a worker that is idle, and with pauses they are not.
-const LEFT_OUT_TESTS: [&str; 6] = [
+/// with polls that are short, or with a worker that is idle or never sleeps, and with pauses they
+/// are not, and it does.
+const LEFT_OUT_TESTS: [&str; 7] = [
+    "a_worker_that_is_kept_from_sleeping_by_events_has_it_seldom",
     "adaptive_is_immediate_while_the_worker_is_idle",
     "fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more",
     "silent_connections_cost_no_sweep",
