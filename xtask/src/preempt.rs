@@ -25,7 +25,8 @@ const LEFT_OUT: [&str; 2] = ["errors", "macros"];
 /// Tests that are left out unless they are named. They say what a worker or the heavy pool does
 /// with polls that are short, or with a worker that is idle or never sleeps, and with pauses they
 /// are not, and it does.
-const LEFT_OUT_TESTS: [&str; 7] = [
+const LEFT_OUT_TESTS: [&str; 8] = [
+    "a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_short",
     "a_worker_that_is_kept_from_sleeping_by_events_has_it_seldom",
     "adaptive_is_immediate_while_the_worker_is_idle",
     "fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_do_no_more",
