@@ -259,22 +259,49 @@ fn an_idle_runtime_does_nothing() {
 
             // After settling, two readings apart see the same.
             let mut before = (switches(&name), settled(&runtime));
-            let mut quiet = 0;
             until(&format!("quiet for 300 ms with {level}"), || {
                 std::thread::sleep(Duration::from_millis(300));
                 let now = (switches(&name), runtime.stats());
-                assert_eq!(now.0.len(), 4, "three workers and the monitor: {:?}", now.0);
                 let since = now.1.since(&before.1);
-                quiet = if now.0 == before.0 && since.checks.total() == 0 {
-                    quiet + 1
-                } else {
-                    0
-                };
+                // Three workers and the monitor are left.
+                let quiet = now.0 == before.0 && since.checks.total() == 0 && now.0.len() == 4;
+                if !quiet {
+                    eprintln!(
+                        "{level}: {:?}, then {:?}; {:?}",
+                        before.0, now.0, since.checks
+                    );
+                }
                 before = now;
-                quiet == 1
+                quiet
             });
             assert!(!reader.is_finished());
             assert_adds_up(&before.1);
+        }
+    });
+}
+
+/// A wake-up that comes too late, when somebody else has done the work, ends one busy-wait and no
+/// more.
+#[test]
+fn a_worker_that_was_woken_in_vain_does_not_spin_for_ever() {
+    watched("woken in vain", || {
+        // None of these workers has a descriptor, so that no I/O check ends it either.
+        let runtime = runtime(3, BusyWait::Short);
+        for round in 0..3_000 {
+            let tasks: Vec<_> = (0..4).map(|_| runtime.spawn(async {})).collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            if round % 100 == 0 {
+                // As long as a few busy-waits; then all sleep.
+                std::thread::sleep(Duration::from_millis(1));
+                until(&format!("all sleep after round {round}"), || {
+                    let before = runtime.stats();
+                    std::thread::sleep(Duration::from_millis(2));
+                    let since = runtime.stats().since(&before);
+                    since.workers.iter().all(|worker| worker.spin.is_zero())
+                });
+            }
         }
     });
 }

@@ -5,7 +5,7 @@
 //!  EMPTY ───────────────▶ PARKED ─────────────────────────────────▶ NOTIFIED
 //!    ▲ ▲                    │ finish (2)                                │
 //!    │ └────────────────────┘                                           │
-//!    └───────────────────────── prepare / finish (2) ◀── unpark (4) ────┘
+//!    └────────── prepare / finish / take_notification (2) ◀── unpark (4)┘
 //! ```
 //!
 //! However many threads call [`unpark`](Parker::unpark), one of them sees PARKED, so that a sleep
@@ -55,7 +55,19 @@ impl Parker {
         self.state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Whether a notification waits; for a worker that spins.
+    /// Takes a notification, if one waits: for the worker alone, while it busy-waits. It has to look
+    /// for work then. A notification that stayed would end every busy-wait from now on at once, so
+    /// that the worker would neither find work nor sleep.
+    #[must_use]
+    pub(crate) fn take_notification(&self) -> bool {
+        // Relaxed: a hint that there is one. A swap each time would take the cache line from those
+        // who notify. AcqRel: as in `prepare`.
+        self.state.load(Ordering::Relaxed) == NOTIFIED
+            && self.state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED
+    }
+
+    /// Whether a notification waits.
+    #[cfg(all(test, evenkeel_loom))]
     pub(crate) fn is_notified(&self) -> bool {
         // Acquire pairs with the Release in `unpark`.
         self.state.load(Ordering::Acquire) == NOTIFIED

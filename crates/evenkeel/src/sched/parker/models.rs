@@ -15,6 +15,8 @@
 //! - `unpark` asks for an event each time: `two_notifications_cost_one_event_for_each_sleep`
 //! - `unpark` loads, then stores: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2
 //!   others
+//! - `take_notification` swaps Relaxed, or leaves the notification standing:
+//!   `a_notification_that_is_taken_ends_one_busy_wait`
 //! - a visitor keeps the wake-up that it takes, or the owner does not ask for it (in the model
 //!   itself): `a_visitor_takes_no_wake_up_from_the_owner` and another
 
@@ -180,6 +182,27 @@ fn a_sleep_that_ends_by_itself_loses_no_reason() {
                     worker.reasons[0].load(Ordering::Relaxed),
                     "notified, but of what?"
                 );
+            }
+            worker.work(1)
+        });
+        roles([notifier(&world, 0), worker], move |_| drop(world))
+    });
+}
+
+/// A worker that busy-waits before it sleeps hears of each notification, and once.
+#[test]
+fn a_notification_that_is_taken_ends_one_busy_wait() {
+    model(|| {
+        let world = World::new();
+        let worker = Arc::clone(&world);
+        let worker = role(move || {
+            worker.queue.is_mine();
+            if worker.parker.take_notification() {
+                assert!(
+                    worker.reasons[0].load(Ordering::Relaxed),
+                    "notified, but of what?"
+                );
+                assert!(!worker.parker.take_notification(), "of the same once more");
             }
             worker.work(1)
         });

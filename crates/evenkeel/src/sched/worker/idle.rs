@@ -99,7 +99,7 @@ impl Worker {
             for _ in 0..16 {
                 std::hint::spin_loop();
             }
-            found = seat.parker.is_notified() || self.shared.has_injected();
+            found = seat.parker.take_notification() || self.shared.has_injected();
             if !found && now >= check_at && seat.driver.has_descriptors() {
                 found = self.check(seat, CheckOrigin::Spin);
                 // A visit to the kernel costs about 300 ns; one in a microsecond is plenty.
