@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::blocking;
 use crate::class::{Class, ClassConfig, ClassError, ClassInfo, Terms};
 use crate::sched::context::{self, NoRuntime};
-use crate::sched::shared::{Home, Shared};
+use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
+use crate::sched::spawn::Spawn;
 use crate::sched::task::JoinHandle;
-use crate::sched::task::cell::{Origin, new_task};
 use crate::stats::{Load, Stats};
 use crate::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_at(None, None, Location::caller(), future)
+        Spawn::new(None, None).on(&self.shared, future)
     }
 
     /// Spawns a task in a class.
@@ -91,42 +91,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_at(Some(class), None, Location::caller(), future)
-    }
-
-    pub(crate) fn spawn_at<F>(
-        &self,
-        class: Option<Class>,
-        name: Option<&'static str>,
-        spawned_at: &'static Location<'static>,
-        future: F,
-    ) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        context::with_worker(|worker| match worker {
-            Some(worker) if Arc::ptr_eq(worker.shared(), &self.shared) => {
-                worker.spawn(class, name, spawned_at, future)
-            }
-            worker => {
-                // A class of the user's own in another runtime means nothing here.
-                let inherited = || worker.map(|worker| worker.current_class());
-                let known = |class: &Class| self.shared.config.classes.has(*class);
-                let class = class
-                    .or_else(|| inherited().filter(known))
-                    .unwrap_or_default();
-                self.shared.check_class(class);
-                let origin = Origin {
-                    class,
-                    spawned_at,
-                    name,
-                };
-                let (task, join) = new_task(future, Home::new(&self.shared), origin);
-                self.shared.push_outside(task);
-                JoinHandle::new(join)
-            }
-        })
+        Spawn::new(Some(class), None).on(&self.shared, future)
     }
 
     /// Runs a function that blocks or computes for long on a thread of its own; see

@@ -23,5 +23,4 @@ pub use builder::{BuildError, Builder};
 pub use handle::Handle;
 pub use runtime::Runtime;
 pub use shutdown::{ShutdownError, StuckThread};
-pub(crate) use spawn::spawn_here;
 pub use spawn::{spawn, spawn_blocking, spawn_in};

@@ -1,10 +1,9 @@
 //! Spawning on the runtime of the calling thread.
 
 use std::future::Future;
-use std::panic::Location;
 
 use crate::class::Class;
-use crate::sched::context;
+use crate::sched::spawn::Spawn;
 use crate::sched::task::JoinHandle;
 
 use super::handle::Handle;
@@ -32,7 +31,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_here(None, None, Location::caller(), future)
+    Spawn::new(None, None).here(future)
 }
 
 /// Spawns a task in a class; else as [`spawn`].
@@ -46,28 +45,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_here(Some(class), None, Location::caller(), future)
-}
-
-#[track_caller]
-pub(crate) fn spawn_here<F>(
-    class: Option<Class>,
-    name: Option<&'static str>,
-    spawned_at: &'static Location<'static>,
-    future: F,
-) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    // On a worker, the common case, no reference to the runtime is counted.
-    if context::with_worker(|worker| worker.is_some()) {
-        return context::with_worker(|worker| match worker {
-            Some(worker) => worker.spawn(class, name, spawned_at, future),
-            None => unreachable!("a thread does not stop being a worker between two lines"),
-        });
-    }
-    Handle::current().spawn_at(class, name, spawned_at, future)
+    Spawn::new(Some(class), None).here(future)
 }
 
 /// Runs a function that blocks or computes for long on a thread of its own, so that no worker

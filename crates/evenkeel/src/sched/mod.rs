@@ -1,6 +1,6 @@
 //! The scheduler: how a task gets from being woken to being polled.
 //!
-//! - `task`: what a task is in memory; `coop`: how it gives way.
+//! - `task`: what a task is in memory; `spawn`: how it comes to be; `coop`: how it gives way.
 //! - `injection`: the way in from outside the workers.
 //! - `run_queues`: a thread's queues, two for each class, on `ring`, which others steal from;
 //!   `desk`: what else a thread has of its own.
@@ -41,6 +41,8 @@ pub(crate) mod run_queues;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;
 pub(crate) mod shares;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod spawn;
 pub(crate) mod spin;
 pub(crate) mod task;
 pub(crate) mod tenure;

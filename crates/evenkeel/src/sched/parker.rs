@@ -55,8 +55,8 @@ impl Parker {
         self.state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Takes a notification, if one waits: for the worker alone, while it busy-waits. It has to look
-    /// for work then. A notification that stayed would end every busy-wait from now on at once, so
+    /// Takes a notification, if one waits: for the worker alone, while it busy-waits. It has to
+    /// look for work then. A notification that stayed would end every busy-wait from now on at once, so
     /// that the worker would neither find work nor sleep.
     #[must_use]
     pub(crate) fn take_notification(&self) -> bool {

@@ -1,11 +1,10 @@
 //! How a task is spawned that has a name.
 
 use std::future::Future;
-use std::panic::Location;
 
 use crate::class::Class;
 use crate::runtime::Handle;
-use crate::runtime::spawn_here;
+use crate::sched::spawn::Spawn;
 use crate::sched::task::JoinHandle;
 
 /// Spawns a task with a name or in a class.
@@ -61,7 +60,7 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        spawn_here(self.class, self.name, Location::caller(), future)
+        Spawn::new(self.class, self.name).here(future)
     }
 
     /// Spawns the task on a runtime that the calling thread need not belong to.
@@ -75,6 +74,6 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        handle.spawn_at(self.class, self.name, Location::caller(), future)
+        Spawn::new(self.class, self.name).on(handle.shared(), future)
     }
 }

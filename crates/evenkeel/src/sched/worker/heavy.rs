@@ -7,6 +7,7 @@ use crate::sched::heavy_pool::Adopted;
 use crate::sched::hog::{self, Hog, Ways};
 use crate::sched::kinds::Verdict;
 use crate::sched::monitor::Stuck;
+use crate::sched::run_queues::Rank;
 use crate::sched::shared::Shared;
 use crate::sched::task::cell::{Header, Ran, Runnable};
 use crate::sync::Arc;
@@ -106,7 +107,7 @@ impl Worker {
             }
         }
         if let Some(task) = behind.take_next() {
-            self.enqueue(super::Rank::Woken, task);
+            self.enqueue(Rank::Woken, task);
         }
     }
 
@@ -270,7 +271,7 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.judge(task.header(), before, began, false);
-                self.note_cut_short(task.header());
+                self.slice.note_cuts(task.header());
                 shared.registry.insert(task, self.index)
             },
             |header| {
@@ -337,6 +338,7 @@ mod tests {
     use crate::runtime::{Builder, Handle};
     use crate::sched::context;
     use crate::sched::kinds::Verdict;
+    use crate::sched::spawn::Spawn;
     use crate::sched::task::kind::{FutureType, Kind};
     use crate::sync::Arc;
     use crate::sync::atomic::{AtomicBool, Ordering};
@@ -383,10 +385,10 @@ mod tests {
         // The poll that spawns them all is not to be taken for a hog.
         builder.hand_off_after(Some(Duration::from_secs(60)));
         let runtime = builder.build().unwrap();
-        let place = Location::caller();
+        let spawn = Spawn::new(None, None);
         // Tasks that are known to block go to the pool however many wait there.
         let kinds = &runtime.handle().shared().kinds;
-        let kind = kind_of(&nothing(), place);
+        let kind = kind_of(&nothing(), spawn.spawned_at);
         for _ in 0..8 {
             let _ = kinds.hogged(&kind, 0, 0);
             kinds.judge(&kind, Verdict::Blocked);
@@ -404,12 +406,12 @@ mod tests {
                 yield_now().await;
             }
             for _ in 0..HOGS {
-                drop(handle.spawn_at(None, None, place, nothing()));
+                drop(spawn.on(handle.shared(), nothing()));
             }
             let before = due(&handle);
             let behind = crate::spawn(async move { due(&Handle::current()) });
             // Takes the other one out of the slot, and behind the hogs.
-            drop(handle.spawn_at(None, None, place, nothing()));
+            drop(spawn.on(handle.shared(), nothing()));
             behind.await.unwrap() - before
         });
         let checks = runtime.block_on(passing).unwrap();

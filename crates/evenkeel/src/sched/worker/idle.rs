@@ -1,28 +1,66 @@
 //! A worker without work: it searches, spins, and sleeps.
 
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::clock::Clock;
 use crate::counters::accounts::{CheckOrigin, State};
+use crate::sched::config::Config;
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Seat;
+use crate::sched::spin::Spinner;
 
 use super::Worker;
 
-/// How long a worker leaves its processor to the heavy pool before it looks again.
-const LEND: Duration = Duration::from_millis(1);
-/// How often it does so in a row. Another process may keep the pool's threads from running as well.
-/// Then nobody uses what is lent, so some work is done here in between.
-const LENDS_MAX: u32 = 10;
+/// What a worker without work remembers.
+pub(super) struct Idling {
+    /// This worker counts as searching in `Idle`.
+    searching: Cell<bool>,
+    spinner: RefCell<Spinner>,
+    /// State of a xorshift generator that chooses the first victim of work stealing.
+    random: Cell<u32>,
+}
+
+impl Idling {
+    pub(super) fn new(config: &Config, clock: &Clock, index: usize) -> Self {
+        let level = config.busy_wait;
+        let limit = clock.cycles_of(level.limit());
+        Self {
+            searching: Cell::new(false),
+            spinner: RefCell::new(Spinner::new(level, limit, config.quota)),
+            random: Cell::new(index as u32 + 1),
+        }
+    }
+
+    pub(super) fn is_searching(&self) -> bool {
+        self.searching.get()
+    }
+
+    /// Returns whether this worker counted as searching.
+    pub(super) fn stops_searching(&self) -> bool {
+        self.searching.take()
+    }
+
+    /// Marsaglia's xorshift with 32 bits (G. Marsaglia, "Xorshift RNGs", 2003).
+    pub(super) fn next_random(&self) -> u32 {
+        let mut x = self.random.get();
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.random.set(x);
+        x
+    }
+}
 
 impl Worker {
     /// Out of work: searches, spins, and sleeps until there is some.
     pub(super) fn idle(&self) {
         let began = self.now.get();
-        if !self.searching.get() {
-            self.searching.set(self.shared.idle.start_search());
+        if !self.idling.searching.get() {
+            self.idling.searching.set(self.shared.idle.start_search());
         }
-        let found = self.searching.get() && self.search();
+        let found = self.idling.searching.get() && self.search();
         if found {
             self.mark(State::Steal, State::Steal);
             return;
@@ -30,16 +68,19 @@ impl Worker {
         if !self.spin() {
             self.park();
         }
-        self.spinner.borrow_mut().learn(self.now.get() - began);
+        self.idling
+            .spinner
+            .borrow_mut()
+            .learn(self.now.get() - began);
     }
 
     /// Work was found, so this worker no longer counts as searching.
     pub(super) fn end_search(&self) {
-        self.searching.set(false);
+        self.idling.searching.set(false);
         // A thread that pushed while this worker searched has woken no other worker. This one looks
         // into the injection queues again soon; if its polls tend to be long, another one should.
         if self.shared.idle.stop_search()
-            && self.poll_length.get() >= self.bounds.help / 4
+            && self.backlog.poll_length() >= self.bounds.help / 4
             && self.shared.has_injected()
         {
             self.shared.wake_one();
@@ -49,7 +90,7 @@ impl Worker {
     /// Looks for work at other seats, each once, beginning at a random one.
     fn search(&self) -> bool {
         let seats = &self.shared.seats;
-        let start = self.next_random() as usize;
+        let start = self.idling.next_random() as usize;
         (0..seats.len())
             .map(|offset| (start + offset) % seats.len())
             .filter(|&victim| victim != self.index)
@@ -86,7 +127,7 @@ impl Worker {
 
     /// Busy-waits as long as the level says. Returns whether there may be work.
     fn spin(&self) -> bool {
-        let limit = self.spinner.borrow().limit();
+        let limit = self.idling.spinner.borrow().limit();
         let seat = self.seat();
         if limit == 0 || seat.timers.is_behind() || seat.driver.sweep_due() == 0 {
             return false;
@@ -118,17 +159,6 @@ impl Worker {
         found
     }
 
-    /// Leaves the processor to the heavy pool for a while, whose turn it is. Events end this early.
-    pub(super) fn lend(&self) {
-        self.sleep(State::Lend, Some(LEND));
-        self.exchange();
-        self.lent.set(self.lent.get() + 1);
-        if self.lent.get() >= LENDS_MAX {
-            self.lent.set(0);
-            self.shares.borrow_mut().overlook_pool();
-        }
-    }
-
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
         self.retire();
@@ -137,15 +167,15 @@ impl Worker {
         self.note_served(self.classes(), self.now.get());
     }
 
-    fn sleep(&self, state: State, limit: Option<Duration>) {
+    pub(super) fn sleep(&self, state: State, limit: Option<Duration>) {
         let (seat, idle) = (self.seat(), &self.shared.idle);
-        let searching = self.searching.take();
+        let searching = self.idling.searching.take();
         idle.park(self.index, searching);
         let work = self.shared.has_injected()
             || self.shared.is_stopping()
             || (searching && self.others_have_work());
         if work {
-            self.searching.set(idle.unpark(self.index));
+            self.idling.searching.set(idle.unpark(self.index));
             // The monitor may have gone to sleep when it saw this worker parked.
             if idle.rouses_monitor() {
                 self.shared.monitor.rouse();
@@ -186,7 +216,7 @@ impl Worker {
         self.accounts().parks.add(1);
         self.accounts()
             .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
-        self.searching.set(idle.unpark(self.index));
+        self.idling.searching.set(idle.unpark(self.index));
         if idle.rouses_monitor() {
             self.shared.monitor.rouse();
         }
@@ -207,15 +237,5 @@ impl Worker {
         seats.into_iter().any(|(index, seat)| {
             index != self.index && !self.shared.desk_of(seat).run_queues.is_empty()
         })
-    }
-
-    /// Marsaglia's xorshift with 32 bits.
-    pub(super) fn next_random(&self) -> u32 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        self.random.set(x);
-        x
     }
 }

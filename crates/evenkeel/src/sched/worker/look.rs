@@ -1,6 +1,7 @@
 //! What a worker looks at from time to time, whatever its queues hold: I/O, timers, readers that
 //! were held back, and its neighbours.
 
+use std::cell::Cell;
 use std::ptr;
 use std::time::Duration;
 
@@ -10,6 +11,23 @@ use crate::io::readiness::{WakeList, wake_all};
 use crate::sched::shared::Seat;
 
 use super::Worker;
+
+/// What a worker remembers of the others.
+pub(super) struct Neighbour {
+    /// The one that was looked at last.
+    last: Cell<usize>,
+    /// The poll in which one was found stuck.
+    reported: Cell<u64>,
+}
+
+impl Neighbour {
+    pub(super) fn new(index: usize) -> Self {
+        Self {
+            last: Cell::new(index),
+            reported: Cell::new(0),
+        }
+    }
+}
 
 impl Worker {
     /// Does what is due from time to time, whatever the queues hold.
@@ -35,8 +53,8 @@ impl Worker {
     /// time.
     fn look_at_neighbour(&self, now: u64) {
         let seats = &self.shared.seats;
-        let next = (self.neighbour.get() + 1) % seats.len();
-        self.neighbour.set(next);
+        let next = (self.neighbour.last.get() + 1) % seats.len();
+        self.neighbour.last.set(next);
         let desk = self.shared.desk_of(&seats[next]);
         let since = desk.tenure().polling_since();
         let limit = if desk.is_on_guard() {
@@ -45,7 +63,7 @@ impl Worker {
             self.bounds.hog
         };
         let stuck = since != 0 && now.saturating_sub(since) >= limit;
-        if stuck && next != self.index && self.reported.replace(since) != since {
+        if stuck && next != self.index && self.neighbour.reported.replace(since) != since {
             self.shared.monitor.rouse();
         }
     }
@@ -109,11 +127,5 @@ impl Worker {
         self.accounts().count_sweep(swept.looks, swept.deliveries);
         self.dispatch(wakers);
         swept.deliveries > 0
-    }
-
-    /// Notes how old this worker's queues were since it last did so.
-    pub(super) fn note_pressure(&self, was_awake: bool) {
-        let pressure = &self.seat().driver.pressure;
-        pressure.note(self.now.get(), self.oldest.take(), was_awake);
     }
 }

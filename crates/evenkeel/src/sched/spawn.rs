@@ -1,0 +1,115 @@
+//! How a task comes to be.
+
+use std::future::Future;
+use std::panic::Location;
+
+use crate::class::Class;
+use crate::sync::Arc;
+
+use super::context::{self, NoRuntime};
+use super::shared::{Home, Shared};
+use super::task::cell::{Origin, new_task};
+use super::task::join::JoinHandle;
+
+/// A task that is to be spawned, but for its future.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spawn {
+    /// That of the task that spawns it, if none is said.
+    class: Option<Class>,
+    name: Option<&'static str>,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+impl Spawn {
+    /// The caller is where it is spawned.
+    #[track_caller]
+    pub(crate) fn new(class: Option<Class>, name: Option<&'static str>) -> Self {
+        Self {
+            class,
+            name,
+            spawned_at: Location::caller(),
+        }
+    }
+
+    /// Spawns it on the runtime of the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, or the class does not belong to it.
+    #[track_caller]
+    pub(crate) fn here<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match self.spawn(None, future) {
+            Ok(join) => join,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Spawns it on a runtime.
+    ///
+    /// # Panics
+    ///
+    /// If the class does not belong to it.
+    pub(crate) fn on<F>(self, shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match self.spawn(Some(shared), future) {
+            Ok(join) => join,
+            Err(NoRuntime { .. }) => unreachable!("a runtime was given"),
+        }
+    }
+
+    #[inline]
+    fn spawn<F>(
+        self,
+        on: Option<&Arc<Shared>>,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, NoRuntime>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        context::with_worker(|worker| {
+            let is_meant = |shared| on.is_none_or(|on| Arc::ptr_eq(on, shared));
+            let own = worker.filter(|worker| is_meant(worker.shared()));
+            let entered;
+            // On a worker, the common case, no reference to the runtime is counted.
+            let shared = match (own, on) {
+                (Some(worker), _) => worker.shared(),
+                (None, Some(on)) => on,
+                (None, None) => {
+                    entered = context::current()?;
+                    &entered
+                }
+            };
+            let origin = Origin {
+                class: self.class_in(shared, || worker.map(|worker| worker.current_class())),
+                spawned_at: self.spawned_at,
+                name: self.name,
+            };
+            let (task, join) = new_task(future, Home::new(shared), origin);
+            match own {
+                Some(_) if shared.is_stopping() => shared.cancel(task),
+                Some(worker) => worker.wake_here(task),
+                None => shared.push_outside(task),
+            }
+            Ok(JoinHandle::new(join))
+        })
+    }
+
+    #[inline]
+    fn class_in(self, shared: &Shared, inherited: impl FnOnce() -> Option<Class>) -> Class {
+        if let Some(class) = self.class {
+            shared.check_class(class);
+            return class;
+        }
+        // A class of the user's own in another runtime means nothing here.
+        let known = |class: &Class| shared.config.classes.has(*class);
+        inherited().filter(known).unwrap_or_default()
+    }
+}

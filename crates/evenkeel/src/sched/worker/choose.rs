@@ -1,0 +1,185 @@
+//! Which task a worker polls next.
+
+use std::cell::Cell;
+
+use crate::class::{CLASSES_MAX, Class};
+use crate::sched::run_queues::{Rank, received};
+use crate::sched::shares::Choice;
+use crate::sched::task::cell::Runnable;
+use crate::sync::atomic::Ordering;
+
+use super::Worker;
+
+/// How many tasks a worker takes from an injection queue at a time: enough to pay for the lock, few
+/// enough to leave some for the others.
+const INJECTED_BATCH: usize = 64;
+
+/// What the choice depends on beside the queues and the classes' shares.
+pub(super) struct Choosing {
+    /// Since when the next-task slot has been served.
+    slot_since: Cell<u64>,
+    /// For each class, how long woken tasks have run since a yielded one did.
+    woken_for: [Cell<u64>; CLASSES_MAX],
+    /// Which run queue the running task came from; the next-task slot counts as the woken one.
+    taken_from: Cell<Rank>,
+    /// The class of the last task that ran.
+    last_class: Cell<Class>,
+}
+
+impl Choosing {
+    pub(super) fn new() -> Self {
+        Self {
+            slot_since: Cell::new(0),
+            woken_for: Default::default(),
+            taken_from: Cell::new(Rank::Woken),
+            last_class: Cell::new(Class::NORMAL),
+        }
+    }
+
+    /// Whether the task that was chosen was woken, and did not yield.
+    #[inline]
+    pub(super) fn took_woken(&self) -> bool {
+        self.taken_from.get() == Rank::Woken
+    }
+
+    /// A task of this class runs.
+    #[inline]
+    pub(super) fn runs(&self, class: Class) {
+        self.last_class.set(class);
+    }
+
+    /// The task that was chosen has run for so long.
+    #[inline]
+    pub(super) fn ran(&self, class: Class, length: u64) {
+        if self.took_woken() {
+            let woken_for = &self.woken_for[class.index()];
+            woken_for.set(woken_for.get() + length);
+        }
+    }
+}
+
+impl Worker {
+    #[inline]
+    pub(super) fn next_task(&self) -> Option<Runnable> {
+        let (now, choosing) = (self.now.get(), &self.choosing);
+        if let Some(task) = self.desk.take_next() {
+            let in_time = now.wrapping_sub(choosing.slot_since.get()) < self.bounds.slot;
+            if in_time && task.header().class() == choosing.last_class.get() {
+                choosing.taken_from.set(Rank::Woken);
+                return Some(task);
+            }
+            // The slot's time is over, or its task is of another class, which may not have its turn
+            // now. The task joins the queue of woken ones. In the slot it would wait until the run
+            // queues are empty, and beside busy tasks they never are.
+            self.enqueue(Rank::Woken, task);
+        }
+        choosing.slot_since.set(now);
+        self.next_queued()
+    }
+
+    /// The first task of the class whose turn it is. If the run queues have none, it comes from the
+    /// injection queues.
+    fn next_queued(&self) -> Option<Runnable> {
+        loop {
+            let first = self.shares.borrow().first();
+            let class = match first {
+                Some(Choice::Here(class)) => class,
+                Some(Choice::HeavyPool(_)) => {
+                    self.lending.ask();
+                    return None;
+                }
+                None => break,
+            };
+            if let Some(task) = self.next_of_class(class) {
+                return Some(task);
+            }
+            self.shares.borrow_mut().rest(class);
+        }
+        let class = self
+            .classes()
+            .find(|&class| self.take_injected(class) > 0)?;
+        self.next_of_class(class)
+    }
+
+    /// The first task of a class. Woken tasks go before those that yielded, for a slice at a time.
+    #[inline]
+    fn next_of_class(&self, class: Class) -> Option<Runnable> {
+        let run_queues = &self.desk.run_queues;
+        let woken_for = &self.choosing.woken_for[class.index()];
+        let owed = woken_for.get() >= self.bounds.slice;
+        self.choosing.taken_from.set(Rank::Woken);
+        if !owed && let Some(task) = run_queues.pop(class, Rank::Woken) {
+            return Some(task);
+        }
+        if !owed
+            && self.take_injected(class) > 0
+            && let Some(task) = run_queues.pop(class, Rank::Woken)
+        {
+            return Some(task);
+        }
+        woken_for.set(0);
+        if let Some(task) = run_queues.pop(class, Rank::Yielded) {
+            self.choosing.taken_from.set(Rank::Yielded);
+            return Some(task);
+        }
+        if owed {
+            run_queues.pop(class, Rank::Woken)
+        } else {
+            None
+        }
+    }
+
+    /// Moves tasks from a class's injection queue to its queue of woken tasks.
+    #[inline]
+    pub(super) fn take_injected(&self, class: Class) -> usize {
+        let queue = self.shared.injection_queue(class);
+        if queue.is_empty() {
+            return 0;
+        }
+        let receive = |entry| self.enqueue(Rank::Woken, received(entry));
+        queue.take(INJECTED_BATCH, receive)
+    }
+
+    /// Appends a task to a run queue.
+    #[inline]
+    pub(super) fn enqueue(&self, rank: Rank, task: Runnable) {
+        let class = task.header().class();
+        self.desk.run_queues.push(rank, task);
+        self.note_ready(class);
+    }
+
+    /// Tasks of a class have come to its run queues.
+    #[inline]
+    pub(super) fn note_ready(&self, class: Class) {
+        self.backlog.note_ready();
+        self.shares.borrow_mut().wake(class);
+    }
+
+    /// A task was woken on this thread.
+    #[inline]
+    pub(crate) fn wake_here(&self, task: Runnable) {
+        if self.desk.tenure().is_contested() {
+            // This poll has lasted long and may lose its seat. Other workers do not look here for
+            // work.
+            return self.shared.push_outside(task);
+        }
+        // Relaxed: a statistic. The time is the one before the running poll, so that a wake-up
+        // costs no clock reading; waits come out too long by that poll at most.
+        task.header()
+            .queued_at
+            .store(self.now.get(), Ordering::Relaxed);
+        if self.dispatching.get() {
+            self.enqueue(Rank::Woken, task);
+        } else if let Some(displaced) = self.desk.put_next(task) {
+            self.enqueue(Rank::Woken, displaced);
+        }
+    }
+
+    /// Whether nothing is ready here but the running task: a hint.
+    pub(crate) fn has_no_other_task(&self) -> bool {
+        self.running.class().is_some()
+            && self.desk.run_queues.is_empty()
+            && !self.desk.has_next()
+            && !self.shared.has_injected()
+    }
+}
