@@ -61,7 +61,9 @@ fn a_hog_that_nobody_takes_the_seat_from_is_one_all_the_same() {
             runtime.block_on(within(hog)).unwrap();
         }
         let rows = runtime.stats().hogs;
-        assert!(rows.iter().any(|row| row.count == 3), "{rows:?}");
+        // A pause of the preemption harness makes a hog of the short poll, too.
+        let is_right = |count| count == 3 || (cfg!(evenkeel_preempt) && count > 3);
+        assert!(rows.iter().any(|row| is_right(row.count)), "{rows:?}");
         gate.open();
         runtime.block_on(within(first)).unwrap();
     });

@@ -58,7 +58,7 @@ fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
             let hand_offs = || runtime.stats().heavy.hand_offs;
             let so_far = hand_offs();
             drop(runtime.spawn(hog(pending())));
-            // Before that it would compute for ever, as a runtime that ends takes no seat away.
+            // A runtime that ends takes no seat away.
             until("it was handed off", || hand_offs() > so_far);
             let so_far = hand_offs();
             let mut gate = Gate::closed();

@@ -109,10 +109,13 @@ pub(crate) const LONG: Duration = Duration::from_millis(5);
 /// Computes, in a task, until a seat of its runtime has been handed over, and for as long as a hog
 /// does. In a runtime with one worker and no other hog, the seat is the one that this poll has
 /// held.
+///
+/// A second is the most: the poll may have lost its seat before this began, or have none.
 pub(crate) fn compute_until_handed_off() {
     let handle = Handle::current();
     let before = handle.stats().heavy.hand_offs;
-    while handle.stats().heavy.hand_offs == before {
+    let end = cpu() + Duration::from_secs(1);
+    while handle.stats().heavy.hand_offs == before && cpu() < end {
         compute(Duration::from_micros(100));
     }
     // A poll on guard loses its seat before it is a hog's.
