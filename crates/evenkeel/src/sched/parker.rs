@@ -56,8 +56,8 @@ impl Parker {
     }
 
     /// Takes a notification, if one waits: for the worker alone, while it busy-waits. It has to
-    /// look for work then. A notification that stayed would end every busy-wait from now on at once, so
-    /// that the worker would neither find work nor sleep.
+    /// look for work then. A notification that stayed would end every busy-wait from now on at
+    /// once, so that the worker would neither find work nor sleep.
     #[must_use]
     pub(crate) fn take_notification(&self) -> bool {
         // Relaxed: a hint that there is one. A swap each time would take the cache line from those
