@@ -1,8 +1,8 @@
 //! An axum application.
 //!
-//! axum's `serve` wants Tokio's own sockets, so its feature `tokio` is left out. What remains is a
-//! router, which is a tower service: `TowerToHyperService` makes it one of hyper's, and hyper
-//! serves it on this runtime's sockets. Extractors, state and limits work as everywhere.
+//! axum's `serve` needs Tokio's sockets, so axum's feature `tokio` is off. The router is a tower
+//! service: `TowerToHyperService` makes a hyper service of it, and hyper serves it on sockets of
+//! this runtime. Extractors, state and limits work as usual.
 //!
 //! ```sh
 //! cargo run --example axum_app --features hyper -- 127.0.0.1:7002
@@ -32,7 +32,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest body that a request may have. axum answers a larger one with 413.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Default)]
 struct Visits(AtomicU64);
 
@@ -86,12 +86,12 @@ fn application() -> Router {
 }
 
 async fn hello(State(visits): State<Arc<Visits>>, Path(name): Path<String>) -> String {
-    // Relaxed: a count of its own, which orders nothing else.
+    // Relaxed: a plain count, which orders nothing else.
     visits.0.fetch_add(1, Ordering::Relaxed);
     format!("Hello, {name}!\n")
 }
 
-/// The body back in capitals; axum refuses one that is not UTF-8.
+/// Returns the body in capitals; axum refuses a body that is not UTF-8.
 async fn shout(text: String) -> String {
     text.to_uppercase()
 }

@@ -1,8 +1,8 @@
 //! A chat room: every line that a client sends goes to all others.
 //!
-//! `tokio::sync` works on this runtime as it is; here `broadcast` carries the lines. It keeps the
-//! latest [`BACKLOG_LINES`] for all clients together, so a slow reader costs no memory: it is told
-//! how many lines it has missed. One that does not read at all is cut off.
+//! `tokio::sync` works on this runtime as it is; here a `broadcast` channel carries the lines. It
+//! keeps the latest [`BACKLOG_LINES`] for all clients together, so a slow reader costs no memory;
+//! it is told how many lines it has missed. A client that does not read at all is disconnected.
 //!
 //! ```sh
 //! cargo run --example chat -- 127.0.0.1:7003
@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufRea
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-/// The longest line; what is beyond it starts the next one.
+/// The longest line; the rest of a longer one becomes the next line.
 const LINE_BYTES_MAX: u64 = 1024;
 
 /// How many lines a client may fall behind.
@@ -75,7 +75,7 @@ async fn run(address: &str) -> Result<(), String> {
 
 /// Takes part in the room until the client hangs up or stops reading.
 async fn attend(mut stream: TcpStream, peer: SocketAddr, room: Sender<Line>) -> io::Result<()> {
-    // Joined before the welcome is sent: whoever has read it misses nothing from then on.
+    // Subscribed before the welcome is sent: a client that has read it misses no later line.
     let lines = room.subscribe();
     let welcome = format!("welcome, {peer}; {} here\n", room.receiver_count());
     let (reader, mut writer) = stream.split();
@@ -106,7 +106,7 @@ async fn speak(
         if text.last() != Some(&b'\n') {
             text.push(b'\n');
         }
-        // An error would mean that nobody is listening; the client itself is.
+        // An error would mean that there are no receivers, but the client itself is one.
         let _ = room.send(Line { from, text });
     }
 }

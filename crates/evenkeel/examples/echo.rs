@@ -1,8 +1,8 @@
 //! A TCP echo server: every connection gets back what it sends.
 //!
-//! The smallest whole server: one task accepts, one task per connection reads and writes. Because
-//! sockets implement Tokio's I/O traits, `read` and `write_all` come from `tokio::io`; nothing of
-//! Tokio's own runtime runs.
+//! The smallest complete server: one task accepts, one task per connection reads and writes.
+//! Sockets implement Tokio's I/O traits, so `read` and `write_all` come from `tokio::io`. Tokio's
+//! runtime is not used.
 //!
 //! ```sh
 //! cargo run --example echo -- 127.0.0.1:7000
@@ -46,8 +46,8 @@ async fn run(address: &str) -> Result<(), String> {
                     }
                 });
             }
-            // Out of descriptors, say. The listener waits a little by itself before it tries
-            // again, so that this loop does not spin.
+            // No descriptor is left, for example. The listener waits a little before it tries
+            // again, so this loop does not spin.
             Err(error) => eprintln!("cannot accept: {error}"),
         }
     }

@@ -1,11 +1,11 @@
 //! A server that keeps lines of text in files, one for each name.
 //!
-//! Three things show here:
+//! It shows three things:
 //!
-//! 1. `put` answers when the text is on the device, whole and under its name: a crash before leaves
-//!    the old one ([`fs::replace`](evenkeel::fs::replace)).
-//! 2. A file that hangs holds up whoever asked for it and nobody else: try `get` of a FIFO.
-//! 3. What finds too much before it is refused with an error that says so, and not kept waiting.
+//! 1. `put` answers when the text is on the device, complete and under its name; after a crash
+//!    before that, the old text is there ([`fs::replace`](evenkeel::fs::replace)).
+//! 2. A file that hangs holds up only the client that asked for it: try `get` of a FIFO.
+//! 3. If a lane's queue is full, a request is refused with an error that says so.
 //!
 //! ```sh
 //! cargo run --example files -- 127.0.0.1:7007 /tmp/texts
@@ -22,7 +22,7 @@ use evenkeel::fs::{self, File};
 use evenkeel::net::{TcpListener, TcpStream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-/// The longest line that is taken, and the longest text that is given.
+/// The longest line that is read, and the longest text that is returned.
 const LINE_MAX: u64 = 64 * 1024;
 
 /// How many names are listed.
@@ -34,7 +34,7 @@ Keeps texts in files: `put NAME TEXT`, `get NAME` and `list`, a line each, over 
 Usage: files [ADDRESS [DIRECTORY]]
 
   ADDRESS    where to listen; 127.0.0.1:7007 by default, port 0 for a free one
-  DIRECTORY  where the files are, which is made if it is not there; `texts` by default
+  DIRECTORY  where the files are, created if necessary; `texts` by default
 ";
 
 #[evenkeel::main]
@@ -49,7 +49,7 @@ async fn run(address: &str, directory: &str) -> Result<(), String> {
     let cannot = |error| format!("cannot listen on {address}: {error}");
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
     let made = fs::create_dir_all(directory).await;
-    made.map_err(|error| format!("cannot make {directory}: {error}"))?;
+    made.map_err(|error| format!("cannot create {directory}: {error}"))?;
     println!("listening on {}", listener.local_addr().map_err(cannot)?);
     loop {
         match listener.accept().await {
@@ -104,7 +104,7 @@ async fn answer(line: &str, directory: &Path) -> io::Result<String> {
     }
 }
 
-/// The names that there are, in order, with blanks between them.
+/// All names, in order, separated by spaces.
 async fn list(directory: &Path) -> io::Result<String> {
     let mut names = Vec::new();
     let mut entries = fs::read_dir(directory).await?;
@@ -118,7 +118,7 @@ async fn list(directory: &Path) -> io::Result<String> {
     Ok(names.join(" "))
 }
 
-/// Where a text is. A peer reaches nothing outside the directory.
+/// The path of a text. A client cannot reach files outside the directory.
 fn path(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if (1..=64).contains(&name.len()) && name.chars().all(plain) {

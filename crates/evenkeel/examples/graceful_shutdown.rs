@@ -1,12 +1,12 @@
-//! A server that ends well: at Ctrl-C it stops accepting, lets the requests under way finish
-//! within a time limit, and cuts off what is left. A second Ctrl-C cuts at once.
+//! A server with a graceful shutdown: at Ctrl-C it stops accepting, lets running requests finish
+//! within a time limit, and cuts off the rest. A second Ctrl-C cuts them off at once.
 //!
-//! A request is a line with a number of milliseconds, the time that serving it is to take. The
-//! order of events at the end is the point:
+//! A request is a line with a number of milliseconds, the time that it takes to serve it. The order
+//! of events at the end is important:
 //!
 //! 1. The listener is dropped: the system refuses new connections at once.
-//! 2. Each connection hears of it through a `watch` channel between two requests, never within.
-//! 3. A `JoinSet` tells when the last one is done, and ends those that are not in time.
+//! 2. A `watch` channel tells each connection to close after the request that it is serving.
+//! 3. A `JoinSet` shows when the last connection is done, and aborts those that are late.
 //!
 //! ```sh
 //! cargo run --example graceful_shutdown -- 127.0.0.1:7005 10
@@ -27,10 +27,10 @@ use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 
-/// With so many connections open, the next one waits in the system's backlog.
+/// When this many connections are open, the next one waits in the listener's backlog.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// The longest that a request may ask for.
+/// The longest time that a request may ask for.
 const WORK_MS_MAX: u64 = 60_000;
 
 /// The longest line that is read.
@@ -57,7 +57,7 @@ async fn main() -> ExitCode {
 async fn run(address: &str, seconds: &str) -> Result<(), String> {
     let no_limit = |_| format!("`{seconds}` is no number of seconds; see `--help`");
     let limit = Duration::from_secs(seconds.parse().map_err(no_limit)?);
-    // Heard from here on, so that not even an early Ctrl-C ends the process the hard way.
+    // Listening from here on, so that even an early Ctrl-C shuts down properly.
     let mut interrupts = signal(SignalKind::interrupt())
         .map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
     let cannot = |error| format!("cannot listen on {address}: {error}");
@@ -74,7 +74,7 @@ async fn run(address: &str, seconds: &str) -> Result<(), String> {
                 }
                 Err(error) => eprintln!("cannot accept: {error}"),
             },
-            // Takes the finished ones out of the set as they come.
+            // Takes finished connections out of the set.
             Some(_) = connections.join_next() => {}
             _ = interrupts.recv() => break,
         }
@@ -85,7 +85,7 @@ async fn run(address: &str, seconds: &str) -> Result<(), String> {
     closing.send_replace(true);
     let drained = async { while connections.join_next().await.is_some() {} };
     tokio::select! {
-        // Whether all were done in time shows below.
+        // The set shows below whether all were done in time.
         _ = timeout(limit, drained) => {}
         _ = interrupts.recv() => {}
     }
@@ -94,7 +94,7 @@ async fn run(address: &str, seconds: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for a connection's end and says what went wrong with it.
+/// Waits for a connection's end, and reports its error.
 async fn report(peer: SocketAddr, connection: impl Future<Output = io::Result<()>>) {
     if let Err(error) = connection.await {
         eprintln!("{peer}: {error}");
@@ -109,7 +109,7 @@ async fn serve(stream: TcpStream, mut closing: watch::Receiver<bool>) -> io::Res
         line.clear();
         let mut request = (&mut stream).take(LINE_BYTES_MAX);
         let length = tokio::select! {
-            // In this order: a server that is closing begins no further request.
+            // In this order: a closing server takes no further request.
             biased;
             _ = closing.wait_for(|closing| *closing) => return Ok(()),
             length = request.read_line(&mut line) => length?,

@@ -1,8 +1,8 @@
 //! An HTTP/1.1 server with hyper.
 //!
 //! With the feature `hyper` a `TcpStream` goes into hyper as it is, and `evenkeel::hyper::Timer`
-//! gives hyper's timeouts this runtime's clock. A client that sends its head too slowly is cut
-//! off, so that it cannot hold a connection for nothing.
+//! gives hyper's timeouts this runtime's clock. A client that sends its head too slowly is
+//! disconnected, so that it does not occupy a connection.
 //!
 //! ```sh
 //! cargo run --example hyper_hello --features hyper -- 127.0.0.1:7001

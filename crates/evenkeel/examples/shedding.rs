@@ -1,13 +1,15 @@
-//! A server that refuses early what it could only serve late: before a connection gets a task, it
-//! asks how long that task would wait, and answers "503" at once if that is too long.
+//! A server that refuses requests early when it could only answer them late: before a connection
+//! gets a task, it asks how long that task would wait, and answers "503" at once if that is too
+//! long.
 //!
-//! A server without such a limit answers everybody later and later, at last when nobody listens any
-//! more, and does the work all the same. Three things make the difference here:
+//! A server without such a limit answers later and later. In the end its clients have given up
+//! before they are answered, and it still does all the work. Three things make the difference here:
 //!
 //! 1. The accept loop and the refusals are of class `urgent`, so that they are in time whatever the
 //!    requests do.
-//! 2. [`Handle::load`](evenkeel::runtime::Handle::load) says what the requests' class is in for.
-//! 3. A refusal costs little: it reads no request, and what it does is bounded in time and number.
+//! 2. [`Handle::load`](evenkeel::runtime::Handle::load) says how long a task of the requests' class
+//!    would wait.
+//! 3. A refusal costs little: it reads no request, and is bounded in time and number.
 //!
 //! ```sh
 //! cargo run --example shedding -- 127.0.0.1:7006 20
@@ -31,7 +33,7 @@ use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
-/// How long a peer may take to send its request, or to take its answer.
+/// How long a client may take to send its request, or to read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest request that is read.
@@ -40,12 +42,12 @@ const REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// The most work that a request may ask for.
 const WORK_MS_MAX: u64 = 10_000;
 
-/// With so many refusals under way, the next one is a closed connection.
+/// When this many refusals are being sent, further connections are closed without an answer.
 const REFUSALS_MAX: usize = 1_000;
 
 const HELP: &str = "\
-Computes for as many milliseconds as the path of a request says, and refuses with \"503\" what would
-wait for too long before it is begun.
+Computes for as many milliseconds as the path of a request says, and refuses a request with \"503\"
+if it would have to wait too long.
 
 Usage: shedding [ADDRESS [MILLISECONDS]]
 
@@ -71,7 +73,7 @@ async fn run(address: &str, wait: &str) -> Result<(), String> {
     accepting.await.map_err(|error| error.to_string())
 }
 
-/// Takes connections in, or turns them away.
+/// Accepts connections, and serves or refuses them.
 async fn accept(listener: TcpListener, limit: Duration) {
     let runtime = Handle::current();
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
@@ -84,7 +86,7 @@ async fn accept(listener: TcpListener, limit: Duration) {
             }
         };
         if runtime.load(Class::NORMAL).wait <= limit {
-            // What becomes of one connection is its peer's affair.
+            // Errors of a connection concern only its client, which knows them already.
             drop(evenkeel::spawn_in(Class::NORMAL, async {
                 timeout(PATIENCE, serve(stream)).await
             }));
@@ -122,7 +124,7 @@ fn work_of(request: &[u8]) -> Option<u64> {
     path.parse().ok().filter(|&work_ms| work_ms <= WORK_MS_MAX)
 }
 
-/// Computes, in steps between which others have their turn.
+/// Computes in steps, and yields to other tasks between them.
 async fn work(work_ms: u64) {
     for _ in 0..work_ms * 20 {
         let began = Instant::now();
@@ -133,7 +135,7 @@ async fn work(work_ms: u64) {
     }
 }
 
-/// Says that it is too much at the moment.
+/// Answers that the server is too busy.
 async fn refuse(stream: TcpStream) -> io::Result<()> {
     answer(
         stream,
@@ -150,7 +152,7 @@ async fn answer(mut stream: TcpStream, status: &str, body: &str) -> io::Result<(
         .write_all(format!("{head}\r\n{body}").as_bytes())
         .await?;
     stream.shutdown().await?;
-    // Closing with unread data would make the system send a reset, which may overtake the answer.
+    // If it closed with unread data, the system would send a reset, which may overtake the answer.
     let mut rest = stream.take(REQUEST_BYTES_MAX as u64);
     while rest.read(&mut [0; 1024]).await? > 0 {}
     Ok(())

@@ -1,7 +1,7 @@
 //! UDP: a server that echoes datagrams, and a client that copes with their loss.
 //!
-//! A datagram or its answer may get lost, so the client asks again a few times, each time with a
-//! limit on how long it waits. One socket serves all of the server's peers.
+//! A datagram or its answer may get lost, so the client repeats its question a few times, each time
+//! with a timeout. The server serves all its clients with one socket.
 //!
 //! ```sh
 //! cargo run --example udp -- 127.0.0.1:7004          # the server
@@ -77,7 +77,7 @@ async fn ask(address: &str, message: &[u8]) -> io::Result<Vec<u8>> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any).await?;
-    // A connected socket hears of its peer alone, and of the peer's refusal.
+    // A connected socket receives only from its peer, and learns when the peer refuses.
     socket.connect(server).await?;
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     for _ in 0..ATTEMPTS_MAX {

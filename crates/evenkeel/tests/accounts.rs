@@ -1,7 +1,6 @@
-//! The accounts tell where the time went: all of it, and under the right heading.
+//! The accounts show where the time went: all of it, and under the right heading.
 //!
-//! Numbers of one reading are compared with each other, never with how long something ought to
-//! have taken.
+//! Numbers of one reading are compared with each other, never with an expected duration.
 #![cfg(target_os = "linux")]
 
 #[path = "support/hang.rs"]
@@ -38,7 +37,7 @@ fn runtime(workers: usize, level: BusyWait) -> Runtime {
 #[track_caller]
 fn assert_worker_adds_up(worker: &WorkerStats) {
     let sum = worker.run() + worker.check + worker.spin + worker.park + worker.steal + worker.lend;
-    // Each number is rounded to whole nanoseconds by itself.
+    // Each number is rounded to whole nanoseconds separately.
     let slack = worker.wall / 100 + Duration::from_micros(1);
     assert!(
         sum.abs_diff(worker.wall) <= slack,
@@ -55,7 +54,7 @@ fn assert_adds_up(stats: &Stats) {
     assert!((0.0..=1.0).contains(&stats.utilisation()));
     let by_class: Duration = stats.classes.iter().map(|class| class.run).sum();
     let by_worker: Duration = stats.workers.iter().map(|worker| worker.run()).sum();
-    // A poll that cost its thread the seat ended in the heavy pool, whose time is no worker's.
+    // A poll that lost its thread the seat ended in the heavy pool, whose time no worker has.
     if stats.heavy.hand_offs == 0 {
         assert_eq!(by_class, by_worker, "run time by class and by worker");
     }
@@ -69,8 +68,8 @@ fn assert_adds_up(stats: &Stats) {
     }
 }
 
-/// Polls and waits are read one after the other, so this is for a runtime at rest. A thread without
-/// a processor rests, too; so this is for longer than that is likely to last.
+/// Polls and waits are read one after the other, so the runtime has to be idle. A thread that the
+/// kernel has not scheduled looks idle, too; so this waits for longer than that is likely to last.
 fn settled(runtime: &Runtime) -> Stats {
     let mut before = runtime.stats();
     until("at rest", || {
@@ -121,7 +120,7 @@ fn states_add_up_under_every_load() {
                 // Idle.
                 std::thread::sleep(Duration::from_millis(10));
                 assert_adds_up(&settled(&runtime));
-                // Busy, and read while it is.
+                // Busy, and read meanwhile.
                 let stop = Arc::new(AtomicBool::new(false));
                 let hogs: Vec<_> = ALL
                     .into_iter()
@@ -145,7 +144,7 @@ fn states_add_up_under_every_load() {
                 hogs.into_iter()
                     .for_each(|hog| runtime.block_on(hog).unwrap());
                 assert_adds_up(&settled(&runtime));
-                // Talking, which is work, checks, spinning and sleep in turn.
+                // Talking, which is a mixture of work, checks, spinning and sleep.
                 runtime.block_on(runtime.spawn(within(talk(200)))).unwrap();
                 let stats = settled(&runtime);
                 assert_adds_up(&stats);
@@ -215,7 +214,7 @@ fn spinning_is_not_running() {
     });
 }
 
-/// What the kernel says of the runtime's threads: how often each went to sleep, by name.
+/// The kernel's count of how often each of the runtime's threads went to sleep, by name.
 fn switches(prefix: &str) -> Vec<(String, u64)> {
     let mut all = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").unwrap() {
@@ -259,7 +258,7 @@ fn an_idle_runtime_does_nothing() {
             runtime.block_on(runtime.spawn(nap)).unwrap();
             runtime.block_on(runtime.spawn(talk(10))).unwrap();
 
-            // After settling, two readings apart see the same.
+            // After settling, two readings apart are equal.
             let mut before = (switches(&name), settled(&runtime));
             until(&format!("quiet for 300 ms with {level}"), || {
                 std::thread::sleep(Duration::from_millis(300));
@@ -282,7 +281,7 @@ fn an_idle_runtime_does_nothing() {
     });
 }
 
-/// A wake-up that comes too late, when somebody else has done the work, ends one busy-wait and no
+/// A wake-up that comes after another worker has done the work ends one busy-wait and no
 /// more.
 #[test]
 fn a_worker_that_was_woken_in_vain_does_not_spin_for_ever() {
@@ -308,7 +307,7 @@ fn a_worker_that_was_woken_in_vain_does_not_spin_for_ever() {
     });
 }
 
-/// Each kind of check is counted as what it was, events and deliveries with it.
+/// Each check is counted under its origin, with its events and deliveries.
 #[test]
 fn checks_are_counted_by_origin() {
     watched("origins", || {
@@ -423,14 +422,14 @@ fn checks_keep_coming_beside_hogs() {
 /// Registers a descriptor at each worker: a queue without descriptors needs no checks.
 fn one_for_each_queue(runtime: &Runtime, workers: usize) -> Vec<(UnixStream, UnixStream)> {
     loop {
-        // Tasks that wait for each other within a poll are at different workers.
+        // Tasks that wait for each other within a poll are on different workers.
         let all_here = Arc::new(Barrier::new(workers));
         let tasks: Vec<_> = (0..workers)
             .map(|_| runtime.spawn(register_and_meet(Arc::clone(&all_here))))
             .collect();
         let tasks = tasks.into_iter();
         let pairs = tasks.map(|task| runtime.block_on(task).unwrap()).collect();
-        // One whose slice went by while its thread was not scheduled has only given way.
+        // A worker whose slice passed while its thread was not scheduled has only yielded.
         if runtime.stats().readiness.descriptors == workers {
             return pairs;
         }
@@ -449,7 +448,7 @@ async fn register_and_meet(all_here: Arc<Barrier>) -> (UnixStream, UnixStream) {
     (quiet, end)
 }
 
-/// Tasks that are ready wait their turn, and the histogram says how many did.
+/// Ready tasks wait in the queue, and the histogram says how many did.
 #[test]
 fn waits_are_counted_and_grow_with_the_queue() {
     watched("waits", || {
@@ -472,7 +471,7 @@ fn waits_are_counted_and_grow_with_the_queue() {
     });
 }
 
-/// What waits is counted, and is no longer once it has ended.
+/// A waiting task is counted, and no longer counted once it has ended.
 #[test]
 fn waiting_tasks_are_counted() {
     watched("waiting", || {

@@ -1,4 +1,4 @@
-//! Lanes of the user's: bounds, order, accounts, and what becomes of work that is not done.
+//! Lanes of the user's own: bounds, order, accounts, and work that is not done.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -22,7 +22,7 @@ fn stats(name: &str) -> LaneStats {
     Handle::current().stats().lane(name).unwrap().clone()
 }
 
-/// Waits until something holds of a lane.
+/// Waits until a condition holds for a lane.
 async fn until(name: &str, holds: impl Fn(&LaneStats) -> bool) {
     while !holds(&stats(name)) {
         sleep(Duration::from_micros(200)).await;
@@ -31,13 +31,13 @@ async fn until(name: &str, holds: impl Fn(&LaneStats) -> bool) {
 
 /// Occupies a thread of a lane until it is dropped.
 async fn occupy(lane: &Lane) -> mpsc::Sender<()> {
-    // Of the class that goes last, as the time that it takes is charged to it.
+    // In the class that goes last, as its time is charged to the class.
     occupy_as(Class::BULK, lane).await
 }
 
 async fn occupy_as(class: Class, lane: &Lane) -> mpsc::Sender<()> {
     let (hold, held) = mpsc::channel::<()>();
-    // The work tells itself: what the lane calls busy may be other work that is just ending.
+    // The work itself reports: the lane's busy threads may include one that is just ending.
     let (begins, begun) = oneshot::channel();
     let work = {
         let lane = lane.clone();
@@ -74,7 +74,7 @@ fn outputs_panics_and_accounts() {
     });
 }
 
-/// Keeps what a lane had done when it was woken.
+/// Notes how much a lane had done when it was woken.
 struct DoneAtWake {
     handle: Handle,
     done: AtomicUsize,
@@ -214,8 +214,8 @@ fn the_urgent_goes_first_and_order_holds_within_a_class() {
     });
 }
 
-/// Queues 20 pieces of work of 5 ms in two classes each behind what occupies a lane, then changes
-/// what a class is entitled to, and returns whose work was done in which order.
+/// Queues 20 pieces of work of 5 ms in each of two classes behind work that occupies a lane, then
+/// changes the share and target of a class, and returns the order in which the work was done.
 fn done_after_a_change(class: Class, change: ClassConfig) -> Vec<Class> {
     Runtime::new().unwrap().block_on(async {
         let lane = Lane::builder("changed").threads(1).build().unwrap();
@@ -245,7 +245,7 @@ fn done_after_a_change(class: Class, change: ClassConfig) -> Vec<Class> {
 #[test]
 fn what_classes_are_entitled_to_changes_for_what_waits() {
     watched("changed", || {
-        // By the shares that there are, normal work is done first.
+        // By the present shares, normal work goes first.
         let first = ClassConfig::new().latency_target(Duration::from_micros(10));
         let done = done_after_a_change(Class::BULK, first);
         assert_eq!(done[0], Class::BULK, "{done:?}");
@@ -289,7 +289,7 @@ fn what_is_given_up_is_called_off_unless_it_has_begun() {
     });
 }
 
-/// A device that hangs keeps all threads of its lane, and callers that wait no longer come again.
+/// A device that hangs keeps all threads of its lane, while callers cancel work and come again.
 #[test]
 fn what_is_cancelled_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captured() {
     watched("room", || {
@@ -314,7 +314,7 @@ fn what_is_cancelled_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captu
     });
 }
 
-/// What work captured may use the lane again when it is dropped, and may panic.
+/// Values that work captured may use the lane again when they are dropped, and may panic.
 #[test]
 fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
     struct Uses(Lane);
@@ -338,7 +338,7 @@ fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
     });
 }
 
-/// Neither in how much was done nor in how long it waited and took.
+/// It affects neither the count of work done nor the histograms.
 #[test]
 fn what_was_called_off_is_not_counted_as_done() {
     watched("cancelled", || {
@@ -357,7 +357,7 @@ fn what_was_called_off_is_not_counted_as_done() {
     });
 }
 
-/// Work that a dropped lane was given is done, and its name can be had again.
+/// Work that was given to a dropped lane is done, and the lane's name becomes free.
 #[test]
 fn a_dropped_lane_does_what_waits() {
     watched("dropped", || {

@@ -1,8 +1,8 @@
 //! Every public future may be dropped after any number of its polls, in a task or outside of one,
 //! and leaves nothing behind: no descriptor, no waiting task, no lost wake-up.
 //!
-//! What the operations that are dropped must not lose is the subject of the tests of each module;
-//! this one holds all of them to leaving the runtime as it was.
+//! The tests of each module check that a dropped operation loses no data; this one checks that it
+//! leaves the runtime as it was.
 #![cfg(target_os = "linux")]
 
 #[path = "support/hang.rs"]
@@ -31,7 +31,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What operations work on: everything connected, nothing ready to be read.
+/// The sockets that operations work on: all are connected, and none has data to read.
 struct World {
     address: SocketAddr,
     listener: TcpListener,
@@ -71,7 +71,7 @@ impl World {
             datagram,
             datagram_end,
         };
-        // Nothing can be written either, until somebody reads.
+        // Nothing can be written either, until the peer reads.
         let full = [0; 65_536];
         while world.served.try_write(&full).is_ok() {}
         while world.unix_end.try_write(&full).is_ok() {}
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// Names an operation and makes it.
+/// Names an operation and creates it.
 type Constructor = (&'static str, fn(Arc<World>) -> Boxed);
 
 macro_rules! operations {
@@ -132,7 +132,7 @@ fn tcp_operations() -> Vec<Constructor> {
     }
 }
 
-/// A connection of its own, so that nothing of the world's is used up.
+/// A new connection, so that those of the world are not used up.
 async fn pair(world: &World) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap())
@@ -221,7 +221,7 @@ fn time_and_task_operations() -> Vec<Constructor> {
 }
 
 /// Polls `operation` up to `polls` times, with time for events in between, and drops it. Returns
-/// whether it was done before that.
+/// whether it was ready before that.
 async fn dropped_after(mut operation: Boxed, polls: usize) -> bool {
     let mut done = 0;
     loop {
@@ -233,7 +233,7 @@ async fn dropped_after(mut operation: Boxed, polls: usize) -> bool {
         if ready {
             return true;
         }
-        // Long enough for a timer or an event, now and then.
+        // From time to time long enough for a timer or an event.
         if done % 2 == 0 {
             sleep(SOON).await;
         } else {
@@ -253,7 +253,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// The runtime still does everything.
+/// The runtime still works.
 async fn assert_works() {
     let task = evenkeel::spawn(async {
         sleep(SOON).await;
@@ -296,7 +296,7 @@ fn drop_everywhere(runtime: &Runtime, run: impl Fn(&Runtime, Boxed, usize) -> bo
             runtime.block_on(assert_works());
             drop(world);
             if round > 0 {
-                // What is opened once, such as the signals' handlers, was so in the first round.
+                // Descriptors that are opened only once, as for signals, were opened in round one.
                 until(&format!("{name}: descriptors as before"), || {
                     descriptors() == before
                 });
@@ -307,7 +307,7 @@ fn drop_everywhere(runtime: &Runtime, run: impl Fn(&Runtime, Boxed, usize) -> bo
     }
 }
 
-/// In one test, as it counts the descriptors of the whole process.
+/// All in one test, as it counts the descriptors of the whole process.
 #[test]
 fn every_future_may_be_dropped_after_every_poll() {
     watched("outside of a task", || {

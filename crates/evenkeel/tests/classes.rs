@@ -1,5 +1,5 @@
-//! Classes as their users meet them: made by the builder, changed live, inherited, and given CPU
-//! time by their shares.
+//! Classes as users see them: created by the builder, changed while the runtime works, inherited,
+//! and given CPU time by their shares.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -22,14 +22,14 @@ use hang::{until, watched};
 use hogs::{Gate, Kind, compute, compute_until_handed_off, cpu};
 use support::within;
 
-/// Longer than anything takes on a machine that is busy with other things.
+/// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-// ---- Making and changing them ----
+// ---- Creating and changing them ----
 
 #[test]
 fn a_class_that_makes_no_sense_is_an_error_that_says_what_would() {
@@ -164,7 +164,7 @@ fn classes_have_the_stated_defaults_and_keep_what_is_not_set() {
     });
 }
 
-/// Two runtimes, the first of which has one class more, and that class.
+/// Two runtimes, of which the first has one class more, and that class.
 fn two_runtimes() -> (Runtime, Runtime, Class) {
     let first = Builder::new()
         .workers(1)
@@ -213,7 +213,7 @@ fn a_class_is_changed_while_the_runtime_runs_and_nonsense_changes_nothing() {
     });
 }
 
-// ---- Belonging to one ----
+// ---- The class of a task ----
 
 /// How often tasks of each class have been polled.
 fn polls(runtime: &Runtime) -> Vec<u64> {
@@ -225,10 +225,10 @@ async fn told(tell: mpsc::Sender<()>) {
     tell.send(()).unwrap();
 }
 
-/// A way to spawn a task whose only poll tells the sender.
+/// A way to spawn a task whose only poll notifies the sender.
 type Spawn = fn(mpsc::Sender<()>);
 
-/// Every way to spawn one without a class, from a task.
+/// Every way to spawn a task without a class, from a task.
 const INHERITING: [Spawn; 6] = [
     |tell| drop(evenkeel::spawn(told(tell))),
     |tell| drop(task::spawn(told(tell))),
@@ -242,7 +242,7 @@ const INHERITING: [Spawn; 6] = [
     },
 ];
 
-/// Every way to spawn one in a class.
+/// Every way to spawn a task in a class.
 const CHOOSING: [Spawn; 4] = [
     |tell| drop(evenkeel::spawn_in(Class::BULK, told(tell))),
     |tell| drop(Handle::current().spawn_in(Class::BULK, told(tell))),
@@ -254,8 +254,8 @@ const CHOOSING: [Spawn; 4] = [
     },
 ];
 
-/// Spawns from a task of `parent`; in the task's second poll, which is in the lane, if it is to hog
-/// first. Returns how often tasks of each class were polled.
+/// Spawns from a task of `parent`; if that has to hog first, in its second poll, which is in the
+/// heavy pool. Returns how often tasks of each class were polled.
 fn polled(runtime: &Runtime, parent: Class, hogs: bool, spawn: Spawn) -> Vec<u64> {
     let before = polls(runtime);
     let (tell, told) = mpsc::channel();
@@ -276,7 +276,7 @@ fn polled(runtime: &Runtime, parent: Class, hogs: bool, spawn: Spawn) -> Vec<u64
             .map(|(now, was)| now - was)
             .collect()
     };
-    // A poll is counted when it is over: the child's, and one more that was in the lane.
+    // Polls are counted when they end: the child's, and one more that was in the heavy pool.
     until("all are counted", || {
         since().iter().sum::<u64>() >= 2 + u64::from(hogs)
     });
@@ -305,7 +305,7 @@ fn a_hog_in_the_heavy_pool_spawns_into_its_own_class_all_the_same() {
             (CHOOSING.as_slice(), [0, 0, 1, 2]),
         ] {
             for spawn in spawn {
-                // A runtime each, so that no place is known for its hogs.
+                // A runtime each, so that no spawn site is known for its hogs.
                 let (runtime, _, video) = two_runtimes();
                 assert_eq!(polled(&runtime, video, true, *spawn), expected);
                 assert!(!runtime.stats().classes[video.index()].heavy.is_zero());
@@ -325,7 +325,7 @@ fn what_is_spawned_from_outside_every_task_is_normal() {
         runtime.block_on(runtime.spawn(async {})).unwrap();
         assert_eq!(polls(&runtime), [0, 3, 0, 0]);
 
-        // A class of another runtime's task means nothing if this one does not have it.
+        // The class of another runtime's task means nothing if this runtime does not have it.
         let handle = other.handle().clone();
         let task = runtime.spawn_in(video, async move { handle.spawn(async {}).await });
         runtime.block_on(task).unwrap().unwrap();
@@ -333,7 +333,7 @@ fn what_is_spawned_from_outside_every_task_is_normal() {
     });
 }
 
-/// What a panic in `body` says.
+/// The message of a panic in `body`.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
     panic.downcast_ref::<String>().expect("a message").clone()
@@ -405,20 +405,20 @@ impl Backlog {
     }
 }
 
-/// How much more one class got than another.
+/// The ratio of the times that two classes got.
 #[derive(Debug)]
 struct Ratio {
     /// By the runtime's accounts, which charge a poll's length to its class.
     charged: f64,
-    /// By the tasks' own reckoning, in processor time.
+    /// By the tasks' own measurement, in processor time.
     used: f64,
-    /// The part of the workers' time in which the tasks had a processor.
+    /// The part of the workers' time during which the tasks had a processor.
     let_run: f64,
 }
 
 impl Ratio {
-    /// What the machine took from the workers in the middle of polls, for other programs, is
-    /// charged like what the polls used, so the two agree where that was little.
+    /// Time that the machine took from the workers in the middle of polls, for other programs, is
+    /// charged like time that the polls used, so the two agree only if that was little.
     fn is_within(&self, least: f64, most: f64) -> bool {
         let bounds = least..=most;
         bounds.contains(&self.charged) && (self.was_disturbed() || bounds.contains(&self.used))
@@ -429,8 +429,8 @@ impl Ratio {
     }
 }
 
-/// Measures once, and again where the machine took much from the workers: a second is short beside
-/// what may be charged to one poll then.
+/// Measures once, and again if the machine took much time from the workers: a second is short
+/// compared with the time that may then be charged to one poll.
 fn assert_within(measure: impl Fn() -> Ratio, least: f64, most: f64) {
     for left in (0..10).rev() {
         let ratio = measure();
@@ -441,7 +441,7 @@ fn assert_within(measure: impl Fn() -> Ratio, least: f64, most: f64) {
     }
 }
 
-/// Lets both use a second of processor time. Returns how much more the first got than the second.
+/// Lets both use a second of processor time. Returns the ratio of the times that they got.
 fn ratio(runtime: &Runtime, backlogs: [&Backlog; 2], classes: [Class; 2]) -> Ratio {
     let used = || backlogs.map(Backlog::used);
     let spend = |length: Duration| {
@@ -450,7 +450,7 @@ fn ratio(runtime: &Runtime, backlogs: [&Backlog; 2], classes: [Class; 2]) -> Rat
             used().iter().sum::<Duration>() >= end
         });
     };
-    // What was owed from before is settled by then.
+    // By now the time that was owed before is settled.
     spend(Duration::from_millis(300));
     let before = (used(), runtime.stats());
     spend(Duration::from_secs(1));
@@ -476,7 +476,7 @@ fn follows_the_shares(workers: usize) {
     let handle = runtime.handle();
     let classes = ["gold", "iron"].map(|name| handle.class(name).unwrap());
     let stop = Arc::new(AtomicBool::new(false));
-    // One has polls twice as long, which is to make no difference.
+    // The polls of one are twice as long, which must make no difference.
     let gold = Backlog::new(&runtime, classes[0], micros(200), &stop);
     let iron = Backlog::new(&runtime, classes[1], micros(400), &stop);
     let measure = || ratio(&runtime, [&gold, &iron], classes);
@@ -552,7 +552,7 @@ fn the_time_in_which_a_class_had_nothing_to_do_is_no_wait() {
     watched("rest", || {
         let mut builder = Builder::new();
         let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
-        // Enough to be told to the other workers, and noted.
+        // Long enough to be published to the other workers, and noted.
         let busy = async { compute(Duration::from_millis(2)) };
         runtime
             .block_on(within(runtime.spawn_in(Class::BULK, busy)))

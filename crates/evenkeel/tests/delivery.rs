@@ -1,4 +1,4 @@
-//! What the modes of delivery promise, over real sockets.
+//! The promises of the modes of delivery, over real sockets.
 
 mod support;
 
@@ -12,7 +12,7 @@ use evenkeel::stats::DeliveryStats;
 use support::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Longer than a test may take, so that nothing comes by the delay.
+/// Longer than any test takes, so that no delivery is made by the delay.
 const LONG: Duration = Duration::from_secs(50);
 
 async fn pair() -> (TcpStream, TcpStream) {
@@ -28,10 +28,10 @@ fn coalesce(bytes: usize, delay: Duration) -> Delivery {
     Delivery::Coalesce { bytes, delay }
 }
 
-/// Long enough for a task to come to wait, mostly; nothing fails if it has not.
+/// Usually long enough for a task to begin to wait; nothing fails if it has not.
 const A_MOMENT: Duration = Duration::from_millis(20);
 
-/// A stream whose reader has read all there is, and has waited: from now on it is held back.
+/// A stream whose reader has read everything, and has waited: from now on wake-ups are held back.
 async fn make_wait(client: &mut TcpStream, server: &mut TcpStream) {
     let mut buf = [0; 16];
     for _ in 0..2 {
@@ -72,7 +72,7 @@ async fn a_mode_is_what_was_set() {
     assert_eq!(client.delivery(), Delivery::Immediate);
 }
 
-/// Bytes below the watermark come by the delay, and those that reach it without.
+/// Bytes below the watermark are delivered by the delay, and those that reach it without.
 #[evenkeel::test]
 async fn tails_come_by_the_delay_and_the_rest_by_the_watermark() {
     support::watch_descriptors();
@@ -99,7 +99,7 @@ async fn tails_come_by_the_delay_and_the_rest_by_the_watermark() {
     }
 }
 
-/// What is sent in pieces with pauses between comes as one delivery.
+/// Bytes that are sent in pieces with pauses between come as one delivery.
 #[evenkeel::test]
 async fn pieces_are_gathered() {
     support::watch_descriptors();
@@ -180,8 +180,8 @@ async fn unix_streams_hold_back_by_the_delay() {
     assert!(within(reader).await.unwrap().ends_with(b"the last"));
 }
 
-/// While its worker is idle, and after it was busy for a while, an adaptive reader is woken for
-/// each of many small messages.
+/// While its worker is idle, and after the worker was busy for a while, an adaptive reader is woken
+/// for each of many small messages.
 #[evenkeel::test(workers = 1)]
 async fn adaptive_is_immediate_while_the_worker_is_idle() {
     support::watch_descriptors();
@@ -205,7 +205,7 @@ async fn adaptive_is_immediate_while_the_worker_is_idle() {
     within(echo).await.unwrap();
 }
 
-/// Beside tasks that keep the worker behind, readers are held back, and everything comes.
+/// Beside tasks that keep the worker behind, readers are held back, and all bytes arrive.
 #[evenkeel::test(workers = 1)]
 async fn adaptive_holds_back_while_the_worker_is_behind() {
     support::watch_descriptors();
@@ -250,7 +250,7 @@ async fn adaptive_holds_back_while_the_worker_is_behind() {
     assert_eq!(within(reader).await.unwrap(), 50_000);
 }
 
-/// A watermark that the receive buffer cannot reach keeps nobody waiting for the delay.
+/// A reader does not wait for the delay if the receive buffer cannot reach the watermark.
 #[evenkeel::test]
 async fn a_full_receive_buffer_is_not_held_back() {
     support::watch_descriptors();
@@ -269,7 +269,7 @@ async fn a_full_receive_buffer_is_not_held_back() {
     within(sender).await.unwrap();
 }
 
-/// A runtime that ends wakes readers that are held back, whatever is held for them.
+/// A runtime that shuts down wakes readers that are held back, with or without bytes.
 #[test]
 fn the_end_of_the_runtime_is_not_held_back() {
     let runtime = evenkeel::runtime::Builder::new()
@@ -298,7 +298,7 @@ fn the_end_of_the_runtime_is_not_held_back() {
     assert!(began.elapsed() < LONG / 4);
 }
 
-/// A socket that leaves the runtime has the watermark that it came with.
+/// A socket that leaves the runtime gets its original watermark back.
 #[evenkeel::test]
 async fn a_socket_is_given_back_as_it_came() {
     support::watch_descriptors();
@@ -315,14 +315,14 @@ async fn a_socket_is_given_back_as_it_came() {
     read.await;
     client.write_all(b"held").await.unwrap();
     evenkeel::time::sleep(A_MOMENT).await;
-    // Taken up again, it wakes its reader at every byte.
+    // In the runtime again, it wakes its reader at every byte.
     let mut server = TcpStream::from_std(server.into_std().unwrap()).unwrap();
     let mut buf = [0; 16];
     assert_eq!(within(server.read(&mut buf)).await.unwrap(), 4);
     make_wait(&mut client, &mut server).await;
 }
 
-/// A buffer that a delivery fits takes one read for it: none is made to find the socket empty.
+/// If the buffer has room for a delivery, one read suffices: there is no second to find it empty.
 #[evenkeel::test]
 async fn a_short_read_is_the_last() {
     support::watch_descriptors();
@@ -345,7 +345,7 @@ async fn a_short_read_is_the_last() {
     assert_eq!(sizes.quantile(1.0), Some(1024));
 }
 
-/// What is held back is peeked at, waited for and tried like anything else.
+/// Held-back bytes can be peeked at, waited for and tried like any others.
 #[evenkeel::test]
 async fn all_ways_to_read_hear_of_what_was_held_back() {
     support::watch_descriptors();

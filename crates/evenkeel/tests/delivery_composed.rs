@@ -1,4 +1,4 @@
-//! Delivery under what stands on sockets: hyper, and TLS. Neither knows of it.
+//! Delivery below layers that use sockets: hyper, and TLS. Neither knows about it.
 
 mod support;
 
@@ -177,7 +177,7 @@ Ht04RNU7vf56J/XcTXRZZqDOWmZr6w==
         (Arc::new(client).into(), Arc::new(server).into())
     }
 
-    /// Records of every size cross, some in pieces. What is counted is what crosses the wire.
+    /// Records of every size arrive, some in pieces. The bytes on the wire are counted.
     #[evenkeel::test]
     async fn records_arrive_whole() {
         support::watch_descriptors();
@@ -203,7 +203,7 @@ Ht04RNU7vf56J/XcTXRZZqDOWmZr6w==
                         }
                     }
                     stream.shutdown().await.unwrap();
-                    // Closed with something unread, it would reset the connection.
+                    // If it were closed with unread bytes, it would reset the connection.
                     stream.read_to_end(&mut Vec::new()).await.unwrap();
                 }
             });

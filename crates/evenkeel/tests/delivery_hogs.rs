@@ -22,7 +22,7 @@ async fn pair() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// Reads pieces that come apart, each a tail.
+/// Reads pieces that arrive separately, each a tail.
 async fn echo(mut server: TcpStream) {
     let mut buf = [0; 64];
     loop {
@@ -33,8 +33,8 @@ async fn echo(mut server: TcpStream) {
     }
 }
 
-/// As many hogs as workers, which stay until the end: each descriptor's worker loses its seat, with
-/// entries in its sweep.
+/// As many hogs as workers, which stay until the end: the worker of each descriptor loses its seat,
+/// with entries in its sweep.
 fn tails_come_beside(kind: Kind, workers: usize) {
     let runtime = Builder::new().workers(workers).build().unwrap();
     let handle = runtime.handle().clone();

@@ -1,5 +1,5 @@
-//! Bytes delivered are the bytes sent, in order, for random segments, pauses, closes, buffers and
-//! changes of the mode; and ten thousand connections that say nothing cost no work.
+//! The delivered bytes are the bytes sent, in order, for random segments, pauses, closes, buffers
+//! and changes of the mode; and ten thousand silent connections cost no work.
 
 mod support;
 
@@ -23,7 +23,7 @@ struct Segment {
 struct Plan {
     segments: Vec<Segment>,
     first: Delivery,
-    /// Each after how many bytes that were received.
+    /// Changes of the mode, each with the number of received bytes at which it is made.
     changes: Vec<(usize, Delivery)>,
     rooms: Vec<usize>,
     on_unix: bool,
@@ -64,7 +64,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         })
 }
 
-/// A stream whose mode can be set.
+/// A stream with a mode of delivery.
 trait Paced: AsyncRead + AsyncWrite + Unpin + Send {
     fn set(&self, mode: Delivery);
 }
@@ -203,7 +203,7 @@ const MODE: Delivery = Delivery::Coalesce {
 };
 
 /// As many connections as a process may have that holds both ends of each, up to ten thousand. All
-/// have spoken once. One goes on.
+/// have sent something once. One continues.
 #[test]
 fn silent_connections_cost_no_sweep() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -224,7 +224,7 @@ fn silent_connections_cost_no_sweep() {
             client.write_all(b"hello").await.unwrap();
             clients.push(client);
         }
-        // All come to be silent, and the sweep to have nothing to look at.
+        // Until all have become silent, and the sweep has nothing to look at.
         let mut before = swept();
         within(async {
             loop {

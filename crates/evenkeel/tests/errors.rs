@@ -1,4 +1,4 @@
-//! What a program shows that returns an error from `main`, which is the error's `Debug`.
+//! The output of a program that returns an error from `main`, which is the error's `Debug`.
 
 use std::fmt::{Debug, Display};
 use std::sync::mpsc;

@@ -1,7 +1,7 @@
-//! The examples, as their users meet them: programs of their own that are talked to over sockets.
+//! The examples as users run them: programs of their own, tested over sockets.
 //!
-//! Each program is started on port 0 and says where it listens. Every wait has a limit, and a
-//! program that a test leaves behind is ended.
+//! Each program is started on port 0 and prints its address. Every wait has a limit, and a program
+//! that a test leaves behind is ended.
 
 // These tests only start programs. Under ThreadSanitizer every program needs a part of the crate.
 use evenkeel as _;
@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The longest that any one step may take. Far more than needed: a test fails by what it gets,
-/// and only when nothing comes at all by time.
+/// The longest that any one step may take. Far more than needed: a test fails by wrong output, and
+/// by time only when there is none.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running example.
@@ -28,7 +28,7 @@ struct Program {
 }
 
 impl Program {
-    /// Starts the example on a free port, and waits until it says which one.
+    /// Starts the example on a free port, and waits until it prints which one.
     fn start(name: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(path(name))
             .arg("127.0.0.1:0")
@@ -91,7 +91,7 @@ impl Program {
         assert!(status.success());
     }
 
-    /// How the program ends by itself.
+    /// Waits until the program ends by itself.
     fn ended(&mut self) -> ExitStatus {
         let started = Instant::now();
         loop {
@@ -106,7 +106,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Fails if it has ended by itself, which is as good.
+        // Fails if it has ended by itself, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let complaints = self
@@ -122,7 +122,7 @@ impl Drop for Program {
     }
 }
 
-/// Where cargo puts the example: this test is `<profile>/deps/…`, that is `<profile>/examples/…`.
+/// Where cargo puts the example: this test is `<profile>/deps/…`, and that `<profile>/examples/…`.
 fn path(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
@@ -316,7 +316,7 @@ fn chat_passes_lines_to_the_others_in_order() {
             assert_eq!(read_line(client), format!("{speaker}: {word}\n"));
         }
     }
-    // The speaker hears nothing of itself, and is let go once it has said its last line.
+    // The speaker does not receive its own lines, and is disconnected once it has sent its last.
     assert_eq!(read_line(&mut clients[0]), "");
 }
 
@@ -419,7 +419,7 @@ fn shedding_serves_what_it_has_time_for() {
 #[test]
 fn shedding_refuses_while_there_is_too_much_and_serves_again_afterwards() {
     let server = Program::start("shedding", &["1"]);
-    // Each connection adds to the queue, until one is refused; that one is answered at once.
+    // Each connection adds to the queue, until one is refused; the refusal is immediate.
     let began = Instant::now();
     let mut served = Vec::new();
     let refused = loop {
@@ -439,7 +439,7 @@ fn shedding_refuses_while_there_is_too_much_and_serves_again_afterwards() {
         let (status, _) = answer.join().unwrap();
         assert!(status == DONE || status == REFUSED, "{status}");
     }
-    // Nothing waits any more, but the last of them may be on its way out.
+    // No connection waits any more, but the last answers may still be on their way.
     while request(&server, "GET /0", "").0 != DONE {
         assert!(began.elapsed() < 2 * LIMIT, "it still refuses");
         thread::sleep(Duration::from_millis(10));
@@ -506,7 +506,7 @@ mod http {
     }
 }
 
-/// A directory of a test's own, which goes away with it.
+/// A temporary directory of a test, removed on drop.
 struct Directory(PathBuf);
 
 impl Drop for Directory {
@@ -515,7 +515,7 @@ impl Drop for Directory {
     }
 }
 
-/// Says a line, and hears one.
+/// Sends a line, and returns the answer.
 fn ask(stream: &mut BufReader<TcpStream>, line: &str) -> String {
     stream.get_mut().write_all(line.as_bytes()).unwrap();
     stream.get_mut().write_all(b"\n").unwrap();

@@ -1,5 +1,5 @@
-//! A device that breaks: each call's error reaches its caller, and nothing goes on as if it had
-//! not been. The kernel makes the calls fail.
+//! A device that breaks: each call's error reaches its caller, and no later call behaves as if it
+//! had succeeded. The kernel makes the calls fail.
 #![cfg(target_os = "linux")]
 
 #[path = "support/hang.rs"]
@@ -20,7 +20,7 @@ use refusal::{Refusal, where_refused};
 use scratch::Scratch;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
-/// Calls of these numbers fail as they do on a broken device.
+/// Calls with these numbers fail as they do on a broken device.
 fn broken(calls: &[i64], descriptor: Option<i32>) -> Vec<Refusal> {
     let refusal = |&call| Refusal {
         call,
@@ -35,7 +35,7 @@ fn assert_broken<T: std::fmt::Debug>(result: io::Result<T>) {
     assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EIO));
 }
 
-/// A file that is open where no other descriptor will be, so that calls on it alone can fail.
+/// A file with a descriptor that no other file gets, so that only calls on it can be made to fail.
 fn far_file(path: &Path) -> std::fs::File {
     let mut options = std::fs::OpenOptions::new();
     let file = options.read(true).write(true).create(true).open(path);
@@ -66,7 +66,7 @@ async fn syncs_fail(scratch: &Scratch) {
     assert_broken(file.sync_data().await);
     assert_eq!(file.read_exact_at(vec![0; 4], 0).await.unwrap(), b"TExt");
     assert_broken(fs::sync_dir(scratch.root()).await);
-    // The old file stays, and nothing beside it.
+    // The old file stays, and no other file is left beside it.
     assert_broken(fs::replace(&path, "new").await);
     assert_eq!(fs::read(&path).await.unwrap(), b"TExt");
     assert_eq!(std::fs::read_dir(scratch.root()).unwrap().count(), 1);
@@ -96,7 +96,7 @@ fn reads_and_writes_at_an_offset_that_fail_are_heard_of() {
                 assert_broken(file.write_all_at("text", 0).await);
                 assert_broken(file.write_all_vectored_at(vec!["te", "xt"], 0).await);
                 assert_broken(file.set_len(10).await);
-                // More at a time than threads do without asking the cache first.
+                // More at a time than threads read without asking the cache first.
                 let file = std::sync::Arc::new(file);
                 let reads: Vec<_> = (0..64)
                     .map(|_| {
@@ -139,7 +139,7 @@ fn what_fails_in_sequence_is_heard_of_once_and_nothing_is_written_behind_it() {
                     assert_broken(hear(&mut file).await);
                     hear(&mut file).await.unwrap();
                 }
-                // A write tells of the one before it, and is not done.
+                // A write returns the error of the one before it, and is not made.
                 file.write_all(b"new").await.unwrap();
                 let mut second = file.write_all(b"more").await;
                 while second.is_ok() {

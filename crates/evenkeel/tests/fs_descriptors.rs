@@ -1,4 +1,4 @@
-//! No descriptor is left, whenever a future is dropped. A process of its own, as they are counted.
+//! Dropping a future at any time leaks no descriptor. A process of its own, as it counts them.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -19,7 +19,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Polls a future until it is ready or was polled so often, and drops it.
+/// Polls a future until it is ready or was polled this often, and drops it.
 async fn for_a_while<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;

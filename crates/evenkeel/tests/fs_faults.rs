@@ -1,5 +1,5 @@
-//! Devices that are full, files that may not grow, syncs that fail: what is reported, and what is
-//! in the file then.
+//! Full devices, files that may not grow, syncs that fail: the reported errors, and the contents of
+//! the file afterwards.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -20,7 +20,7 @@ use tokio::io::AsyncWriteExt;
 struct Small(PathBuf);
 
 impl Small {
-    /// `None`, with a word, where this process may not mount one.
+    /// Returns `None`, with a message, if this process may not mount one.
     fn mount(scratch: &Scratch) -> Option<Self> {
         let path = scratch.path("small");
         std::fs::create_dir(&path).unwrap();
@@ -54,7 +54,7 @@ fn a_full_device_is_reported_with_what_was_written() {
         Runtime::new().unwrap().block_on(async {
             let path = small.0.join("file");
             let file = File::create_new(&path).await.unwrap();
-            // A single write is short, and says so.
+            // A single write is short, and reports its length.
             let (count, _) = file.write_at(vec![1; 2 << 20], 0).await.unwrap();
             assert_eq!(count, 1 << 20);
             assert_eq!(file.metadata().await.unwrap().len(), 1 << 20);
@@ -80,10 +80,10 @@ fn a_full_device_is_reported_with_what_was_written() {
             };
             assert_eq!(error.kind(), ErrorKind::StorageFull);
             file.flush().await.unwrap();
-            // What is there is of one piece: nothing was written behind what failed.
+            // The contents have no gap: nothing was written behind the failed write.
             let there = std::fs::read(&path).unwrap();
             assert!(there.iter().all(|byte| *byte == 2));
-            // A replacement that does not fit leaves the old file as it was, and nothing beside it.
+            // A replacement that does not fit leaves only the old file, as it was.
             fs::write(small.0.join("other"), "").await.unwrap();
             file.set_len(4).await.unwrap();
             let error = fs::replace(&path, vec![3; 2 << 20]).await.unwrap_err();
@@ -109,7 +109,7 @@ fn errors_of_each_call_reach_its_caller() {
             assert!(reader.flush().await.is_err(), "it was opened to be read");
             let writer = OpenOptions::new().write(true).open(&path).await.unwrap();
             assert!(writer.read_at(vec![0; 4], 0).await.is_err());
-            // A device that cannot be synced.
+            // A device that does not support sync.
             let null = OpenOptions::new()
                 .write(true)
                 .open("/dev/null")

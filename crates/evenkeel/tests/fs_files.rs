@@ -1,4 +1,4 @@
-//! Files: what is written is read, in whichever way.
+//! Files: written bytes are read back, in every way to do so.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -49,7 +49,7 @@ fn what_is_written_at_an_offset_is_read_there() {
     });
 }
 
-/// More buffers than one call of the system takes.
+/// More buffers than one system call takes.
 #[test]
 fn any_number_of_buffers_is_written() {
     watched("buffers", || {
@@ -112,7 +112,7 @@ fn directories_and_names() {
     });
 }
 
-/// What only its owner may read is not open to others while it is replaced.
+/// A file that only its owner may read is not open to others while it is replaced.
 #[test]
 fn a_replacement_is_no_more_open_than_what_it_replaces() {
     use std::fs::Permissions;
@@ -127,7 +127,7 @@ fn a_replacement_is_no_more_open_than_what_it_replaces() {
             let mut open = 0;
             while !replaced.is_finished() {
                 for entry in std::fs::read_dir(path.parent().unwrap()).unwrap() {
-                    // It may have its name by now, or be gone.
+                    // It may have its final name by now, or be gone.
                     if let Ok(metadata) = entry.unwrap().metadata() {
                         open |= metadata.permissions().mode() & 0o077;
                     }
@@ -141,14 +141,14 @@ fn a_replacement_is_no_more_open_than_what_it_replaces() {
     });
 }
 
-/// Polls a future that is made anew each time until it fails at once.
+/// Polls a future, made anew each time, until it fails at once.
 fn until_it_fails<T>(cx: &mut Context<'_>, make: impl AsyncFn() -> std::io::Result<T>) {
     while !matches!(pin!(make()).poll(cx), Poll::Ready(Err(_))) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The lanes that would tidy up take in nothing any more.
+/// The queues of the lanes that would tidy up are full.
 #[test]
 fn a_replacement_that_the_end_breaks_off_leaves_nothing() {
     watched("broken off", || {
@@ -160,7 +160,7 @@ fn a_replacement_that_the_end_breaks_off_leaves_nothing() {
         let (tell, told) = std::sync::mpsc::channel();
         let replaced = path.clone();
         let replacing = runtime.spawn(async move {
-            // Which device the directory is on is known from now on.
+            // From now on the device of the directory is known.
             let file = File::open(&replaced).await.unwrap();
             let mut replacing = pin!(fs::replace(replaced, "new"));
             poll_fn(|cx| {

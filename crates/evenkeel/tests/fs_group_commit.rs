@@ -1,4 +1,4 @@
-//! What `fs::GroupCommit` promises, on files that fail, forget and take their time.
+//! The promises of `fs::GroupCommit`, on files that fail, lose data and are slow.
 
 mod support;
 
@@ -13,7 +13,7 @@ use evenkeel::time::sleep;
 use support::within;
 use tokio::sync::Semaphore;
 
-/// A file in memory. Everything can be looked at from outside.
+/// A file in memory. The test can look at all its state.
 #[derive(Clone)]
 struct Memory(Arc<State>);
 
@@ -26,9 +26,9 @@ struct State {
 #[derive(Default)]
 struct Contents {
     now: Vec<u8>,
-    /// What survives a crash.
+    /// The bytes that survive a crash.
     synced: Vec<u8>,
-    /// How many bytes a write takes at most.
+    /// The most bytes that a write takes.
     write_max: Option<usize>,
     /// Errors of the next writes and syncs, the next one last.
     write_errors: Vec<io::ErrorKind>,
@@ -110,7 +110,7 @@ fn open(memory: &Memory) -> GroupCommit {
     GroupCommit::builder().open(FileLog::new(memory.clone()), Position::default())
 }
 
-/// Waits until something holds that another task is about to bring about.
+/// Waits until a condition holds that another task is about to fulfil.
 async fn until(mut holds: impl FnMut() -> bool) {
     within(async {
         while !holds() {
@@ -199,7 +199,7 @@ async fn a_failed_sync_fails_all_who_wait_and_all_who_come_and_is_not_tried_agai
             true => contents.sync_errors.push(io::ErrorKind::StorageFull),
             false => contents.write_errors.push(io::ErrorKind::StorageFull),
         });
-        // Held up by the first record's sync, or its write failing, until the others are there.
+        // The first record's sync, or its failing write, holds them up until all are queued.
         let written = log.submit("written").await.unwrap();
         if sync_fails {
             until(|| log.stats().writing == 1).await;
@@ -234,10 +234,10 @@ async fn a_cancelled_append_is_whole_or_absent_and_harms_no_other() {
         log.submit("<gone>").await.unwrap(),
         log.submit("<stays>").await.unwrap(),
     );
-    // Before its batch is taken up it is not written, and leaves no gap.
+    // A record that is dropped before its batch is taken up is not written, and leaves no gap.
     drop(gone);
     assert_eq!(log.stats().queued, 1);
-    // After that it is written like the others.
+    // A record that is dropped after that is written like the others.
     drop(writing);
     memory.allow(2);
     let position = within(stays).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_delay_gathers_records_and_a_full_batch_does_not_wait_for_it() {
         .delay(Duration::from_secs(1))
         .open(FileLog::new(memory.clone()), Position::default());
     let first = log.submit("a").await.unwrap();
-    // Long enough for the first to be written by itself, if it did not wait.
+    // Long enough for the first to be written alone, if it did not wait.
     evenkeel::time::sleep(Duration::from_millis(50)).await;
     let second = log.submit("b").await.unwrap();
     for one in [first, second] {
@@ -361,7 +361,7 @@ fn a_runtime_that_ends_fails_what_waits() {
     });
 }
 
-/// A log that panics as it writes.
+/// A log that panics when it writes.
 struct Panics;
 
 impl CommitLog for Panics {
@@ -420,7 +420,7 @@ async fn records_are_in_a_file_of_the_system() {
     }
 }
 
-/// A waker that panics is its own task's trouble.
+/// A waker that panics harms only its own task.
 #[evenkeel::test]
 async fn a_waker_that_panics_keeps_nobody_else_asleep() {
     struct Panics;
@@ -455,8 +455,8 @@ async fn a_waker_that_panics_keeps_nobody_else_asleep() {
     within(log.append("goes on")).await.unwrap();
 }
 
-/// Those who hear of a batch and append again are in the next one, all of them. (Without waiting
-/// for them, some would always be in the one after it, as they are told before they come.)
+/// Tasks that append again when their record is durable are all in the next batch. (If the log did
+/// not wait for them, some would always miss it, since it begins before they are polled.)
 #[evenkeel::test(workers = 1)]
 async fn a_batch_waits_for_those_who_hear_of_the_last() {
     const APPENDERS: usize = 20;
@@ -469,7 +469,7 @@ async fn a_batch_waits_for_those_who_hear_of_the_last() {
     }
     let all_are_in_one = async {
         while log.stats().writing < APPENDERS {
-            // A part of the time of a sync is how long nobody needs to come.
+            // For a part of the time of a sync no task need come.
             sleep(Duration::from_millis(10)).await;
             let batches = log.stats().batches;
             memory.allow(1);
@@ -486,7 +486,7 @@ async fn a_batch_waits_for_those_who_hear_of_the_last() {
     }
 }
 
-/// One who appends alone gets on, a batch for each record.
+/// A single appender makes progress, with a batch for each record.
 #[evenkeel::test(workers = 1)]
 async fn one_who_appends_alone_gets_on() {
     let memory = Memory::free();
@@ -500,7 +500,7 @@ async fn one_who_appends_alone_gets_on() {
     within(log.close()).await.unwrap();
 }
 
-/// It had room, and then its batch was taken up, before its task had a turn to hear of either.
+/// Its batch was taken up after it had got room, before its task was polled.
 #[evenkeel::test]
 async fn a_submit_that_is_dropped_after_its_batch_was_taken_up_is_written_whole() {
     let memory = Memory::held();

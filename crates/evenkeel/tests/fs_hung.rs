@@ -1,4 +1,4 @@
-//! What hangs holds up its lane and nothing else.
+//! A call that hangs holds up its lane and nothing else.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -18,7 +18,7 @@ use hang::{until, watched};
 use scratch::Scratch;
 use tokio::io::AsyncReadExt;
 
-/// A FIFO, whose opening hangs until there is a peer.
+/// A FIFO. Opening it hangs until there is a peer.
 struct Fifo(PathBuf);
 
 impl Fifo {
@@ -28,7 +28,7 @@ impl Fifo {
         Self(path)
     }
 
-    /// Lets everybody go on who waits to open it.
+    /// Releases all threads that wait to open it.
     fn release(&self) -> std::fs::File {
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).open(&self.0).unwrap()
@@ -41,7 +41,7 @@ fn lane(what: &str) -> Option<LaneStats> {
     lanes.find(|lane| lane.name.ends_with(what)).cloned()
 }
 
-/// One piece of each kind of ordinary work.
+/// Ordinary file work, one of each sort.
 async fn ordinary(path: &Path) -> std::io::Result<()> {
     let file = File::create_new(path).await?;
     file.write_all_at("text", 0).await?;
@@ -98,7 +98,7 @@ fn more_hung_opens_than_threads_hold_up_nothing_beside_them() {
     });
 }
 
-/// Reads that wait for a peer hold up no reads of files on the same device.
+/// Reads that wait for a peer do not hold up reads of files on the same device.
 #[test]
 fn hung_reads_hold_up_nothing_beside_them() {
     watched("hung reads", || {
@@ -130,7 +130,7 @@ fn hung_reads_hold_up_nothing_beside_them() {
     });
 }
 
-/// Nor does reading a whole file that turns out to be one that waits for a peer.
+/// Nor does reading a whole file that waits for a peer.
 #[test]
 fn whole_files_that_hang_hold_up_nothing_beside_them() {
     watched("hung whole files", || {
@@ -147,7 +147,7 @@ fn whole_files_that_hang_hold_up_nothing_beside_them() {
             ordinary(&scratch.path("file")).await.unwrap();
             reads.iter().for_each(|read| read.abort());
         });
-        // Again and again: one that is about to open it finds no peer that has gone already.
+        // Repeated, as a peer may be gone again when a thread is about to open the FIFO.
         until("all have been read", || {
             drop(fifo.release());
             let lanes = runtime.stats().lanes;
@@ -176,7 +176,7 @@ fn what_waits_too_long_fails_and_says_so() {
             while lane("special").is_none_or(|lane| lane.expired < 4) {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
-            // Those that hang do so still; the four that waited have failed.
+            // The hung calls hang still; the four that waited have failed.
             assert_eq!(lane("special").unwrap().busy, 16);
             let peer = fifo.release();
             let mut expired = 0;
@@ -217,7 +217,7 @@ fn a_full_queue_refuses_file_work() {
             let mut opens = Vec::new();
             for number in 1..=21 {
                 opens.push(evenkeel::spawn(File::open(path.clone())));
-                // A thread that takes long to start leaves its work in the queue, which is short.
+                // A thread that is slow to start leaves its work in the queue, which is short.
                 let busy = number.min(16);
                 let there =
                     move |lane: LaneStats| (lane.busy, lane.queued) == (busy, number - busy);
@@ -238,7 +238,7 @@ fn a_full_queue_refuses_file_work() {
     });
 }
 
-/// A call that is given up while it waits is not made.
+/// A call whose future is dropped while it waits is not made.
 #[test]
 fn what_is_given_up_while_it_waits_is_not_done() {
     watched("given up", || {

@@ -1,4 +1,4 @@
-//! Many reads of a device at a time: whatever does them, the bytes are right.
+//! Many reads of a device at a time return the right bytes, by threads or the completion queue.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -18,7 +18,7 @@ use hang::watched;
 use rustix::fs::{Advice, fadvise};
 use scratch::Scratch;
 
-/// What is read at a time: enough for the ring.
+/// The length of a read: enough for the completion queue.
 const BLOCK: usize = 100_000;
 const BLOCKS: u64 = 80;
 
@@ -71,8 +71,8 @@ fn read_all(runtime: &Runtime, path: &std::path::Path) {
     });
 }
 
-/// Reads until it was tried which way, and at least once: on a machine that is busy with other
-/// things, reads may come so far apart that each is left to a thread.
+/// Reads until the wanted way was tried, and at least once: on a busy machine, reads may come so
+/// far apart that threads do them all.
 fn read_until_tried(runtime: &Runtime, scratch: &Scratch) -> DiskStats {
     let is_tried = || {
         read_all(runtime, &uncached(scratch));
@@ -82,8 +82,8 @@ fn read_until_tried(runtime: &Runtime, scratch: &Scratch) -> DiskStats {
     runtime.stats().disk
 }
 
-/// Whether the kernel gives a process like this one a completion queue, and says whether it has a
-/// file's bytes in its cache, and has not.
+/// Whether the kernel gives this process a completion queue, and tells whether it has the bytes of
+/// a file in its cache.
 #[cfg(target_os = "linux")]
 fn has_ring(path: &std::path::Path) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -142,8 +142,8 @@ fn reads_of_a_device_are_right_with_the_ring_and_without() {
     });
 }
 
-/// Where the kernel forbids the queue, as container runtimes have it do, threads read and nobody
-/// notices but who asks.
+/// If the kernel forbids the queue, as in containers, threads read, and only the statistics show
+/// it.
 #[cfg(target_os = "linux")]
 #[test]
 fn where_the_ring_is_forbidden_threads_do_all() {
@@ -175,7 +175,7 @@ fn where_the_ring_is_forbidden_threads_do_all() {
     });
 }
 
-/// What is short is read by threads, however many wait.
+/// Threads do short reads, however many wait.
 #[test]
 fn short_reads_do_without_the_ring() {
     watched("short", || {
@@ -202,7 +202,7 @@ fn short_reads_do_without_the_ring() {
     });
 }
 
-/// Reads that nobody waits for any more end all the same, and the runtime with them.
+/// Reads whose futures were dropped end all the same, and the runtime with them.
 #[test]
 fn a_runtime_ends_with_reads_under_way() {
     watched("under way", || {

@@ -1,4 +1,4 @@
-//! Files in sequence: Tokio's traits, and what becomes of what nobody waits for any more.
+//! Files in sequence: Tokio's traits, and operations whose futures are dropped.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -74,7 +74,7 @@ fn seeks_count_from_where_the_reader_is() {
             let mut file = read_write(&scratch.path("a")).await;
             let mut few = [0; 10];
             file.seek(SeekFrom::Start(1_000)).await.unwrap();
-            // More is asked for than is taken.
+            // A longer read than the file does at a time.
             ask(&mut file, 2 << 20, 1_000).await;
             file.read_exact(&mut few).await.unwrap();
             assert_eq!(few, bytes[1_000..1_010]);
@@ -86,7 +86,7 @@ fn seeks_count_from_where_the_reader_is() {
             assert_eq!(file.read(&mut few).await.unwrap(), 1);
             let error = file.seek(SeekFrom::Current(i64::MIN)).await.unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-            // A write goes to where the reader is, too, whatever was read ahead.
+            // A write goes to the reader's position, too, whatever was read ahead.
             file.seek(SeekFrom::Start(50)).await.unwrap();
             ask(&mut file, 1 << 20, 50).await;
             file.write_all(b"here").await.unwrap();
@@ -98,7 +98,7 @@ fn seeks_count_from_where_the_reader_is() {
     });
 }
 
-/// Polls a read of so many bytes once, and gives it up. If it was done by then, goes back to where
+/// Polls a read of this many bytes once, and drops it. If it was done by then, seeks back to where
 /// it began.
 async fn ask(file: &mut File, count: usize, begin: u64) {
     let mut memory = vec![0; count];
@@ -112,7 +112,7 @@ async fn ask(file: &mut File, count: usize, begin: u64) {
     }
 }
 
-/// A reader that gives up again and again gets every byte once, in order.
+/// A reader that drops reads again and again gets every byte once, in order.
 #[test]
 fn reads_that_are_given_up_lose_nothing() {
     watched("given up", || {
@@ -151,7 +151,7 @@ async fn ask_any(file: &mut File, count: usize, back: &mut Vec<u8>) {
     .await;
 }
 
-/// What was reported taken over is written, though the file is dropped and the runtime ends.
+/// Bytes reported as taken over are written, even if the file is dropped and the runtime ends.
 #[test]
 fn what_was_taken_over_is_written_though_all_is_dropped() {
     watched("taken over", || {
@@ -179,7 +179,7 @@ fn what_was_taken_over_is_written_though_all_is_dropped() {
     });
 }
 
-/// Also what a file took over at the very moment, from a task that writes bit by bit for ever.
+/// Also bytes taken over at that very moment, from a task that writes in small pieces for ever.
 #[test]
 fn what_was_taken_over_is_written_though_the_runtime_ends_under_a_long_writer() {
     watched("long writers", || {
@@ -214,7 +214,7 @@ fn what_was_taken_over_is_written_though_the_runtime_ends_under_a_long_writer() 
     });
 }
 
-/// Of each error of a write somebody hears, once, and nothing that came after it is written.
+/// Each error of a write is reported once, and no later bytes are written.
 #[test]
 fn a_failed_write_is_reported_by_what_follows() {
     watched("failed", || {
@@ -252,7 +252,7 @@ fn a_clone_shares_the_cursor() {
     });
 }
 
-/// Whatever follows a write in sequence comes after it.
+/// An operation that follows a write in sequence is done after it.
 #[test]
 fn what_was_taken_over_is_done_before_what_follows() {
     watched("follows", || {
@@ -280,7 +280,7 @@ fn what_was_taken_over_is_done_before_what_follows() {
     });
 }
 
-/// A replacement is on the device before it has its name, and its name when it is reported.
+/// A replacement is on the device before it has its name, and its name before it is reported.
 #[test]
 fn a_replacement_is_synced_and_so_is_its_name() {
     watched("replacement", || {
@@ -293,7 +293,7 @@ fn a_replacement_is_synced_and_so_is_its_name() {
             let lane = lanes.iter().find(|lane| lane.name.ends_with("sync"));
             lane.map_or(0, |lane| lane.done)
         };
-        // A lane counts what is done a moment after it was reported.
+        // A lane counts work a moment after its result was reported.
         until("both syncs", || syncs() == 2);
     });
 }
@@ -336,7 +336,7 @@ fn whole_files() {
     });
 }
 
-/// A waker that panics is its own task's trouble.
+/// A waker that panics harms only its own task.
 #[test]
 fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
     struct Panics;
@@ -350,7 +350,7 @@ fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
             let (mut reader, writer) = std::io::pipe().unwrap();
             let writer = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
             let mut file = File::from_std(writer).unwrap();
-            // More than a pipe holds, so that it is under way until it is read.
+            // More than a pipe holds, so that the write is pending until it is read.
             file.write_all(&[0; 300_000]).await.unwrap();
             let file = std::sync::Arc::new(file);
             let mut panicking = std::pin::pin!(file.sync_data());
@@ -359,7 +359,7 @@ fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
             assert!(panicking.as_mut().poll(&mut cx).is_pending());
             let other = std::sync::Arc::clone(&file);
             let mut other = std::pin::pin!(async move { other.sync_data().await });
-            // A pipe cannot be synced; what counts is that the task hears so.
+            // A pipe cannot be synced; the point is that the task gets the error.
             let waits = poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending()));
             assert!(waits.await);
             let read = std::thread::spawn(move || {
@@ -372,8 +372,8 @@ fn a_waker_that_panics_keeps_nobody_else_waiting_for_what_was_written() {
     });
 }
 
-/// What a process of the same number left behind when it was killed, as the first one in a
-/// container always has.
+/// Files of an earlier process with the same id, which was killed: the first process in a container
+/// always has the same id.
 #[test]
 fn a_draft_that_was_left_behind_is_in_nobodys_way() {
     watched("left behind", || {

@@ -50,7 +50,7 @@ async fn slices_are_gathered_and_scattered() {
     assert_eq!(within((&server).read_vectored(&mut into)).await.unwrap(), 7);
     assert_eq!((&head, &tail[..4]), (b"one", &b" two"[..]));
 
-    // More than the system takes in one call, of which each leaves some unread.
+    // More than the system takes in one call, so that each leaves some unread.
     let bytes = vec![7; 3_000];
     let (mut memory, mut heard) = (vec![0; 4_000], 0);
     let write = async { (&client).write_all(&bytes).await.unwrap() };

@@ -1,5 +1,5 @@
-//! What hand-off promises: a poll that does not return holds up nothing but its own task, hogs that
-//! are known run apart, and each is named.
+//! The promises of hand-off: a poll that does not return holds up only its own task, known hogs run
+//! apart, and each is reported.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -32,16 +32,16 @@ use support::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-/// Longer than anything takes on a machine that is busy with other things.
+/// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
 
-// ---- What goes on ----
+// ---- Other tasks go on ----
 
-/// What a hog does before it is stuck, or while it is: in one poll, and at its own worker.
+/// What a hog does before it is stuck, or meanwhile: in one poll, and on its own worker.
 struct Errands {
     stream: StdStream,
     wake: oneshot::Sender<()>,
@@ -56,7 +56,7 @@ impl Errands {
         drop(evenkeel::spawn(async move {
             tell.send("spawned").unwrap();
         }));
-        // What is polled here first stays with this worker, whoever waits for it afterwards.
+        // A socket first polled here stays with this worker, whichever task waits for it later.
         let mut stream = UnixStream::from_std(stream).unwrap();
         let event = Box::pin(async move { assert_eq!(stream.read_u8().await.unwrap(), 1) });
         wait_from_here(event, "event", done.clone());
@@ -79,7 +79,7 @@ fn wait_from_here(
     }));
 }
 
-/// For each hog: what it is to do, and the far end of its socket.
+/// For each hog: what it has to do, and the other end of its socket.
 fn errands(
     runtime: &Runtime,
     count: usize,
@@ -100,7 +100,7 @@ fn errands(
     (0..count).map(errand).collect()
 }
 
-/// Tasks that come from outside, timers, sockets and tasks that wait for each other go on.
+/// Tasks from outside, timers, sockets and tasks that wait for each other make progress.
 fn goes_on(runtime: &Runtime) {
     for _ in 0..10 {
         let work = async {
@@ -212,7 +212,7 @@ fn more_polls_that_do_not_return_than_workers_keep_nothing() {
 
 // ---- Where a hog runs ----
 
-/// The thread in the seat of a runtime's only worker.
+/// The thread that has the seat of a runtime's only worker.
 fn worker_of(runtime: &Runtime) -> ThreadId {
     let ask = runtime.spawn(async { thread::current().id() });
     runtime.block_on(within(ask)).unwrap()
@@ -222,8 +222,9 @@ fn hand_offs(runtime: &Runtime) -> u64 {
     runtime.stats().heavy.hand_offs
 }
 
-/// Does what costs the only worker no seat, telling it which thread that worker is. A machine that
-/// takes the processor away in the middle of a short poll may cost it one; then it is done again.
+/// Runs a test that must not cost the only worker its seat, passing it the worker's thread. If the
+/// machine takes the processor away in the middle of a short poll, the seat may be lost; then the
+/// test is repeated.
 fn costs_no_seat(runtime: &Runtime, work: impl Fn(ThreadId)) {
     let keeps_it = || {
         let (worker, before) = (worker_of(runtime), hand_offs(runtime));
@@ -233,15 +234,15 @@ fn costs_no_seat(runtime: &Runtime, work: impl Fn(ThreadId)) {
     assert!((0..20).any(|_| keeps_it()), "it costs one each time");
 }
 
-/// What a puppet is to do in one poll.
+/// An order to a puppet, for one poll.
 #[derive(Debug)]
 enum Order {
     Compute(Duration),
-    /// To compute until a seat is lost. For a poll on the only worker.
+    /// Compute until a seat is lost. For a poll on the only worker.
     LoseSeat,
 }
 
-/// A task that does as it is told, one poll for each order, and says on which thread.
+/// A task that follows orders, one poll for each, and reports on which thread it ran.
 struct Puppet {
     orders: tokio::sync::mpsc::UnboundedSender<Order>,
     polled_on: mpsc::Receiver<ThreadId>,
@@ -272,12 +273,12 @@ impl Puppet {
         }
     }
 
-    /// One poll that computes for so long. Returns where.
+    /// One poll that computes for this long. Returns its thread.
     fn poll(&self, length: Duration) -> ThreadId {
         self.order(Order::Compute(length))
     }
 
-    /// The same, waiting for nothing.
+    /// The same, without waiting for the answer.
     fn send(&self, length: Duration) {
         self.orders.send(Order::Compute(length)).unwrap();
     }
@@ -287,7 +288,7 @@ impl Puppet {
         self.polled_on.recv_timeout(LIMIT).unwrap()
     }
 
-    /// One poll on the worker that costs it its seat.
+    /// One poll on the worker, which loses its seat.
     fn hog(&self, runtime: &Runtime) {
         let before = worker_of(runtime);
         let polled_on = self.order(Order::LoseSeat);
@@ -295,9 +296,9 @@ impl Puppet {
         assert_ne!(worker_of(runtime), polled_on, "the worker lost its seat");
     }
 
-    /// How many short polls it takes until it is back: until five in a row are on the worker. One
-    /// alone says nothing, as a worker polls a hog that is short at times where it would have to
-    /// wait in the pool. So each finds the pool free, as far as the statistics know.
+    /// How many short polls it takes until the task is back: until five in a row are on the worker.
+    /// A single one proves nothing, as a worker also polls a hog with short polls that would have
+    /// to wait in the pool. So each poll is made when the pool is free, as far as is known.
     fn short_polls_until_back(&self, runtime: &Runtime) -> usize {
         let mut in_a_row = 0;
         let polls = 1
@@ -330,8 +331,8 @@ fn a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_sho
             runtime.stats().classes[Class::NORMAL.index()].heavy >= 10 * LONG
         });
 
-        // The last one before may have been on the worker, too: the statistics are a little old
-        // where the pool's lock is taken.
+        // The last one before may have been on the worker, too: the statistics are a little
+        // late when the pool's lock is taken.
         let first = puppet.short_polls_until_back(&runtime);
         assert!(first + 1 >= 4, "not for {first} short polls already");
         puppet.hog(&runtime);
@@ -341,7 +342,7 @@ fn a_known_hog_is_polled_in_the_heavy_pool_and_comes_back_when_its_polls_are_sho
     });
 }
 
-/// A fresh task that has one poll; returns where it ran. All from one place.
+/// A new task that has one poll; returns its thread. All have the same spawn site.
 fn one_shot(runtime: &Runtime, length: Duration) -> ThreadId {
     runtime
         .block_on(within(begin_one_shot(runtime, length)))
@@ -374,10 +375,10 @@ fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_d
             assert!(taught < 100, "the place is not learned");
         }
         assert!(taught >= 2, "one hog does not give a place a name");
-        // Other places, as that of whoever asks for the worker, are judged by their own tasks.
+        // Other spawn sites, as that of the search for the worker, are judged separately.
         costs_no_seat(&runtime, |worker| {
             for _ in 0..5 {
-                // Beside one that the pool still counts, it would not wait there for a guess.
+                // If the pool still counted another task, it would not wait there for a guess.
                 until("the pool is at rest", || runtime.stats().heavy.running == 0);
                 assert_ne!(one_shot(&runtime, LONG), worker);
             }
@@ -439,7 +440,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .unwrap()
 }
 
-/// What `block_on` says when it is called here.
+/// The message of `block_on` when it is called here.
 fn block_on_says() -> String {
     let called = catch_unwind(AssertUnwindSafe(|| Handle::current().block_on(async {})));
     message(&*called.expect_err("a worker must not block"))
@@ -451,7 +452,7 @@ fn block_on_in_a_task_panics_alike_on_a_worker_and_in_the_heavy_pool() {
         let runtime = runtime(1);
         let task = runtime.spawn(async {
             let mut said = vec![block_on_says()];
-            // A panic's report may itself take so long that the seat is gone by now.
+            // Reporting a panic may itself take so long that the seat is lost by now.
             let handle = Handle::current();
             while handle.stats().heavy.hand_offs == 0 {
                 compute(Duration::from_micros(100));
@@ -479,7 +480,7 @@ fn a_panic_after_the_seat_is_lost_reaches_the_join_handle() {
         let runtime = runtime(1);
         for _ in 0..3 {
             let task = runtime.spawn(async {
-                // Three in a row from this place make it known; a fourth would start in the pool.
+                // Three in a row from this spawn site make it known; one more would go to the pool.
                 compute_until_handed_off();
                 panic!("late, on purpose");
             });
@@ -532,7 +533,7 @@ fn an_abort_while_the_seat_is_lost_drops_the_future_when_the_poll_returns() {
     });
 }
 
-/// A task that holds its thread until the gate opens, and its place.
+/// A task that holds its thread until the gate opens, and its spawn site.
 #[track_caller]
 fn holder(
     runtime: &Runtime,
@@ -662,8 +663,8 @@ fn a_full_pool_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
         until("the first is in the pool", || hand_offs(&runtime) == 1);
         goes_on(&runtime);
 
-        // The pool is full: the second keeps the worker until it ends. (A short poll may have been
-        // refused, if the machine took the processor away in its middle.)
+        // The pool is full: the second keeps the worker until it ends. (A short poll may also have
+        // been refused, if the machine took the processor away in its middle.)
         let before = runtime.stats().heavy.refused;
         let second = stuck(&runtime, &gates[1]);
         until("it is refused", || runtime.stats().heavy.refused > before);
@@ -677,7 +678,7 @@ fn a_full_pool_takes_no_more_threads_and_says_so_and_all_goes_on_when_a_hog_ends
         assert_eq!(runtime.block_on(within(waits)).unwrap(), 3);
         goes_on(&runtime);
 
-        // The third does not keep it for longer than the first keeps the pool.
+        // The third does not keep the worker for longer than the first keeps the pool.
         let third = stuck(&runtime, &gates[2]);
         let before = runtime.stats().heavy.refused;
         until("it is refused too", || {
@@ -736,7 +737,7 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
         let before = hand_offs(&runtime);
         let first = stuck(&runtime, &gate);
         until("the pool is full", || hand_offs(&runtime) > before);
-        // The last one waits for orders, and nowhere else.
+        // The last one waits for orders, and for nothing else.
         for puppet in &puppets[..99] {
             puppet.send(LONG);
         }
@@ -801,7 +802,7 @@ fn a_task_that_no_thread_of_the_pool_can_take_does_not_stop_other_classes() {
         puppet.send(LONG);
         until("it waits", || runtime.stats().heavy.queued == 1);
 
-        // The class of the task that waits is owed more and more, and can be given nothing.
+        // The class of the waiting task is owed more and more, and can get nothing.
         let busy = runtime.spawn(async {
             for _ in 0..5_000 {
                 compute(Duration::from_micros(100));
@@ -819,8 +820,8 @@ fn a_task_that_no_thread_of_the_pool_can_take_does_not_stop_other_classes() {
 
 // ---- Reports ----
 
-/// A runtime with one worker, and what its hook for hogs was given.
-/// Reports with the moments at which they came.
+/// A runtime with one worker, and the reports that its hook for hogs got, with the moments at which
+/// they came.
 type Reports = Arc<Mutex<Vec<(Instant, HogReport)>>>;
 
 fn reporting() -> (Runtime, Reports) {
@@ -834,7 +835,7 @@ fn reporting() -> (Runtime, Reports) {
     (runtime, reports)
 }
 
-/// A named task of a class of its own that hogs once, and its place.
+/// A named task in a class of its own that hogs once, and its spawn site.
 #[track_caller]
 fn named_hog(runtime: &Runtime) -> (JoinHandle<()>, &'static Location<'static>) {
     let task = task::Builder::new()
@@ -893,7 +894,7 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         let other = other.expect("it is another place");
         assert_eq!((other.name, other.class), (None, Class::NORMAL));
         assert_eq!(other.count, 2);
-        // Two clocks agree nearly, and not to the last microsecond.
+        // Two clocks agree closely, but not to the microsecond.
         assert!(other.longest >= 3 * LONG && other.total > other.longest);
         let mut in_order = stats.hogs.windows(2);
         assert!(in_order.all(|pair| pair[0].total >= pair[1].total));
@@ -944,7 +945,7 @@ fn a_hook_for_hogs_that_panics_harms_nothing() {
             })
             .build()
             .unwrap();
-        // Two places, so that each is reported at once.
+        // Two spawn sites, so that each is reported at once.
         let hog = runtime.spawn(async { compute_until_handed_off() });
         runtime.block_on(within(hog)).unwrap();
         // At least: on a busy machine other polls take long, too.

@@ -1,5 +1,5 @@
-//! The bounds of the heavy pool: what waits there comes to its turn whatever blocks beside it, and
-//! no thread is started that could not do anything.
+//! The bounds of the heavy pool: waiting tasks get their polls although others block beside them,
+//! and no thread is started in vain.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -19,13 +19,13 @@ use hang::{until, watched};
 use hogs::{Gate, Kind, LONG, compute, compute_until_handed_off};
 use support::within;
 
-/// Longer than anything takes on a machine that is busy with other things.
+/// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Becomes a hog, and goes on when the flag is set.
+/// Becomes a hog, and continues when the flag is set.
 async fn hog_until(flag: Arc<AtomicBool>) {
     compute_until_handed_off();
-    // One poll and not many, of which some in a row that are short would end what is known of it.
+    // One poll and not many: several short ones in a row would make the runtime forget the hog.
     let flagged = evenkeel::spawn_blocking(move || until("the flag", || flag.load(SeqCst)));
     flagged.await.unwrap();
 }
@@ -46,8 +46,8 @@ fn a_hog_that_nobody_takes_the_seat_from_is_one_all_the_same() {
         until("the pool is full", || threads(&runtime) == 1);
         let handle = runtime.handle().clone();
         let refused = move || handle.stats().heavy.refused;
-        // Of one kind, one after the other; each ends with a short poll. Fewer than are needed for
-        // the next to wait in the pool.
+        // Of one kind, one after the other; each ends with a short poll. Fewer than it takes for
+        // the next one to wait in the pool.
         for _ in 0..3 {
             let refused = refused.clone();
             let hog = runtime.spawn(async move {
@@ -86,7 +86,7 @@ fn a_task_that_blocked_is_polled_again_where_no_thread_may_block() {
             thread::sleep(4 * LONG);
             sleep(Duration::from_millis(1)).await;
             send.send(()).unwrap();
-            // For longer than a thread of the pool waits for work.
+            // For longer than an idle thread of the pool lives.
             sleep(Duration::from_secs(3)).await;
         });
         receive.recv().unwrap();
@@ -110,13 +110,13 @@ fn no_thread_is_started_that_finds_no_desk() {
             })
             .build()
             .unwrap();
-        // One that is known to hog, and waits for an event.
+        // A task that is known to hog, and waits for an event.
         let goes_on = Arc::new(AtomicBool::new(false));
         let hog = runtime.spawn(hog_until(Arc::clone(&goes_on)));
         until("the pool's threads end", || {
             runtime.stats().heavy.hand_offs == 1 && threads(&runtime) == 0
         });
-        // One that computes, and then blocks, in one poll.
+        // A task that computes, and then blocks, in one poll.
         let mut gate = Gate::closed();
         let entrance = gate.entrance();
         let blocked = runtime.spawn(async move {

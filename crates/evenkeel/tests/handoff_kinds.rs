@@ -1,5 +1,5 @@
-//! What hand-off makes of kinds of tasks: a line of source that spawns tasks of all sorts harms
-//! none of them, and what blocks uses up nothing that others need.
+//! Hand-off and kinds of tasks: if one line of source spawns tasks of all sorts none is harmed, and
+//! tasks that block use up nothing that others need.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -20,7 +20,7 @@ use hang::{until, watched};
 use hogs::{Entrance, Gate, Kind, LONG, compute};
 use support::within;
 
-/// Longer than anything takes on a machine that is busy with other things.
+/// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn runtime(workers: usize) -> Runtime {
@@ -36,7 +36,7 @@ fn in_pool(runtime: &Runtime) -> Vec<HogStats> {
     hogs.filter(|hogs| hogs.in_pool).collect()
 }
 
-/// A fresh task that has one poll. All are of one kind but for the class and the name.
+/// A new task that has one poll. All are of one kind except for the class and the name.
 fn one_shot(
     runtime: &Runtime,
     (class, name): (Class, &'static str),
@@ -50,14 +50,14 @@ fn wait_for(runtime: &Runtime, task: JoinHandle<()>) {
     runtime.block_on(within(task)).unwrap();
 }
 
-// ---- Who is guessed to hog ----
+// ---- Which tasks are expected to hog ----
 
 #[test]
 fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_pool() {
     watched("shared line", || {
         let runtime = runtime(2);
         for turn in 0..60 {
-            // Three in four, so that there are long rows of hogs only by the order of their ends.
+            // Three in four, so that long rows of hogs come only from the order in which they end.
             let length = if turn % 4 == 3 { Duration::ZERO } else { LONG };
             wait_for(&runtime, one_shot(&runtime, (Class::NORMAL, "all"), length));
             if turn > 16 {
@@ -105,7 +105,7 @@ fn an_urgent_task_does_not_wait_in_the_pool_whatever_its_kind_is_known_for() {
         let hogged = runtime.stats().hogs[0].count;
         assert!(hogged >= 4, "{hogged} of 20 were noticed");
         assert_eq!(in_pool(&runtime), []);
-        // The pool is full, so what was sent there would wait.
+        // The pool is full, so a task that was sent there would wait.
         let gate = Gate::closed();
         let before = heavy(&runtime).hand_offs;
         drop(stuck(&runtime, gate.entrance(), Kind::Spins));
@@ -127,7 +127,7 @@ fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
             }
         };
         let spawn = |count, length| runtime.spawn(turns(count, length));
-        // More of them behave than are remembered, once one of them has hogged.
+        // More well-behaved tasks than are remembered, after one has hogged.
         wait_for(&runtime, spawn(2, LONG));
         for _ in 0..20 {
             wait_for(&runtime, spawn(1, Duration::ZERO));
@@ -143,14 +143,14 @@ fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
     });
 }
 
-// ---- What blocks ----
+// ---- Tasks that block ----
 
 /// Holds its thread until the gate opens. All are of one kind.
 fn stuck(runtime: &Runtime, entrance: Entrance, kind: Kind) -> JoinHandle<()> {
     runtime.spawn(async move { entrance.wait(kind) })
 }
 
-/// Fresh tasks are run.
+/// New tasks are run.
 fn goes_on(runtime: &Runtime) {
     for _ in 0..20 {
         wait_for(runtime, runtime.spawn(async {}));
@@ -169,7 +169,7 @@ fn many_that_block_take_threads_and_nothing_else(kind: Kind) {
     until("all are found blocked", || heavy(&runtime).blocked == MANY);
     assert_eq!(heavy(&runtime).queued, 0);
     goes_on(&runtime);
-    // What computes beside them finds room, as they take none of its own.
+    // Tasks that compute find room beside them, as blocked ones take no room of theirs.
     wait_for(
         &runtime,
         one_shot(&runtime, (Class::NORMAL, "beside"), 4 * LONG),

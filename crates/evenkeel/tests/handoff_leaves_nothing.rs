@@ -1,5 +1,5 @@
-//! A runtime whose seats were handed over has closed every descriptor and ended every thread when
-//! it has ended.
+//! After its shutdown, a runtime whose seats were handed over has closed every descriptor and ended
+//! every thread.
 //!
 //! One test in a process of its own, as it counts the descriptors and threads of the process.
 #![cfg(target_os = "linux")]
@@ -25,7 +25,7 @@ fn threads() -> usize {
 }
 
 /// A hog whose first poll costs its worker the seat, with a socket and a timer there, and whose
-/// later ones are in the pool.
+/// later polls are in the pool.
 async fn hog(then: impl Future<Output = ()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let waits = evenkeel::spawn(async move { socket.recv(&mut [0]).await });
@@ -45,20 +45,20 @@ fn runtime(workers: usize) -> Runtime {
 fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
     watched("nothing is left", || {
         let threads_before = threads();
-        // What the process opens once and keeps.
+        // Descriptors that the process opens once and keeps.
         runtime(1)
             .block_on(async { UdpSocket::bind("127.0.0.1:0").await })
             .unwrap();
         let before = (descriptors(), threads_before);
         for round in 0..12 {
             let runtime = runtime(1 + round % 2);
-            // Each hog is known by itself: there is one of them at a time.
+            // Each hog is judged by its own polls: there is one at a time.
             let task = runtime.spawn(hog(async {}));
             runtime.block_on(task).unwrap();
             let hand_offs = || runtime.stats().heavy.hand_offs;
             let so_far = hand_offs();
             drop(runtime.spawn(hog(pending())));
-            // A runtime that ends takes no seat away.
+            // No seat is taken away during shutdown.
             until("it was handed off", || hand_offs() > so_far);
             let so_far = hand_offs();
             let mut gate = Gate::closed();
@@ -80,7 +80,7 @@ fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
                 ending.join().unwrap();
                 assert_eq!(descriptors(), before.0, "once the drop has returned");
             }
-            // A thread that has been waited for may still be on its way out of the kernel.
+            // A joined thread may still be about to end in the kernel.
             until("descriptors and threads as before", || {
                 (descriptors(), threads()) == before
             });

@@ -123,7 +123,7 @@ async fn a_timer_is_never_early_and_can_be_reset() {
     within(sleep.as_mut()).await;
     assert!(Instant::now() >= deadline);
 
-    // One of another timer's making is replaced.
+    // A sleep of another timer is replaced.
     struct Foreign;
     impl Future for Foreign {
         type Output = ();
@@ -166,7 +166,7 @@ async fn an_executor_spawns_in_the_class_that_it_is_told() {
     assert_eq!(polls(Class::BULK), before, "inherited, not chosen");
 }
 
-/// What one half writes, through hyper's traits alone, the other reads to the end.
+/// Bytes that one half writes, through hyper's traits alone, the other reads to the end.
 async fn crosses(mut write: impl Write + Unpin, mut read: impl Read + Unpin) {
     let written = std::future::poll_fn(|cx| Pin::new(&mut write).poll_write(cx, b"half"));
     assert_eq!(within(written).await.unwrap(), 4);

@@ -12,7 +12,7 @@ use evenkeel::net::{UnixDatagram, UnixListener, UnixStream};
 use support::{assert_cancel_safe, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A stream, and its peer in the hands of the standard library.
+/// A stream, and its peer as a socket of the standard library.
 async fn stream_and_peer() -> (TcpStream, std::net::TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = within(TcpStream::connect(listener.local_addr().unwrap()))
@@ -53,7 +53,7 @@ async fn connect_leaves_nothing_behind() {
         || TcpStream::connect(address),
         || (),
         async |connected| {
-            // The connections of those that were dropped end at once; this one answers.
+            // The connections of dropped futures end at once; this one answers.
             let mut stream = connected.unwrap();
             stream.write_all(b"alive").await.unwrap();
             let mut heard = Vec::new();
@@ -123,7 +123,7 @@ async fn peeks_and_waits_take_no_byte() {
         || async {
             loop {
                 stream.readable().await?;
-                // A look that takes nothing, and says whether the readiness was true.
+                // A `peek` takes nothing, and shows whether the readiness was true.
                 match stream.try_io(Interest::READABLE, || peek_now(&stream)) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     looked => break looked,
@@ -235,7 +235,7 @@ async fn udp_loses_no_datagram() {
         },
     )
     .await;
-    // A send is done at its first poll, or was not begun: as many arrive as were reported.
+    // A send is done at its first poll or not begun: as many datagrams arrive as were reported.
     let mut sent = 0;
     assert_cancel_safe(
         || async {
@@ -282,7 +282,7 @@ async fn unix_sockets_lose_nothing() {
     )
     .await;
 
-    // The peer is the standard library's: it sees what is there now, and not what an event told.
+    // The peer is the standard library's: it sees the present state, and not that of an event.
     let (socket, peer) = std::os::unix::net::UnixDatagram::pair().unwrap();
     peer.set_nonblocking(true).unwrap();
     let socket = UnixDatagram::from_std(socket).unwrap();
@@ -292,7 +292,7 @@ async fn unix_sockets_lose_nothing() {
         async |received| assert_eq!(received.unwrap(), 8),
     )
     .await;
-    // The queue is full, until the event empties it. (The system tells of room when three quarters
+    // The queue is full, until the event empties it. (The system reports room when three quarters
     // of the queue are free, so less would not do.)
     let fill = || while socket.try_send(b"fills").is_ok() {};
     let (waited, heard) = (Mutex::new(0), Mutex::new(0));

@@ -1,4 +1,4 @@
-//! What becomes of descriptors: none is leaked, and none left is survived.
+//! Descriptors: none is leaked, and sockets survive it when no descriptor is left.
 //!
 //! The tests count and exhaust the descriptors of the whole process, so each runs in a process of
 //! its own: the test starts this same binary again for itself alone.
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ALONE: &str = "EVENKEEL_TEST_ALONE";
 
-/// Runs `body` if this process was started for `test` alone, else starts such a process.
+/// Runs `body` if this process was started for `test` alone, otherwise starts such a process.
 fn alone(test: &str, body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some_and(|name| name == test) {
         return body();
@@ -51,7 +51,7 @@ fn every_descriptor_is_closed() {
                 assert_eq!(descriptors(), before);
             }));
         };
-        // What the process opens once and keeps is open after the first round.
+        // Descriptors that the process opens once and keeps are open after the first round.
         use_everything();
         let before = descriptors();
         for _ in 0..3 {
@@ -116,7 +116,7 @@ fn accept_without_descriptors_neither_spins_nor_gives_up() {
                 })
                 .await;
 
-                // With descriptors again, those who waited in the backlog are served.
+                // When there are descriptors again, connections in the backlog are served.
                 drop(taken);
                 for mut client in clients {
                     let (mut server, from) = loop {
@@ -142,8 +142,8 @@ fn accept_without_descriptors_neither_spins_nor_gives_up() {
     );
 }
 
-/// Holds a loop that accepts again after each error to the pace that the listener promises: at most
-/// one failure in 10 ms. Noise of the machine only makes them fewer.
+/// Checks that a loop that accepts again after each error has the pace that the listener promises:
+/// at most one failure in 10 ms. Noise of the machine only makes them fewer.
 async fn assert_paced(mut accept: impl AsyncFnMut() -> io::Result<()>) {
     const FAILURES: u32 = 8;
     let start = Instant::now();
@@ -151,7 +151,7 @@ async fn assert_paced(mut accept: impl AsyncFnMut() -> io::Result<()>) {
         let error = accept().await.unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
     }
-    // The first comes at once.
+    // The first failure comes at once.
     assert!(start.elapsed() >= Duration::from_millis(10) * (FAILURES - 1));
 }
 

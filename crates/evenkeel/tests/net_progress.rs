@@ -1,4 +1,4 @@
-//! Giving way to others never keeps a task from getting on.
+//! A task that yields to others still makes progress.
 
 mod support;
 
@@ -15,7 +15,7 @@ use evenkeel::runtime::{Builder, Handle};
 use support::within;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
-/// Longer than a task may run before it is asked to give way, and not so long that it hogs.
+/// Longer than a task may run before it has to yield, and not so long that it hogs.
 const COMPUTES: Duration = Duration::from_micros(400);
 
 fn compute() {
@@ -39,7 +39,7 @@ async fn a_future_that_computes_before_it_reads_reads() {
     let (mut client, mut server) = connected().await;
     client.write_all(b"!").await.unwrap();
     let reading = evenkeel::spawn(poll_fn(move |cx| {
-        // Done anew at each poll, as by a future that prepares its buffer first.
+        // Repeated at each poll, as by a future that prepares its buffer first.
         compute();
         let mut byte = [0];
         Pin::new(&mut server)
@@ -49,7 +49,7 @@ async fn a_future_that_computes_before_it_reads_reads() {
     assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
 }
 
-/// The same in the heavy pool, where a poll that computes for so long belongs.
+/// The same in the heavy pool, where such a long poll belongs.
 #[evenkeel::test(workers = 1)]
 async fn a_hog_that_computes_before_it_reads_reads() {
     support::watch_descriptors();
@@ -70,7 +70,7 @@ async fn a_hog_that_computes_before_it_reads_reads() {
     }));
     let (byte, polls) = within(reading).await.unwrap().unwrap();
     assert_eq!(byte, *b"!");
-    // Handed off and cut short in the first, and perhaps not yet told of the byte in the second.
+    // Handed off and asked to yield in the first, and perhaps unaware of the byte in the second.
     assert!(polls <= 3, "{polls} polls");
 }
 
@@ -81,7 +81,7 @@ async fn a_future_that_computes_between_two_waits_gets_to_the_second() {
     let (_silent_client, mut silent) = connected().await;
     client.write_all(b"!").await.unwrap();
     let reading = evenkeel::spawn(poll_fn(move |cx| {
-        // As in a `select` whose first branch waits, whose second works and whose third is ready.
+        // As in a `select`: the first branch waits, the second computes, and the third is ready.
         let mut byte = [0];
         let first = Pin::new(&mut silent).poll_read(cx, &mut ReadBuf::new(&mut byte));
         assert!(first.is_pending());
@@ -95,7 +95,7 @@ async fn a_future_that_computes_between_two_waits_gets_to_the_second() {
     assert_eq!(within(reading).await.unwrap().unwrap(), *b"!");
 }
 
-/// Two futures in one task, the first of which always has something to do and computes for longer
+/// Two futures in one task, of which the first always has something to do and computes for longer
 /// than a slice each time.
 #[evenkeel::test(workers = 1)]
 async fn one_half_of_a_task_that_computes_leaves_the_other_its_turn() {
@@ -126,7 +126,7 @@ async fn one_half_of_a_task_that_computes_leaves_the_other_its_turn() {
     assert!(!busy_ended, "the other half had no turn in {ROUNDS} rounds");
 }
 
-/// What was once cut short may go on until it got something done, and no longer.
+/// A future that was once asked to yield may go on until it has made progress, and no longer.
 #[evenkeel::test(workers = 1)]
 async fn a_task_that_was_cut_short_gives_way_again() {
     support::watch_descriptors();
@@ -146,7 +146,7 @@ async fn a_task_that_was_cut_short_gives_way_again() {
         polled.send(()).unwrap();
         result
     }));
-    // Cut short in the first poll, it has read in the second, and waits.
+    // Asked to yield in the first poll, it has read in the second, and waits.
     let mut count = 0;
     while count < 2 {
         evenkeel::time::sleep(Duration::from_millis(1)).await;
@@ -155,7 +155,7 @@ async fn a_task_that_was_cut_short_gives_way_again() {
     assert_eq!(count, 2);
     go.send(()).unwrap();
     assert_eq!(within(reading).await.unwrap(), b'!');
-    // On a thread that has lost its seat, the slice begins anew once in each poll.
+    // On a thread that has lost its seat, the slice begins again once in each poll.
     let heavy = evenkeel::runtime::Handle::current().stats().heavy;
     if heavy.hand_offs == 0 {
         assert_eq!(count + polls.try_iter().count(), 4);
@@ -170,7 +170,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks the thread on a future, as other crates' executors do. Returns also how often it polled.
+/// Blocks the thread on a future, as other crates' executors do. Also returns the number of polls.
 fn block_here<F: Future>(future: F) -> (F::Output, usize) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
@@ -184,7 +184,7 @@ fn block_here<F: Future>(future: F) -> (F::Output, usize) {
 }
 
 /// A task whose slice is used up blocks its thread on a socket and on a timer, so the poll in which
-/// these would have it give way does not end before they are ready.
+/// these would ask it to yield does not end before they are ready.
 #[evenkeel::test(workers = 1)]
 async fn a_task_that_blocks_on_what_has_it_give_way_gets_on() {
     const ROUNDS: usize = 3;
@@ -213,8 +213,8 @@ async fn a_task_that_blocks_on_what_has_it_give_way_gets_on() {
     assert!(polls <= ROUNDS * 2 * 2_000, "{polls} polls");
 }
 
-/// Many futures in one task, each of which always has something to do: what is cut short so often
-/// in one poll is taken for a future that blocks, and yet the poll ends.
+/// Many futures in one task, each of which always has something to do. A task that is asked so
+/// often to yield in one poll is taken for one that blocks, and yet the poll ends.
 #[test]
 fn a_task_of_very_many_futures_gives_way() {
     // A poll that did not end would keep the only worker.
@@ -235,7 +235,7 @@ fn a_task_of_very_many_futures_gives_way() {
             })
             .collect();
         poll_fn(|cx| {
-            // Those that are done are not polled again.
+            // Futures that are ready are not polled again.
             busy.retain_mut(|future| future.as_mut().poll(cx).is_pending());
             if busy.is_empty() {
                 Poll::Ready(())

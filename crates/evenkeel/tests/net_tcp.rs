@@ -22,7 +22,7 @@ async fn pair() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn closed_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -30,7 +30,7 @@ fn closed_port() -> SocketAddr {
         .unwrap()
 }
 
-/// Bytes that show when some are lost, doubled or out of order.
+/// Bytes that show whether some are lost, doubled or out of order.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
@@ -109,7 +109,7 @@ async fn megabytes_cross_both_ways_in_uneven_pieces() {
 #[evenkeel::test]
 async fn a_short_message_followed_by_the_end_is_heard_to_the_end() {
     support::watch_descriptors();
-    // The end may arrive together with the bytes, whose read comes back short.
+    // The end may arrive together with the bytes, whose read is short.
     for _ in 0..200 {
         let (mut client, mut server) = pair().await;
         let client = evenkeel::spawn(async move {
@@ -332,12 +332,12 @@ async fn slices_are_gathered_and_scattered_in_order() {
     );
 }
 
-/// What came back short of all buffers was not short of those that the system takes in one call.
+/// A read that is short of all buffers may have filled those that the system takes in one call.
 #[evenkeel::test]
 async fn a_read_into_more_buffers_than_the_system_takes_leaves_the_rest_readable() {
     support::watch_descriptors();
     let (mut client, server) = pair().await;
-    // Registered, as short reads say nothing before.
+    // Registered, since short reads mean nothing before.
     let error = server.try_read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     let (readable, written) = within(async {
@@ -363,7 +363,7 @@ async fn a_read_into_more_buffers_than_the_system_takes_leaves_the_rest_readable
     assert!(heard == all);
 }
 
-/// Else the stream would seem to have ended, or to take no more.
+/// Otherwise the stream would seem to have ended, or to take no more.
 #[evenkeel::test]
 async fn any_number_of_empty_buffers_may_come_first() {
     support::watch_descriptors();
@@ -511,7 +511,7 @@ async fn a_reset_connection_is_an_error_to_the_reader() {
     let mut buf = [0; 8];
     let error = within(server.read(&mut buf)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // Over is over: to end the stream is no error.
+    // Ending a stream that has ended is not an error.
     server.shutdown().await.unwrap();
 }
 
@@ -524,7 +524,7 @@ async fn names_and_texts_are_looked_up() {
         assert!(found.ip().is_loopback());
         assert_eq!(found.port(), port);
     }
-    // The name may have an IPv6 address too, which nobody listens on.
+    // The name may have an IPv6 address too, which has no listener.
     within(TcpStream::connect(format!("localhost:{port}")))
         .await
         .unwrap();
@@ -652,7 +652,7 @@ async fn a_polled_accept_gives_the_connection() {
     );
 }
 
-/// Connections that nobody has accepted yet are complete for those who connect.
+/// Connections that are not accepted yet are complete for their clients.
 #[evenkeel::test]
 #[cfg(target_os = "linux")]
 async fn a_burst_of_connections_waits_to_be_accepted() {

@@ -233,7 +233,7 @@ async fn a_refused_datagram_is_reported_once_and_the_socket_goes_on() {
     let refused = within(client.recv(&mut buf)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
-    // The error is used up: the next receive waits, and does not try again and again in one poll.
+    // The error was reported: the next receive waits, and does not try repeatedly in one poll.
     {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let mut receiving = std::pin::pin!(client.recv(&mut buf));
@@ -299,7 +299,7 @@ async fn batches_hold_each_datagram_once() {
     }
     let error = other.try_recv_batch(&mut batch).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    // It waits again for what comes after.
+    // It waits again for later datagrams.
     let (count, ()) = tokio::join!(within(other.recv_batch(&mut batch)), async {
         evenkeel::time::sleep(std::time::Duration::from_millis(5)).await;
         one.send(b"last").await.unwrap();
@@ -308,7 +308,7 @@ async fn batches_hold_each_datagram_once() {
     assert_eq!(batch.iter().next().unwrap().data, b"last");
 }
 
-/// A sender that hands the kernel many datagrams at once, which it keeps together on the loopback.
+/// A sender that passes many datagrams to the kernel at once, which the loopback keeps together.
 #[cfg(target_os = "linux")]
 #[evenkeel::test]
 async fn merged_datagrams_come_apart_again() {
@@ -346,7 +346,7 @@ async fn merged_datagrams_come_apart_again() {
     assert!(received[..20].iter().all(|data| data.len() == 100));
 }
 
-/// What the kernel tells of a datagram beside where it ends does not push that out.
+/// Other control messages of the kernel do not displace the one with the datagrams' length.
 #[cfg(target_os = "linux")]
 #[evenkeel::test]
 async fn merged_datagrams_come_apart_beside_time_stamps() {
@@ -382,7 +382,7 @@ async fn merged_datagrams_come_apart_beside_time_stamps() {
     assert_eq!(received, 10);
 }
 
-/// Whoever waited when merging began, and whoever takes the socket over, gets no merged datagrams.
+/// A task that waited when merging began, and a later owner of the socket, get no merged datagrams.
 #[evenkeel::test]
 async fn merged_datagrams_come_to_nobody_who_does_not_know() {
     use std::time::Duration;

@@ -159,7 +159,7 @@ async fn a_read_that_ends_at_a_passed_descriptor_leaves_the_rest_readable() {
     support::watch_descriptors();
     let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut here = UnixStream::from_std(here).unwrap();
-    // The wait registers the stream, so that everything hangs on events from here on.
+    // The wait registers the stream, so that from here on everything depends on events.
     let mut buf = [0; 64];
     let reading = evenkeel::spawn(async move {
         let mut heard = Vec::new();
@@ -204,7 +204,7 @@ async fn datagrams_are_addressed_by_path() {
         evenkeel::spawn(async move {
             let mut seen = Vec::new();
             let mut buf = [0; 8];
-            // Slower than the sender, which has to wait for a queue that is not its own.
+            // Slower than the sender, which has to wait for the receiver's queue.
             while seen.len() < 200 {
                 let (len, from) = other.recv_from(&mut buf).await.unwrap();
                 seen.push((

@@ -1,4 +1,5 @@
-//! Workers of real-time priority: who has it, who must not, and what is said where it is refused.
+//! Workers of real-time priority: which threads have it, which must not, and the error if it is
+//! refused.
 #![cfg(target_os = "linux")]
 
 #[path = "support/hang.rs"]
@@ -23,11 +24,11 @@ use hang::{until, watched};
 use hogs::{Gate, Kind};
 use support::within;
 
-/// What `sched(7)` calls the policies.
+/// The names of policies in `sched(7)`.
 const RR: u32 = 2;
 const BATCH: u32 = 3;
 
-/// Set for a process without privilege: how high a priority it may have.
+/// The highest priority that a process without privilege may have; set for a child.
 const LIMIT: &str = "REAL_TIME_LIMIT";
 
 /// A thread's policy and real-time priority.
@@ -67,7 +68,7 @@ fn runtime(name: &str, workers: usize) -> Option<Runtime> {
     build(Builder::new().workers(workers).thread_name(name))
 }
 
-/// `None`, and a word about it, where this process may not.
+/// Returns `None`, with a message, if this process may not.
 fn build(builder: &mut Builder) -> Option<Runtime> {
     match builder.real_time_workers(true).build() {
         Ok(runtime) => Some(runtime),
@@ -81,15 +82,15 @@ fn build(builder: &mut Builder) -> Option<Runtime> {
     }
 }
 
-/// Asks again and again, each time after a sleep of the worker's: a machine that is busy with other
-/// things may take so long to run it that it counts as busy.
+/// Asks repeatedly, each time after a sleep of the worker: a busy machine may take so long to run
+/// it that it counts as busy.
 async fn have_it_once() {
     while own() != (RR, 1) {
         evenkeel::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// So many tasks that compute for 20 ms at a time, until the flag is set.
+/// This many tasks that compute for 20 ms at a time, until the flag is set.
 fn hogs_in_the_pool(runtime: &Runtime, count: usize) -> (Vec<JoinHandle<()>>, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     let hog = |_| {
@@ -147,7 +148,7 @@ fn hooks_and_what_they_start_have_it_not() {
         let Some(runtime) = build(&mut builder) else {
             return;
         };
-        // Known hogs, on which the monitor reports, once in a second: each time on a new thread.
+        // Known hogs, which the monitor reports once a second: each time on a new thread.
         let (tasks, stop) = hogs_in_the_pool(&runtime, 2);
         let mut reports = 0;
         while reports < 3 {
@@ -184,7 +185,7 @@ fn a_hogs_thread_loses_it_and_its_heir_has_it() {
                 entrance.wait(kind);
             });
             until("the hog runs", || gate.arrived() == 1);
-            // Both are called as the worker.
+            // Both are called on the worker.
             until("one of each", || of("heir-0") == [(RR, 1), (BATCH, 0)]);
             runtime
                 .block_on(within(runtime.spawn(have_it_once())))
@@ -227,7 +228,7 @@ fn a_hog_that_nobody_takes_the_seat_from_loses_it() {
         for hog in hogs {
             runtime.block_on(within(hog)).unwrap();
         }
-        // They have it again when they have slept.
+        // They have it again after they have slept.
         until("the workers", || has_it("full-0") && has_it("full-1"));
     });
 }
@@ -288,7 +289,7 @@ fn a_worker_that_is_kept_from_sleeping_by_events_has_it_seldom() {
                 let mut buffer = [0; 8];
                 assert!(there.try_read(&mut buffer).is_err());
                 let mut readable = pin!(there.readable());
-                // Waits before the event comes.
+                // It waits before the event comes.
                 poll_fn(|cx| Poll::Ready(readable.as_mut().poll(cx).is_pending())).await;
                 here.try_write(&[1]).unwrap();
                 hogs::compute(Duration::from_micros(50));
@@ -337,8 +338,8 @@ fn it_is_refused_where_workers_would_keep_it_for_long() {
     refused(Builder::new().io_check_bound(Duration::from_millis(3)));
 }
 
-/// Runs another test of this file in a process without the privilege, which may have priorities of
-/// so much.
+/// Runs another test of this file in a process without the privilege, which may have priorities up
+/// to this.
 fn run_limited(test: &str, limit: u32) {
     let output = Command::new("prlimit")
         .arg(format!("--rtprio={limit}"))
@@ -356,7 +357,7 @@ fn run_limited(test: &str, limit: u32) {
             let output = String::from_utf8_lossy(&output.stdout);
             assert!(output.contains("1 passed"), "{output}");
         }
-        // Neither may this process have it, or take privileges away.
+        // This process may not have the priority either, or not drop privileges.
         Ok(output) if output.stderr.starts_with(b"prlimit") => {
             eprintln!("not tested: {}", String::from_utf8_lossy(&output.stderr));
         }

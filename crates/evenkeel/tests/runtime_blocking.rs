@@ -1,4 +1,4 @@
-//! Blocking work: its threads, their bounds, and what becomes of work that cannot be done.
+//! Blocking work: its threads, their bounds, and work that cannot be done.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -25,7 +25,7 @@ fn runtime(threads: usize, queue: usize, keep_alive: Duration) -> Runtime {
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Work that has begun and goes on until told.
+/// Work that has begun and continues until it is told to end.
 struct Busy {
     release: mpsc::Sender<()>,
     task: JoinHandle<()>,
@@ -80,7 +80,7 @@ fn no_more_threads_than_allowed() {
         let runtime = runtime(3, 1000, LONG);
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let ids = Arc::new(Mutex::new(HashSet::new()));
-        // The first three meet: so many threads are used, too.
+        // The first three meet: three threads are used, too.
         let meeting = Arc::new(Barrier::new(3));
         let tasks: Vec<_> = (0..60)
             .map(|number| {
@@ -157,7 +157,7 @@ fn a_full_queue_refuses() {
     });
 }
 
-/// Behind work that hangs, what nobody wants any more neither takes up room nor keeps memory.
+/// Cancelled work behind work that hangs takes up no room and keeps no memory.
 #[test]
 fn aborted_work_leaves_the_queue_before_a_thread_comes_for_it() {
     watched("room", || {
@@ -249,7 +249,7 @@ fn an_idle_thread_is_used_again() {
     });
 }
 
-/// Much short work by many spawners while threads come and go: none is lost.
+/// Many short pieces of work from many spawners while threads come and go: none is lost.
 #[test]
 fn no_work_is_lost_while_threads_come_and_go() {
     watched("come and go", || {
@@ -277,7 +277,7 @@ fn no_work_is_lost_while_threads_come_and_go() {
     });
 }
 
-/// Blocking work that waits for other blocking work has it done, as long as there are threads.
+/// Blocking work may wait for other blocking work, as long as there are threads.
 #[test]
 fn work_may_wait_for_work() {
     watched("nested", || {
@@ -298,7 +298,7 @@ fn work_may_wait_for_work() {
     });
 }
 
-/// Work that comes when the last thread has decided to leave is done all the same.
+/// Work that comes when the last thread has decided to end is done all the same.
 #[test]
 fn work_for_a_thread_that_leaves_is_not_stranded() {
     watched("leaving", || {
@@ -310,7 +310,7 @@ fn work_for_a_thread_that_leaves_is_not_stranded() {
                 .max_blocking_threads(1)
                 .blocking_keep_alive(Duration::ZERO)
                 .on_thread_stop(move || {
-                    // Inside the runtime are the threads for blocking work, not the workers.
+                    // The runtime has only the threads for blocking work inside, not the workers.
                     if let Ok(handle) = evenkeel::runtime::Handle::try_current() {
                         let mut task = task.lock().unwrap();
                         if task.is_none() {

@@ -1,4 +1,4 @@
-//! What a runtime is told before it runs: settings, names, hooks.
+//! Settings of a runtime before it starts: limits, names, hooks.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -232,7 +232,7 @@ fn a_hook_that_panics_ends_its_thread_alone() {
     });
 }
 
-/// Neither does one at the end of a thread: not while the runtime goes on, nor at its own end.
+/// Nor must one at the end of a thread: neither while the runtime works nor at its own end.
 #[test]
 fn a_stop_hook_that_panics_stops_nothing() {
     watched("panicking stop hook", || {

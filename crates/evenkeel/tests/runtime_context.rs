@@ -1,4 +1,4 @@
-//! Which runtime a thread belongs to, and what it may do there.
+//! Which runtime a thread belongs to, and what code may do there.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -41,7 +41,7 @@ fn said(payload: Box<dyn Any + Send>) -> String {
         })
 }
 
-/// What `act` said when it panicked.
+/// The message of `act` when it panicked.
 fn panic_of<R>(act: impl FnOnce() -> R) -> String {
     match panic::catch_unwind(AssertUnwindSafe(act)) {
         Ok(_) => panic!("this does not panic, but should"),
@@ -87,7 +87,7 @@ fn what_needs_a_runtime_says_so_without_one() {
     }
 }
 
-/// Futures that do nothing but wait for others need no runtime.
+/// Futures that only wait for others need no runtime.
 #[test]
 fn what_needs_no_runtime_works_without_one() {
     poll_outside(evenkeel::task::yield_now());
@@ -117,7 +117,7 @@ fn blocking_on_a_worker_panics_with_advice() {
         let (first, second) = (runtime("first", 1), runtime("second", 1));
         let handles = [first.handle().clone(), second.handle().clone()];
         for handle in handles {
-            // Also on another runtime's worker: it would be kept all the same.
+            // Also on another runtime's worker: it would be held up all the same.
             let task = first.spawn(async move { handle.block_on(async {}) });
             let text = said(first.block_on(task).unwrap_err().into_panic());
             assert!(
@@ -213,7 +213,7 @@ fn blocking_work_is_inside_its_runtime() {
     });
 }
 
-/// In which class a task's polls are counted.
+/// The class under which a task's polls are counted.
 fn class_of_polls(runtime: &Runtime, run: impl FnOnce()) -> Vec<Class> {
     let before = runtime.stats();
     run();
@@ -269,7 +269,7 @@ fn a_child_is_of_its_parents_class() {
     });
 }
 
-/// Across runtimes, too: the parent's worker says which class.
+/// Across runtimes, too: the parent's worker knows the class.
 #[test]
 fn a_child_on_another_runtime_is_of_its_parents_class() {
     watched("classes", || {
@@ -357,7 +357,7 @@ fn sockets_of_two_runtimes_talk() {
             stream.write_all(&[byte[0] + 1]).await.unwrap();
         });
         let mut stream = client.block_on(TcpStream::connect(address)).unwrap();
-        // Polled on the other runtime's workers, its events still come through its own.
+        // It is polled on the other runtime's workers, but its events still come from its own.
         let answer = server.spawn(async move {
             stream.write_all(&[41]).await.unwrap();
             let mut byte = [0];

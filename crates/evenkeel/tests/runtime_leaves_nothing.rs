@@ -1,4 +1,4 @@
-//! A runtime that has ended has closed every descriptor and ended every thread.
+//! After its shutdown, a runtime has closed every descriptor and ended every thread.
 //!
 //! One test in a process of its own, as it counts the descriptors and threads of the process.
 #![cfg(target_os = "linux")]
@@ -20,7 +20,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Tasks that hold sockets of all kinds, at work and waiting; blocking work, done and to be done.
+/// Tasks that hold sockets of every type, working and waiting; blocking work, done and queued.
 fn use_everything(runtime: &Runtime) {
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -77,7 +77,7 @@ fn runtime(workers: usize) -> Runtime {
 fn no_descriptor_and_no_thread_is_left() {
     watched("nothing is left", || {
         let threads_before = threads();
-        // What the process opens once and keeps, such as for signals.
+        // Descriptors that the process opens once and keeps, such as for signals.
         use_everything(&runtime(1));
         let before = (descriptors(), threads_before);
         let as_before = || (descriptors(), threads()) == before;
@@ -102,10 +102,10 @@ fn no_descriptor_and_no_thread_is_left() {
                     drop(handle.spawn_blocking(move || drop(runtime)));
                 }
             }
-            // A thread that has been waited for may still be on its way out of the kernel.
+            // A joined thread may still be about to end in the kernel.
             until("descriptors and threads as before", as_before);
         }
-        // A runtime that nobody has used.
+        // A runtime that was never used.
         drop(Builder::new().workers(4).build().unwrap());
         until("descriptors and threads as before", as_before);
     });

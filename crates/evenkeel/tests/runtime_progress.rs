@@ -1,4 +1,4 @@
-//! A task that is ready is run as long as a worker is free to do so, whatever the others do.
+//! A ready task is polled as long as a worker is free, whatever other tasks do.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -26,7 +26,7 @@ fn runtime(workers: usize) -> Runtime {
 }
 
 /// One task does not return from its poll until another one has run, which is spawned from outside
-/// right behind it: the second worker has to take that one, though it was asleep or on its way.
+/// directly after it: the second worker has to run that one, though it was asleep or waking up.
 #[test]
 fn a_worker_that_is_kept_keeps_nothing_that_came_from_outside() {
     watched("kept, outside", || {
@@ -36,7 +36,7 @@ fn a_worker_that_is_kept_keeps_nothing_that_came_from_outside() {
                 let (release, released) = mpsc::channel();
                 let keeper = runtime.spawn(async move { released.recv().unwrap() });
                 if round % 2 == 0 {
-                    // Sometimes the first worker is at it already, sometimes not.
+                    // Sometimes the first worker is polling already, sometimes not.
                     thread::yield_now();
                 }
                 let other = runtime.spawn(async move { release.send(()).unwrap() });
@@ -85,7 +85,7 @@ fn a_worker_that_is_kept_keeps_nothing_that_it_woke() {
     });
 }
 
-/// An event for a descriptor of a worker that is kept reaches its task by way of the other.
+/// An event for a descriptor of a worker that is held up reaches its task through the other worker.
 #[test]
 fn a_worker_that_is_kept_keeps_no_event() {
     use tokio::io::AsyncReadExt;
@@ -97,7 +97,7 @@ fn a_worker_that_is_kept_keeps_no_event() {
             here.set_nonblocking(true).unwrap();
             let (tell, told) = mpsc::channel();
             let (release, released) = mpsc::channel();
-            // Reads in the task that afterwards is kept, so that the descriptor is at its worker.
+            // Reads in the task that then holds the worker up: the descriptor is at that worker.
             let keeper = runtime.spawn(async move {
                 let mut stream = evenkeel::net::UnixStream::from_std(here).unwrap();
                 stream.read_u8().await.unwrap();
@@ -121,7 +121,7 @@ fn a_worker_that_is_kept_keeps_no_event() {
     });
 }
 
-/// A timer of a worker that is kept fires by way of the other.
+/// A timer of a worker that is held up fires through the other worker.
 #[test]
 fn a_worker_that_is_kept_keeps_no_timer() {
     watched("kept, timer", || {
@@ -144,8 +144,8 @@ fn a_worker_that_is_kept_keeps_no_timer() {
     });
 }
 
-/// Tasks that yield for ever keep nobody from running: not what comes from outside, not a timer,
-/// not a task of another class, and not each other.
+/// Tasks that yield for ever starve no other work: tasks from outside, a timer, a task of another
+/// class, or each other.
 #[test]
 fn tasks_that_yield_for_ever_keep_nothing() {
     watched("yielding", || {
@@ -184,7 +184,7 @@ fn tasks_that_yield_for_ever_keep_nothing() {
     });
 }
 
-/// Two tasks that wake each other for ever keep nobody from running.
+/// Two tasks that wake each other for ever starve no other task.
 #[test]
 fn tasks_that_wake_each_other_for_ever_keep_nothing() {
     watched("ping-pong", || {
@@ -212,8 +212,8 @@ fn tasks_that_wake_each_other_for_ever_keep_nothing() {
     });
 }
 
-/// A storm of a worker's own wakes, each of which would go before every task that yielded: those
-/// have their turns all the same.
+/// A storm of a worker's own wake-ups, each of which would go before every task that yielded: those
+/// are polled all the same.
 #[test]
 fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
     watched("storm", || {
@@ -253,8 +253,8 @@ fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
     });
 }
 
-/// Tasks that come from outside in one burst, each of which keeps its worker until all run: every
-/// worker that sleeps has to be reached.
+/// Tasks that come from outside in one burst, each of which holds up its worker until all run:
+/// every sleeping worker has to be woken.
 #[test]
 fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
     watched("burst", || {
@@ -262,13 +262,13 @@ fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
         let runtime = Builder::new()
             .workers(WORKERS)
             .busy_wait(BusyWait::None)
-            // Else another thread would take the seat of one that waits, and reach the rest.
+            // Otherwise another thread would take the seat of a waiting one, and reach the rest.
             .hand_off_after(None)
             .build()
             .unwrap();
         for round in 0..100 {
             if round % 2 == 0 {
-                // Long enough for all to be asleep, mostly.
+                // Usually long enough for all to be asleep.
                 thread::sleep(Duration::from_millis(1));
             }
             let all = Arc::new(Barrier::new(WORKERS));
@@ -278,7 +278,7 @@ fn a_burst_from_outside_reaches_every_worker_that_sleeps() {
                     runtime.spawn_in(ALL[number % 3], async move { all.wait() })
                 })
                 .collect();
-            // Without a limit of time, whose timer would wake a worker as well.
+            // Without a time limit, whose timer would wake a worker as well.
             for task in burst {
                 runtime.block_on(task).unwrap();
             }
@@ -329,8 +329,8 @@ impl Wake for PanicsWhenWoken {
     }
 }
 
-/// Wakers are the user's. One that panics when a timer or an event wakes it ends no worker, and
-/// those that are woken after it are woken.
+/// Wakers are the user's code. If one panics when a timer or an event wakes it, no worker ends, and
+/// the tasks after it are woken.
 #[test]
 fn a_waker_that_panics_ends_no_worker() {
     watched("panicking waker", || {
@@ -345,7 +345,7 @@ fn a_waker_that_panics_ends_no_worker() {
                 .unwrap();
             let stream = Arc::new(stream);
             let waits = Arc::clone(&stream);
-            // Not on a worker, where a poll may have to give way, and wakes by itself.
+            // Not on a worker, where a poll may have to yield, and wakes by itself.
             let held = runtime.block_on(async move {
                 let mut timer = evenkeel::time::sleep(Duration::from_millis(2));
                 let mut bad = Context::from_waker(&waker);
@@ -378,8 +378,8 @@ impl Drop for PanicsWhenDropped {
     }
 }
 
-/// A future or an output whose drop panics ends its own task, whose handle hears of it, and no
-/// worker: with one, all that follows runs on the same.
+/// A future or an output whose drop panics ends its own task, whose handle reports it, and no
+/// worker: with one, all later tasks run on the same.
 #[test]
 fn a_drop_that_panics_ends_no_worker() {
     watched("panicking drop", || {
@@ -411,7 +411,7 @@ fn a_drop_that_panics_ends_no_worker() {
     });
 }
 
-/// Wake-ups from many threads, none of which is lost: each counts down.
+/// Wake-ups from many threads, of which none is lost: each counts down.
 #[test]
 fn wake_ups_from_everywhere_are_all_followed_by_a_poll() {
     watched("wake-ups", || {

@@ -1,4 +1,4 @@
-//! What a runtime that ends refuses is cancelled on the spot, also where the drop of one task waits
+//! A task that is refused during shutdown is cancelled at once, also if the drop of one task waits
 //! for another to end.
 
 #[path = "support/hang.rs"]
@@ -29,8 +29,8 @@ fn ended() -> Handle {
     handle
 }
 
-/// Whether a task has ended as cancelled, so that who waits for it goes on. Asked and not waited
-/// for: a test that fails does not hang.
+/// Whether a task has ended as cancelled, so that a waiting task continues. It does not wait, so a
+/// test that fails does not hang.
 fn has_been_cancelled(mut task: JoinHandle<()>) -> bool {
     match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result.is_err_and(|error| error.is_cancelled()),
@@ -47,8 +47,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Spawns a task when it is dropped, in whose drop another is spawned, and so on. Counts the tasks
-/// that had ended when spawning them returned.
+/// Spawns a task when it is dropped, whose drop spawns another, and so on. Counts the tasks that
+/// had ended when spawning them returned.
 struct Spawns {
     handle: Handle,
     left: usize,
@@ -85,8 +85,8 @@ impl Drop for Spawns {
     }
 }
 
-/// The drop of a task that is refused spawns another, which is refused as well, and waits for its
-/// end: nobody else would bring it about.
+/// The drop of a refused task spawns another, which is refused as well, and waits for its end,
+/// which no other thread would bring about.
 #[test]
 fn what_a_refused_task_spawns_has_ended_when_that_returns() {
     watched("spawned in a drop", || {
@@ -99,7 +99,7 @@ fn what_a_refused_task_spawns_has_ended_when_that_returns() {
     });
 }
 
-/// However many they are, no stack has to have room for all.
+/// However many there are, they need not all fit on one stack.
 #[test]
 fn drops_that_spawn_drops_that_spawn_end_however_many_they_are() {
     watched("a chain of drops", || {
@@ -113,13 +113,13 @@ fn drops_that_spawn_drops_that_spawn_end_however_many_they_are() {
     });
 }
 
-/// The drop of a task that is woken when its runtime ends aborts another, which waits, and waits
-/// for its end.
+/// The drop of a task that is woken during shutdown aborts another, which is waiting, and waits for
+/// its end.
 #[test]
 fn what_a_refused_task_aborts_has_ended_when_that_returns() {
     watched("aborted in a drop", || {
         let runtime = runtime();
-        // The first to be dropped: while that lasts, shutdown comes to no other task.
+        // The first to be dropped: meanwhile shutdown reaches no other task.
         let (begins, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let slow = OnDrop(move || {

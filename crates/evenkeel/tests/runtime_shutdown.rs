@@ -1,4 +1,4 @@
-//! The end of a runtime: what it ends, what it waits for, and what it says when it cannot.
+//! Shutdown: what it ends, what it waits for, and its error when it cannot.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -26,7 +26,7 @@ fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
 
-/// Held by every future of a test, so that one sees that all of them are gone.
+/// Held by every future of a test, to show that all of them are dropped.
 #[derive(Clone, Debug, Default)]
 struct Held(Arc<()>);
 
@@ -106,7 +106,7 @@ async fn waits() -> Vec<Boxed> {
                 evenkeel::task::checkpoint().await;
             }
         }),
-        // Keeps its own waker: nothing but the runtime's end lets go of it.
+        // It keeps its own waker: only the runtime's end releases it.
         Box::pin(async {
             let own: Arc<Mutex<Option<Waker>>> = Arc::default();
             poll_fn(move |cx| {
@@ -118,7 +118,7 @@ async fn waits() -> Vec<Boxed> {
     ]
 }
 
-/// `Ok` means that everything is dropped, by the time it is said.
+/// When `Ok` is returned, everything has been dropped.
 #[test]
 fn every_future_is_dropped() {
     watched("every future", || {
@@ -165,8 +165,7 @@ fn within_nothing<T: std::fmt::Debug>(
     }
 }
 
-/// Tasks in every kind of queue are dropped without being polled, or after a poll or two, but
-/// dropped.
+/// Tasks in every sort of queue are dropped, without being polled or after a poll or two.
 #[test]
 fn what_lies_in_queues_is_dropped() {
     watched("queues", || {
@@ -201,7 +200,7 @@ fn what_lies_in_queues_is_dropped() {
     });
 }
 
-/// While many threads spawn, wake and abort: each task ends, and each future is dropped.
+/// Many threads spawn, wake and abort meanwhile: each task ends, and each future is dropped.
 #[test]
 fn the_end_in_the_midst_of_everything() {
     watched("midst", || {
@@ -250,7 +249,7 @@ fn the_end_in_the_midst_of_everything() {
     });
 }
 
-/// Drops that spawn, wake, open sockets and set timers at the end of their runtime.
+/// Drops that spawn, wake, open sockets and set timers during shutdown.
 #[test]
 fn drops_that_use_the_runtime_that_ends() {
     struct Busy {
@@ -306,8 +305,8 @@ fn drops_that_use_the_runtime_that_ends() {
     });
 }
 
-/// As long a chain of tasks as there is memory for, each of which waits for the one before: what is
-/// cancelled wakes the next, which is cancelled in turn, and no stack has room for all of them.
+/// A chain of tasks, as long as memory allows, each of which waits for the one before: cancelling a
+/// task wakes and cancels the next, and they do not all fit on one stack.
 #[test]
 fn tasks_that_wait_for_each_other_end_however_many_they_are() {
     const TASKS: usize = 20_000;
@@ -332,7 +331,7 @@ fn tasks_that_wait_for_each_other_end_however_many_they_are() {
     });
 }
 
-/// Says where it is dropped whether there is a runtime.
+/// Reports whether there is a runtime where it is dropped.
 struct Asks(mpsc::Sender<bool>);
 
 impl Drop for Asks {
@@ -341,7 +340,7 @@ impl Drop for Asks {
     }
 }
 
-/// A task that waits in the heavy pool is dropped by whoever ends the runtime.
+/// The thread that ends the runtime drops a task that waits in the heavy pool.
 #[test]
 fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
     watched("a hog that waits", || {
@@ -377,8 +376,8 @@ fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
     });
 }
 
-/// A task that is woken from outside when its runtime takes in nothing any more is dropped by
-/// whoever wakes it.
+/// If a task is woken from outside when its runtime accepts no more tasks, the waking thread drops
+/// it.
 #[test]
 fn the_drop_of_what_is_woken_at_the_end_may_use_the_runtime() {
     watched("woken at the end", || {
@@ -496,7 +495,7 @@ fn what_is_asked_of_a_runtime_that_has_ended_is_cancelled() {
     });
 }
 
-/// Registered or not yet, at work or at rest: a socket that outlives its runtime says so.
+/// A socket that outlives its runtime reports this, registered or not, busy or idle.
 #[test]
 fn sockets_that_outlive_the_runtime_say_so() {
     watched("sockets", || {
@@ -506,7 +505,7 @@ fn sockets_that_outlive_the_runtime_say_so() {
             let (unregistered, second) = UnixStream::pair().unwrap();
             let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
             let wait = evenkeel::time::timeout(Duration::from_millis(1), registered.readable());
-            // Both directions are ready at first; reading in vain says otherwise.
+            // Both directions are ready at first; a read that finds nothing corrects that.
             assert!(registered.try_read(&mut [0]).is_err());
             assert!(wait.await.is_err(), "nothing comes");
             (registered, unregistered, udp, (first, second))
@@ -523,7 +522,7 @@ fn sockets_that_outlive_the_runtime_say_so() {
         let error = alive.block_on(within(async { idle.recv(&mut [0]).await.unwrap_err() }));
         assert!(error.to_string().contains("has shut down"), "{error}");
 
-        // As the error advises, they can move.
+        // As the error advises, they can be moved.
         let moved = unregistered.into_std().unwrap();
         let mut end = ends.1.into_std().unwrap();
         alive.block_on(within(async move {
@@ -535,7 +534,7 @@ fn sockets_that_outlive_the_runtime_say_so() {
     });
 }
 
-/// A task outside that waits on a socket of the runtime that ends hears of it.
+/// An outside task that waits on a socket of the runtime gets an error at shutdown.
 #[test]
 fn whoever_waits_on_a_socket_of_the_runtime_hears_of_its_end() {
     watched("hears", || {
@@ -549,7 +548,7 @@ fn whoever_waits_on_a_socket_of_the_runtime_hears_of_its_end() {
     });
 }
 
-/// Where the closure was called, for comparison with what the error says.
+/// The place of the call, for comparison with the error's text.
 fn line_of(location: &std::panic::Location<'_>) -> u32 {
     assert_eq!(location.file(), file!());
     location.line()
@@ -635,8 +634,8 @@ fn blocking_work_that_does_not_return_is_named() {
     });
 }
 
-/// Blocking work that waits for a thread is cancelled, also when a poll holds the runtime up that
-/// waits for just that.
+/// Blocking work that waits for a thread is cancelled, also if a poll that waits for this very work
+/// holds up the runtime.
 #[test]
 fn blocking_work_that_waits_is_cancelled() {
     watched("waiting work", || {
@@ -655,7 +654,7 @@ fn blocking_work_that_waits_is_cancelled() {
         let (drops, dropped) = mpsc::channel::<()>();
         let waiting = runtime.spawn_blocking(move || drop(drops));
         let kept = runtime.spawn(async move {
-            // Returns when the waiting work is dropped.
+            // Returns when the queued work is dropped.
             assert!(dropped.recv().is_err());
         });
         let ending = thread::spawn(move || runtime.shutdown(LONG));
@@ -673,12 +672,12 @@ fn a_timeout_without_end_is_a_timeout() {
     watched("timeouts", || {
         runtime(1).shutdown(Duration::MAX).unwrap();
         let idle = runtime(1);
-        // Nothing is in the way, but no time is given: either answer is true, neither hangs.
+        // Nothing has to be waited for, but there is no time: both results are right.
         let _ = idle.shutdown(Duration::ZERO);
     });
 }
 
-/// Dropped on one of its own threads, a runtime does not wait, but it does end.
+/// A runtime that is dropped on one of its own threads does not wait, but it does end.
 #[test]
 fn a_runtime_dropped_by_its_own_task_ends() {
     watched("own task", || {
@@ -766,7 +765,7 @@ fn a_runtime_dropped_by_a_task_of_another_ends() {
     });
 }
 
-/// Runtimes begin and end beside each other, all the time.
+/// Runtimes begin and end beside each other, repeatedly.
 #[test]
 fn many_runtimes_begin_and_end() {
     watched("many", || {
@@ -798,7 +797,7 @@ fn many_runtimes_begin_and_end() {
     });
 }
 
-/// Where drops wait until they are let go.
+/// A gate at which drops wait.
 #[derive(Default)]
 struct Gate {
     open: Mutex<bool>,
@@ -806,13 +805,13 @@ struct Gate {
     waited: AtomicUsize,
 }
 
-/// A future's content whose drop takes as long as the gate is shut.
+/// A value in a future whose drop waits for the gate.
 struct Slow(Arc<Gate>);
 
 impl Drop for Slow {
     fn drop(&mut self) {
         if self.0.waited.fetch_add(1, SeqCst) == 0 {
-            // The first only takes longer than the time for shutting down.
+            // The first only takes longer than the time limit of the shutdown.
             return thread::sleep(Duration::from_millis(50));
         }
         let shut = self.0.open.lock().unwrap();
@@ -820,8 +819,8 @@ impl Drop for Slow {
     }
 }
 
-/// The caller waits no longer than it said, but for the one drop that is under way, and what is
-/// left is dropped all the same.
+/// The caller waits no longer than its limit, except for the one drop that is running, and the
+/// remaining futures are dropped all the same.
 #[test]
 fn the_timeout_holds_while_futures_are_dropped() {
     watched("slow drops", || {
@@ -854,11 +853,11 @@ fn ends_in_a_hook(at_start: bool) -> (Runtime, mpsc::Sender<Runtime>, Arc<Atomic
     let (taken, ended) = (Mutex::new(taken), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&ended);
     let hook = move || {
-        // Who comes second finds nothing any more.
+        // The second hook finds nothing any more.
         let Ok(runtime) = taken.lock().unwrap().recv() else {
             return;
         };
-        // Without a limit of time, it would wait for this very thread.
+        // Without a time limit, it would wait for this very thread.
         runtime.shutdown(Duration::MAX).unwrap();
         count.fetch_add(1, SeqCst);
     };
@@ -877,7 +876,7 @@ fn ends_in_a_hook(at_start: bool) -> (Runtime, mpsc::Sender<Runtime>, Arc<Atomic
 #[test]
 fn a_runtime_ended_in_a_hook_of_its_own_does_not_wait_for_itself() {
     watched("start hook", || {
-        // The worker itself is in its hook until it is given the runtime.
+        // The worker itself stays in its hook until it is given the runtime.
         let (runtime, give, ended) = ends_in_a_hook(true);
         let task = runtime.spawn(pending::<()>());
         give.send(runtime).unwrap();
@@ -888,7 +887,7 @@ fn a_runtime_ended_in_a_hook_of_its_own_does_not_wait_for_itself() {
     watched("stop hook", || {
         let (runtime, give, ended) = ends_in_a_hook(false);
         let task = runtime.spawn(pending::<()>());
-        // The thread for this ends when it has been idle.
+        // The thread for this ends after it has been idle.
         drop(runtime.spawn_blocking(|| ()));
         give.send(runtime).unwrap();
         drop(give);

@@ -1,4 +1,4 @@
-//! A runtime that ends with the thread whose local it is.
+//! A runtime in a thread-local, which ends with its thread.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel::runtime::{Builder, Runtime};
 
-/// Runs this test again as a process of its own, which may abort. True in that process.
+/// Runs this test again in a process of its own, which may abort. True in that process.
 fn is_child(test: &str) -> bool {
     if std::env::var_os("THREAD_LOCAL_CHILD").is_some() {
         return true;
@@ -43,7 +43,7 @@ fn a_runtime_may_live_in_a_thread_local() {
     .unwrap();
 }
 
-/// Drops a runtime, come what may.
+/// Drops a runtime, also on a panic.
 struct Careful(RefCell<Option<Runtime>>);
 
 impl Drop for Careful {

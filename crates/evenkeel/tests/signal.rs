@@ -1,4 +1,4 @@
-//! Signals, seen from outside. Each test has a signal of its own, as signals are the process's.
+//! Signals. Each test has a signal of its own, since signals belong to the process.
 #![cfg(unix)]
 
 mod support;
@@ -8,7 +8,7 @@ use evenkeel::signal::ctrl_c;
 use evenkeel::signal::unix::{SignalKind, signal};
 use support::{assert_cancel_safe, within};
 
-/// Delivers a signal to this very thread, before it returns.
+/// Sends a signal to the calling thread, which handles it before this returns.
 fn raise(kind: SignalKind) {
     let signal = nix::sys::signal::Signal::try_from(kind.as_raw_value()).unwrap();
     nix::sys::signal::raise(signal).unwrap();
@@ -106,7 +106,7 @@ fn several_runtimes_hear_of_one_delivery() {
     for (runtime, listener) in runtimes.iter().zip(&mut listeners) {
         runtime.block_on(within(listener.recv())).unwrap();
     }
-    // One runtime ends with its listener, and the others still hear.
+    // One runtime ends with its listener, and the others still get signals.
     let mut runtimes = Vec::from(runtimes);
     drop((listeners.remove(0), runtimes.remove(0)));
     raise(kind);

@@ -1,5 +1,5 @@
-//! Hogs of all kinds at random, for as long as one likes: whatever they do, every task is accounted
-//! for, the workers' times add up, and nothing is left.
+//! Hogs of all sorts at random, for as long as one likes: every task is accounted for, the workers'
+//! times add up, and nothing is left behind.
 //!
 //! It takes 8 seconds, or as many as `EVENKEEL_SOAK_SECONDS` says. One test in a process of its
 //! own, as it counts the descriptors of the process.
@@ -28,12 +28,12 @@ use tokio::sync::Notify;
 
 /// How long each runtime is kept busy.
 const ROUND: Duration = Duration::from_millis(1_200);
-/// How many tasks there are at most that have not ended.
+/// The most tasks that have not ended at any time.
 const LIVE_MAX: usize = 96;
-/// The runtimes' threads are called so.
+/// The name of the runtimes' threads.
 const NAME: &str = "hogging";
 
-/// Numbers that look random: Marsaglia's xorshift with 64 bits.
+/// Pseudo-random numbers: Marsaglia's xorshift with 64 bits.
 struct Random(u64);
 
 impl Random {
@@ -48,14 +48,14 @@ impl Random {
         (self.0 >> 16) % limit
     }
 
-    /// Up to `most`, and mostly much less.
+    /// Up to `most`, and usually much less.
     fn micros(&mut self, most: u64) -> Duration {
         let limit = 100 + self.below(most - 99);
         Duration::from_micros(100 + self.below(limit - 99))
     }
 }
 
-/// What the tasks of one runtime share.
+/// State that the tasks of one runtime share.
 struct World {
     live: AtomicUsize,
     begun: AtomicUsize,
@@ -65,7 +65,7 @@ struct World {
     handles: mpsc::Sender<JoinHandle<()>>,
 }
 
-/// Counts a task's future, and its end, however it comes.
+/// Counts a task's future, and its end, in whatever way it ends.
 struct Life(Arc<World>);
 
 impl Life {
@@ -83,7 +83,7 @@ impl Drop for Life {
     }
 }
 
-/// Does a few things at random.
+/// Does a few random things.
 async fn live(life: Life, seed: u64, depth: u32) {
     let (world, mut random) = (Arc::clone(&life.0), Random::new(seed));
     for _ in 0..1 + random.below(6) {
@@ -96,12 +96,12 @@ async fn live(life: Life, seed: u64, depth: u32) {
             8 | 9 => {
                 let bell = random.below(world.bells.len() as u64) as usize;
                 let wait = world.bells[bell].notified();
-                // Nobody may come to ring it.
+                // No task may come to release it.
                 let _ = evenkeel::time::timeout(random.micros(5_000), wait).await;
             }
             10 => change_a_class(&world, &mut random),
             11 if random.below(4) == 0 => resume_unwind(Box::new("on purpose")),
-            // Some of these take a task out of the pool again.
+            // Some of these make the runtime take a task out of the pool again.
             12 => {
                 for _ in 0..10 {
                     yield_now().await;
@@ -125,7 +125,7 @@ fn change_a_class(world: &World, random: &mut Random) {
     Handle::current().set_class(class, config).unwrap();
 }
 
-/// Spawns from a task, from wherever that runs.
+/// Spawns from a task, on whatever thread it runs.
 fn spawn(world: &Arc<World>, random: &mut Random, depth: u32) {
     if world.live.load(SeqCst) >= LIVE_MAX {
         return;
@@ -169,7 +169,7 @@ impl Ends {
     }
 }
 
-/// A runtime whose heavy pool may have few threads or many, and what its tasks share.
+/// A runtime whose heavy pool may have few threads or many, and the state that its tasks share.
 fn begin(random: &mut Random) -> (Runtime, Arc<World>, mpsc::Receiver<JoinHandle<()>>) {
     let limit = [1, 2, 4, 16][random.below(4) as usize];
     let runtime = Builder::new()
@@ -193,8 +193,8 @@ fn begin(random: &mut Random) -> (Runtime, Arc<World>, mpsc::Receiver<JoinHandle
     (runtime, Arc::new(world), spawned)
 }
 
-/// One runtime's life, which ends by itself or in the middle. Returns how its tasks ended, and what
-/// it said of itself.
+/// The life of one runtime, which ends by itself or in the middle. Returns how its tasks ended, and
+/// its statistics.
 fn round(outside: &Runtime, seed: u64, length: Duration, ends_by_itself: bool) -> (Ends, Stats) {
     let mut random = Random::new(seed);
     let (runtime, world, spawned) = begin(&mut random);

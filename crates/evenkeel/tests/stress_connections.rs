@@ -1,4 +1,4 @@
-//! Ten thousand connections at once: each echoes, some end in the midst of it, in every way a
+//! Ten thousand connections at once: each echoes, some end in the middle, in every way in which a
 //! connection can, and afterwards every descriptor is closed.
 //!
 //! Server and client are two processes, as each end of a connection takes a descriptor: the test
@@ -24,15 +24,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Barrier, Semaphore};
 
 const CONNECTIONS: usize = 10_000;
-/// What a process needs besides its connections.
+/// The descriptors that a process needs besides its connections.
 const SPARE: usize = 200;
-/// How many connections are being made at a time; more than this the listener's queue may refuse.
+/// How many connections are made at a time; more could exceed the listener's backlog.
 const CONNECTING_MAX: usize = 200;
 
 const CLIENT_OF: &str = "EVENKEEL_TEST_STRESS_CLIENT_OF";
 const TEST: &str = "ten_thousand_connections_echo_and_leave_nothing";
 
-/// As many connections as the limit on descriptors lets this process have.
+/// As many connections as the process's limit on descriptors allows.
 fn connections() -> usize {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let wanted = (CONNECTIONS + SPARE) as u64;
@@ -88,7 +88,7 @@ fn be_server() {
                 most.fetch_max(open.fetch_add(1, SeqCst) + 1, SeqCst);
                 let open = Arc::clone(&open);
                 drop(evenkeel::spawn(async move {
-                    // However it ends: some clients reset.
+                    // However it ends: some clients reset it.
                     let _ = echo(stream).await;
                     open.fetch_sub(1, SeqCst);
                 }));
@@ -145,7 +145,7 @@ fn be_client(address: SocketAddr, count: usize) {
     let runtime = runtime();
     let echoed = runtime.block_on(async move {
         let connecting = Arc::new(Semaphore::new(CONNECTING_MAX));
-        // All are open before any of them goes on to its end.
+        // All are open before any of them ends.
         let all_open = Arc::new(Barrier::new(count));
         let mut set = JoinSet::new();
         for number in 0..count {
@@ -163,7 +163,7 @@ fn be_client(address: SocketAddr, count: usize) {
     assert_eq!(descriptors(), before, "every descriptor is closed");
 }
 
-/// One connection's life. Returns how often it was echoed to.
+/// The life of one connection. Returns how often it was echoed to.
 async fn visit(
     address: SocketAddr,
     number: usize,
@@ -177,13 +177,13 @@ async fn visit(
     drop(permit);
     all_open.wait().await;
 
-    // Which way it ends looks random, but is the same in each run.
+    // The way in which it ends looks random, but is the same in each run.
     let lot = number.wrapping_mul(2_654_435_761) >> 7;
     for round in 0..2 + lot % 3 {
         let message = [(number + round) as u8; 100];
         stream.write_all(&message).await.unwrap();
         if lot.is_multiple_of(10) {
-            // Gone with the echo on its way.
+            // Closed while the echo is on its way.
             return 2;
         }
         expect(&mut stream, &message).await;

@@ -1,4 +1,4 @@
-//! `tokio::sync`, which knows nothing of any runtime, across tasks of this one.
+//! `tokio::sync`, which needs no runtime, across tasks of this one.
 
 mod support;
 

@@ -1,9 +1,9 @@
-//! Every combination of what can happen to a task: a panic in a poll, in the drop of the future
-//! or of the output; an abort, a join, a handle that goes away, and the end of the runtime, each
-//! at every point of the task's life; and wakers that panic.
+//! Every combination of events in the life of a task: a panic in a poll, in the drop of the future
+//! or of the output; an abort, a join, the drop of a handle, and the end of the runtime, each at
+//! every point of the task's life; and wakers that panic.
 //!
-//! Each combination is compared with what a simple oracle says of its output, and everything that
-//! was made for it must be dropped, once.
+//! For each combination a simple oracle predicts the output, and everything that was created must
+//! be dropped, once.
 
 #[path = "support/hang.rs"]
 mod hang;
@@ -24,7 +24,7 @@ use hang::{until, watched};
 /// Points in a task's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Point {
-    /// It lies in a queue and has not been polled.
+    /// It is in a queue and has not been polled.
     Queued,
     /// It has been polled once and waits.
     Waiting,
@@ -36,7 +36,7 @@ use Point::{Ended, Queued, Waiting};
 
 const POINTS: [Point; 3] = [Queued, Waiting, Ended];
 
-/// What becomes of the join handle.
+/// The use of the join handle.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// It is dropped without having been polled.
@@ -68,7 +68,7 @@ enum PollPanic {
     Last,
 }
 
-/// Who spawns.
+/// The thread that spawns.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Outside,
@@ -125,7 +125,7 @@ fn cases(from: From) -> Vec<Case> {
     cases
 }
 
-/// What a planned panic carries, so that it is told from an assertion that fails.
+/// The payload of a planned panic, which tells it from a failed assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planned {
     Poll,
@@ -134,7 +134,7 @@ enum Planned {
     Waker,
 }
 
-/// What the join handle is to say.
+/// The expected result of the join handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Output,
@@ -142,12 +142,12 @@ enum Outcome {
     Panicked(Planned),
 }
 
-/// The oracle: what the handle may say.
+/// The oracle: the possible results of the handle.
 fn expected(case: &Case) -> Vec<Outcome> {
     let mut outcomes = vec![expected_if_stopped_at_once(case)];
     if case.shutdown == Queued {
-        // A worker that comes back from a long poll may run what lies in its queues for a moment,
-        // until it looks around and sees that it is to stop.
+        // A worker that returns from a long poll may run queued tasks for a moment, until it
+        // looks around and sees that it has to stop.
         outcomes.push(expected_if_stopped_at_once(&Case {
             shutdown: Waiting,
             ..*case
@@ -164,7 +164,7 @@ fn expected_if_stopped_at_once(case: &Case) -> Outcome {
             outcome
         }
     };
-    // Before a point is reached, what happens at it cannot matter.
+    // Before a point is reached, events at it cannot matter.
     if case.abort == Some(Queued) || case.shutdown == Queued {
         return cut(Outcome::Cancelled);
     }
@@ -180,7 +180,7 @@ fn expected_if_stopped_at_once(case: &Case) -> Outcome {
     cut(Outcome::Output)
 }
 
-/// Counts what is made and what is dropped.
+/// Counts the values created and dropped.
 #[derive(Debug, Default)]
 struct Tally {
     made: AtomicUsize,
@@ -319,7 +319,7 @@ impl Drop for CountedWaker {
     }
 }
 
-/// Runs `act`, which may panic as planned. Returns what it said.
+/// Runs `act`, which may panic as planned. Returns the planned panic.
 fn planned<R>(act: impl FnOnce() -> R) -> Result<R, Planned> {
     panic::catch_unwind(AssertUnwindSafe(act)).map_err(of_plan)
 }
@@ -344,13 +344,13 @@ fn quiet() {
     });
 }
 
-/// A task that keeps the one worker until it is released.
+/// A task that holds up the one worker until it is released.
 struct Keeper {
     release: mpsc::Sender<()>,
 }
 
 impl Keeper {
-    /// Keeps the worker, and spawns the task, on the worker or from here.
+    /// Holds up the worker, and spawns the task, on the worker or from here.
     fn keep(runtime: &Handle, world: &Arc<World>, case: Case) -> (Self, JoinHandle<Output>) {
         let (release, released) = mpsc::channel();
         let (keeps, kept) = mpsc::channel();
@@ -370,7 +370,7 @@ impl Keeper {
     }
 }
 
-/// One task's handles on their way through a case.
+/// The handles of one task on their way through a case.
 struct Course {
     case: Case,
     world: Arc<World>,
@@ -381,7 +381,7 @@ struct Course {
 }
 
 impl Course {
-    /// What is to happen to the handles at a point.
+    /// What happens to the handles at a point.
     fn pass(&mut self, point: Point) {
         if self.case.abort == Some(point) {
             self.abort.abort();
@@ -395,8 +395,8 @@ impl Course {
         }
     }
 
-    /// The handle goes away, and with it perhaps an output and a waker, whose panics are the
-    /// runtime's to swallow: there is nobody to tell.
+    /// Drops the handle, and with it perhaps an output and a waker, whose panics the runtime
+    /// swallows: there is no handle left to report them.
     fn let_go(&mut self) {
         let handle = self.handle.take();
         assert_eq!(planned(|| drop(handle)), Ok(()), "a handle's drop panicked");
@@ -406,7 +406,7 @@ impl Course {
         let Some(mut handle) = self.handle.take() else {
             return;
         };
-        // Made anew each time, so that one replaces the other.
+        // Created anew each time, so that one replaces the other.
         // SAFETY: the table's functions do what a waker's have to.
         let waker = unsafe { Waker::from_raw(CountedWaker::make(&self.world, kind)) };
         let poll = planned(|| Pin::new(&mut handle).poll(&mut Context::from_waker(&waker)));
@@ -437,7 +437,7 @@ fn outcome(result: Result<Output, JoinError>) -> Outcome {
 }
 
 fn new_runtime() -> Runtime {
-    // What keeps the worker here is to keep it, so that what is queued stays queued.
+    // The keeper must hold up the worker here, so that queued tasks stay queued.
     Builder::new()
         .workers(1)
         .hand_off_after(None)
@@ -451,17 +451,17 @@ fn shut_down(runtime: Runtime) {
         .expect("nothing keeps the runtime");
 }
 
-/// Shuts down while the keeper keeps the worker.
+/// Shuts down while the keeper holds up the worker.
 fn shut_down_kept(runtime: Runtime, keeper: Keeper) {
     let handle = runtime.handle().clone();
     let thread = std::thread::spawn(move || shut_down(runtime));
-    // What is spawned ends by itself as soon as the shutdown has begun: the worker is kept.
+    // A spawned task ends by itself once the shutdown has begun: the worker is held up.
     until("shut down", || handle.spawn(async {}).is_finished());
     drop(keeper.release);
     thread.join().unwrap();
 }
 
-/// Runs a case on `runtime`, which is given back unless the case is its end.
+/// Runs a case on `runtime`, which is returned unless it ends in the case.
 fn run(runtime: Runtime, case: Case) -> Option<Runtime> {
     let world = Arc::new(World::default());
     let (keeper, handle) = Keeper::keep(runtime.handle(), &world, case);
@@ -519,15 +519,15 @@ fn run(runtime: Runtime, case: Case) -> Option<Runtime> {
     }
     assert!(course.handle.is_none(), "the handle came to its end");
     let _ = planned(|| drop(course.waker));
-    // Join wakers do not wait for the task's memory to go: they may own what keeps it.
+    // Join wakers do not wait until the task's memory is freed: they may own what keeps it.
     until("join wakers are dropped", || world.wakers.is_even());
     drop((course.abort, course.world));
     if let Some(runtime) = &runtime {
-        // The worker has survived whatever the task did.
+        // The worker has survived everything that the task did.
         let answer = runtime.block_on(runtime.spawn(async { 42 }));
         assert_eq!(answer.unwrap(), 42);
     }
-    // The task's memory goes with its last reference, which the worker may be about to drop.
+    // The task's memory is freed with its last reference, which the worker may be about to drop.
     until("all is dropped", || Arc::strong_count(&world) == 1);
     world.futures.assert_even("futures");
     world.outputs.assert_even("outputs");
@@ -535,8 +535,8 @@ fn run(runtime: Runtime, case: Case) -> Option<Runtime> {
     runtime
 }
 
-/// A task that waits for another and may abort it: its waker owns a handle that keeps the other's
-/// memory, which holds the waker.
+/// A task that waits for another and may abort it: its waker owns a handle that keeps alive the
+/// other's memory, which holds the waker.
 #[test]
 fn a_join_waker_that_owns_an_abort_handle_is_dropped() {
     struct Owner {

@@ -1,5 +1,5 @@
-//! Doing something regularly, as users of the crate see it. A task that misses ticks does so by
-//! blocking its thread, which sleeps for at least as long as it is told to.
+//! Intervals. A task that misses ticks does so by blocking its thread, which sleeps for at least as
+//! long as requested.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -23,7 +23,7 @@ async fn late(behavior: MissedTickBehavior) -> (Interval, Instant, Instant) {
     interval.set_missed_tick_behavior(behavior);
     assert_eq!(interval.missed_tick_behavior(), behavior);
     let first = interval.tick().await;
-    // From the tick's own time on, so that what follows does not depend on when it was taken.
+    // Counted from the tick's own time, so that later ticks do not depend on when it was taken.
     let behind = (first + PERIOD * 4 + PERIOD / 2).duration_since(Instant::now());
     std::thread::sleep(behind);
     assert_eq!(

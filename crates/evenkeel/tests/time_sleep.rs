@@ -1,5 +1,4 @@
-//! Waiting for a time, as users of the crate see it. Only what must never happen is asserted about
-//! time: that something completes early.
+//! Sleeping. The only assertion about time is that nothing completes early.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -21,7 +20,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Counts its wakes.
+/// Counts its wake-ups.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -46,7 +45,7 @@ fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
-/// Waits until `condition` holds; a minute without it is taken for never.
+/// Waits until `condition` holds, for a minute at most.
 async fn eventually(condition: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -247,7 +246,7 @@ fn waiting_outside_a_runtime_panics() {
 #[test]
 fn a_timer_added_by_another_thread_wakes_a_sleeping_worker() {
     block_on(async {
-        // The workers sleep until the late timer, if at all; each early one comes from elsewhere.
+        // The workers sleep until the late timer, if at all; other threads add the early ones.
         let late = evenkeel::spawn(sleep(Duration::from_secs(3_600)));
         for _ in 0..50 {
             evenkeel::spawn(sleep(ms(1)))

@@ -1,4 +1,4 @@
-//! Limiting how long something may take, as users of the crate see it.
+//! Timeouts.
 
 use std::future::{Future, pending, poll_fn, ready};
 use std::pin::pin;
@@ -77,7 +77,7 @@ fn the_longest_limit_does_not_overflow() {
 #[test]
 fn a_future_that_is_always_woken_is_still_given_up() {
     block_on(async {
-        // Busy with itself: it wakes its task in each poll and never completes.
+        // It is always busy: it wakes its task in each poll and never completes.
         let busy = poll_fn(|cx| {
             cx.waker().wake_by_ref();
             Poll::<()>::Pending

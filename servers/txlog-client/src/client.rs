@@ -1,5 +1,5 @@
-//! One connection, shared by many tasks: a task that writes requests, a task that reads answers and
-//! hands each to who waits for it.
+//! One connection, shared by many tasks: one task writes requests, another reads answers and passes
+//! each to the task that waits for it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many requests may wait to be sent; more wait for room.
 const REQUESTS_QUEUED_MAX: usize = 1_024;
 
-/// How many bytes of requests are put together for one write.
+/// How many bytes of requests are gathered for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// The most bytes of payload that [`Client::read`] asks for at a time.
@@ -39,7 +39,7 @@ pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
 /// The most records that [`Client::read`] asks for at a time.
 const READ_RECORDS_MAX: u32 = 10_000;
 
-/// What a server says of itself when a client connects.
+/// What a server says about itself when a client connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerInfo {
@@ -47,17 +47,17 @@ pub struct ServerInfo {
     pub version: u16,
     /// The largest record that it takes, in bytes.
     pub record_bytes_max: usize,
-    /// How many appends of one connection may be under way; more wait.
+    /// How many appends of one connection may be pending; further ones wait.
     pub appends_max: usize,
     /// The oldest record's sequence number, when the client connected.
     pub first: u64,
-    /// The number of the next record to come, when the client connected.
+    /// The number of the next record, when the client connected.
     pub next: u64,
 }
 
 /// A connection to a server. Clones share it; it is closed when the last one is dropped.
 ///
-/// A connection that has broken stays so, and every request fails: connect again.
+/// A broken connection stays broken, and every request on it fails: connect again.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -74,7 +74,7 @@ struct Inner {
 
 type Answer = Result<Response, ClientError>;
 
-/// Who waits for which answer.
+/// The requests that wait for an answer.
 #[derive(Debug, Default)]
 struct Answers(Mutex<Waiting>);
 
@@ -88,8 +88,8 @@ struct Waiting {
 #[derive(Debug)]
 struct Waiter {
     sender: oneshot::Sender<Answer>,
-    /// An append is one of as many as there may be until it is answered, be that looked at or not;
-    /// or until nobody waits for it: a little early, but the server has a limit of its own.
+    /// An append counts as pending until it is answered, also if the answer is not looked at; or
+    /// until its future is dropped, which is a little early, but the server has a limit of its own.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -98,7 +98,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Connect`], [`ClientError::NotTxlog`], or what the server answers.
+    /// [`ClientError::Connect`], [`ClientError::NotTxlog`], or the server's refusal.
     pub async fn connect(address: impl ToSocketAddrs + ToString) -> Result<Self, ClientError> {
         let name = address.to_string();
         match evenkeel::time::timeout(HELLO_TIMEOUT, hello(address, &name)).await {
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// What the server said of itself.
+    /// What the server said about itself.
     pub fn info(&self) -> ServerInfo {
         self.inner.info
     }
@@ -129,8 +129,8 @@ impl Client {
         self.submit(record).await?.await
     }
 
-    /// Sends a record, after waiting until so few are under way that the server takes it. What is
-    /// returned completes when the record is durable.
+    /// Sends a record, after waiting until the server takes another pending append. The returned
+    /// future completes when the record is durable.
     ///
     /// Records are in the log in the order in which they were submitted.
     ///
@@ -155,9 +155,9 @@ impl Client {
         Ok(Submitted { asked, answer })
     }
 
-    /// Reads records from a sequence number on, 0 for the oldest; waits up to `wait` for the first
-    /// one, and returns what there is, at most about a MiB. With the records comes the number from
-    /// which to read on.
+    /// Reads records from a sequence number on, 0 for the oldest. Waits up to `wait` for the first
+    /// one, and returns the records that there are, at most about a MiB, with the number from which
+    /// to read on.
     ///
     /// # Errors
     ///
@@ -183,14 +183,14 @@ impl Client {
         }
     }
 
-    /// Records in order from there on, and then those to come.
+    /// Reads records in order from there on, and waits for new ones.
     pub fn follow(&self, from: ReadFrom) -> Follower {
         Follower::new(self.clone(), from)
     }
 
     /// How long the server takes to answer.
     ///
-    /// A connection that only pings is served with urgency; one that appends or reads is not.
+    /// A connection that only pings is served urgently; one that appends or reads is not.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Client {
     }
 }
 
-/// A request on its way. Dropped, nobody waits for its answer any more.
+/// A pending request. When it is dropped, its answer is ignored.
 struct Asked {
     inner: Arc<Inner>,
     id: Option<u64>,
@@ -227,7 +227,7 @@ impl Asked {
         let Ok(room) = room else {
             return Err(self.inner.answers.end());
         };
-        // Relaxed: an id has to be unique, and nothing else hangs on it.
+        // Relaxed: an id has to be unique, and orders nothing else.
         let id = self.inner.ids.fetch_add(1, Ordering::Relaxed);
         let answer = self.inner.answers.await_answer(id, place)?;
         self.id = Some(id);
@@ -251,7 +251,7 @@ impl Asked {
     }
 }
 
-/// A record on its way to the log; completes with its sequence number when it is durable. From
+/// A pending record; completes with its sequence number when it is durable. From
 /// [`Client::submit`].
 #[must_use = "whether the record is durable is not known before this completes"]
 pub struct Submitted {
@@ -283,7 +283,7 @@ impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             let waiter = self.inner.answers.lock().by_id.remove(&id);
-            // It wakes who waits for its place, so without the lock.
+            // Releasing a place wakes a task, so it happens without the lock.
             drop(waiter);
         }
     }
@@ -312,7 +312,7 @@ impl Answers {
         let waiter = self.lock().by_id.remove(&id);
         if let Some(Waiter { sender, place }) = waiter {
             drop(place);
-            // Nobody waits any more, which is as good.
+            // The request was dropped; its answer is not needed.
             let _ = sender.send(Ok(response));
         }
     }
@@ -322,7 +322,7 @@ impl Answers {
         end.unwrap_or_else(|| disconnected("it was closed"))
     }
 
-    /// There will be no more answers, for the first reason that is given.
+    /// Records that there will be no more answers. The first reason is kept.
     fn fail(&self, error: ClientError) {
         let mut waiting = self.lock();
         let end = waiting.end.get_or_insert(error).clone();
@@ -342,7 +342,7 @@ fn disconnected(reason: impl Into<Arc<str>>) -> ClientError {
 }
 
 fn unexpected(response: &Response) -> ClientError {
-    disconnected(format!("an answer of another kind came: {response:?}"))
+    disconnected(format!("an unexpected answer came: {response:?}"))
 }
 
 async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, ClientError> {
@@ -359,7 +359,7 @@ async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, Client
     write.write_all(&buffer).await.map_err(cannot)?;
     let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
     let info = welcome(&mut frames, name).await?;
-    // One record, however large, comes whole; else as many as were asked for.
+    // One record, however large, comes whole; otherwise as many as were asked for.
     let payload_max = info.record_bytes_max.max(READ_BYTES_MAX as usize);
     let records_max = READ_RECORDS_MAX as usize * RECORD_OVERHEAD;
     frames.set_frame_bytes_max(RECORDS_OVERHEAD + records_max + payload_max + APPEND_OVERHEAD);
@@ -415,7 +415,7 @@ fn fault(code: Code, text: String) -> ClientError {
     }
 }
 
-/// Writes requests, those that wait together in one go, until no client is left.
+/// Writes requests, all that are queued in one write, until no client is left.
 async fn write_requests(
     mut stream: impl AsyncWrite + Unpin,
     mut requests: mpsc::Receiver<Request>,
@@ -432,17 +432,17 @@ async fn write_requests(
             request.encode(&mut buffer);
         }
         if let Err(error) = stream.write_all(&buffer).await {
-            // What the server had to say of it may still be read; so not at once.
+            // The server's reason may still arrive, so the connection is not closed at once.
             evenkeel::time::sleep(Duration::from_millis(100)).await;
             answers.fail(disconnected(error.to_string()));
             return;
         }
     }
-    // The server answers what is under way, and then closes as well.
+    // The server answers pending requests, and then closes as well.
     let _ = stream.shutdown().await;
 }
 
-/// Hands answers to who waits for them, until there are no more.
+/// Passes answers to the tasks that wait for them, until there are no more.
 async fn read_answers<R: AsyncRead + Unpin>(mut frames: FrameReader<R>, answers: Arc<Answers>) {
     let end = loop {
         let frame = match frames.next().await {

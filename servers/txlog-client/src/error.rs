@@ -1,32 +1,32 @@
-//! Why a request of the client's failed.
+//! Why a request of the client failed.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::frame::Code;
 
-/// Why a request failed. Cheap to clone, since a connection that breaks fails many.
+/// Why a request failed. Cheap to clone, since a broken connection fails many requests.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// There is no connection to the server.
     #[error("cannot connect to {address}: {source}; {}", advice(source))]
     Connect {
-        /// Where to.
+        /// The server's address.
         address: String,
         /// Why.
         source: Arc<io::Error>,
     },
-    /// The connection broke or was closed. An append that was under way is durable or not.
+    /// The connection broke or was closed. A pending append may be durable or not.
     #[error(
         "the connection to the server ended: {reason}; connect again: an append that was not \
          answered is in the log or not"
     )]
     Disconnected {
-        /// Why, as far as it is known.
+        /// Why, if it is known.
         reason: Arc<str>,
     },
-    /// The server refused this request; others go on.
+    /// The server refused this request; the connection continues.
     #[error("{text}")]
     Refused {
         /// Why.
@@ -42,13 +42,13 @@ pub enum ClientError {
         /// What the server says.
         text: Arc<str>,
     },
-    /// The other side is no txlog server.
+    /// The other side is not a txlog server.
     #[error(
         "{address} does not answer as a txlog server does: {reason}; is that the port of \
              another service?"
     )]
     NotTxlog {
-        /// Who.
+        /// Its address.
         address: String,
         /// What it did.
         reason: String,
@@ -66,7 +66,7 @@ pub enum ClientError {
     },
 }
 
-/// What to look at, where there is no connection.
+/// What to check if there is no connection.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::InvalidInput => "give host and port, as in 127.0.0.1:7010",

@@ -1,4 +1,4 @@
-//! Records in order, one after the other, and then those to come.
+//! Reading records in order, and waiting for new ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::frame::Record;
 
-/// How long the server keeps a read that finds nothing. Only bounds what it keeps for a client that
-/// is gone without a word.
+/// How long the server holds a read that finds nothing. It bounds what the server keeps for a
+/// client that has disappeared.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Where to read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// The oldest record there is.
+    /// The oldest record.
     Oldest,
-    /// The record of this number.
+    /// The record with this number.
     Sequence(u64),
-    /// What is appended after the client connected.
+    /// The first record that is appended after the client connected.
     End,
 }
 
-/// Reads records in order, and waits for those to come; from [`Client::follow`].
+/// Reads records in order, and waits for new ones; from [`Client::follow`].
 #[derive(Debug)]
 pub struct Follower {
     client: Client,
@@ -44,7 +44,7 @@ impl Follower {
         }
     }
 
-    /// The next record, as soon as there is one.
+    /// Waits for the next record.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Follower {
         }
     }
 
-    /// The next record if there is one now.
+    /// The next record, if there is one now.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Follower {
         Ok(self.records.pop_front())
     }
 
-    /// The number of the record that comes next.
+    /// The number of the next record.
     pub fn position(&self) -> u64 {
         self.records
             .front()

@@ -1,7 +1,7 @@
-//! The protocol: what a frame says, and how it is written.
+//! The protocol: the contents of a frame, and its encoding.
 //!
-//! A frame is its length as 4 bytes, then so many bytes: one that names its kind, and its fields.
-//! All integers are little-endian; a field without a length of its own goes on to the frame's end.
+//! A frame is its length in 4 bytes, then that many bytes: one for the frame's kind, then fields.
+//! All integers are little-endian; a field without a length of its own extends to the frame's end.
 //!
 //! ```text
 //! kind  client to server                      kind  server to client
@@ -18,17 +18,17 @@
 //! A client says hello first, with the versions it speaks; the server answers with the one to use.
 //! Then requests may follow each other without waiting. Appends are written, and answered, in the
 //! order in which they came; other answers come when they are ready. `refused` answers one request;
-//! after a `fault` the server closes.
+//! after a `fault` the server closes the connection.
 //!
 //! A `read` is answered as soon as there is a record at `from`, which may be 0 for the oldest one,
-//! or after `wait_ms` without any. So whoever reads decides how much is on its way.
+//! or after `wait_ms` without any. So the reader decides how many records are under way.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// How a hello begins, so that neither side takes another protocol for this one.
 pub const MAGIC: [u8; 4] = *b"EKTL";
 
-/// The version that is described here.
+/// The version described here.
 pub const VERSION: u16 = 1;
 
 /// The bytes of a frame's length.
@@ -46,14 +46,14 @@ pub const RECORD_OVERHEAD: usize = 8 + 8 + 4;
 /// What a frame adds to all records in an answer to a read.
 pub const RECORDS_OVERHEAD: usize = 1 + 8 + 8 + 4;
 
-/// The longest text in a `refused` or `fault`; longer ones are cut.
+/// The longest text in a `refused` or `fault`; longer ones are truncated.
 pub const TEXT_BYTES_MAX: usize = 1_024;
 
-/// A payload up to this size is copied out of the buffer in which it came, so that a small one
+/// A payload up to this size is copied out of the buffer in which it arrived, so that a small one
 /// does not keep a large buffer alive.
 const COPIED_BYTES_MAX: usize = 4_096;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The first frame: which versions the client speaks.
@@ -63,16 +63,16 @@ pub enum Request {
         /// The newest.
         max: u16,
     },
-    /// Make a record durable.
+    /// Makes a record durable.
     Append {
-        /// Comes back in the answer.
+        /// Repeated in the answer.
         id: u64,
         /// The record.
         payload: Bytes,
     },
-    /// Give records.
+    /// Reads records.
     Read {
-        /// Comes back in the answer.
+        /// Repeated in the answer.
         id: u64,
         /// The sequence number of the first; 0 for the oldest there is.
         from: u64,
@@ -83,14 +83,14 @@ pub enum Request {
         /// How long to wait for the first one.
         wait_ms: u32,
     },
-    /// Answer.
+    /// Asks for a sign of life.
     Ping {
-        /// Comes back in the answer.
+        /// Repeated in the answer.
         id: u64,
     },
 }
 
-/// What a server answers.
+/// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// To hello.
@@ -99,11 +99,11 @@ pub enum Response {
         version: u16,
         /// The largest record.
         record_bytes_max: u32,
-        /// How many appends of one connection may be under way.
+        /// How many appends of one connection may be pending.
         appends_max: u32,
         /// The oldest record's sequence number.
         first: u64,
-        /// The sequence number of the next record to come.
+        /// The sequence number of the next record.
         next: u64,
     },
     /// The record is durable.
@@ -117,9 +117,9 @@ pub enum Response {
     Records {
         /// Of the request.
         id: u64,
-        /// From where to read on.
+        /// The number from which to read on.
         next: u64,
-        /// None, if none came in time.
+        /// Empty if none came in time.
         records: Vec<Record>,
     },
     /// To ping.
@@ -133,14 +133,14 @@ pub enum Response {
         id: u64,
         /// Why.
         code: Code,
-        /// What happened and what to do.
+        /// What happened and what to do about it.
         text: String,
     },
-    /// The connection fails, and is closed.
+    /// The connection failed, and is closed.
     Fault {
         /// Why.
         code: Code,
-        /// What happened and what to do.
+        /// What happened and what to do about it.
         text: String,
     },
 }
@@ -148,11 +148,11 @@ pub enum Response {
 /// A record as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number: one more than that of the record before, unless records are gone in between.
+    /// Its number: one more than that of the record before, unless records between were removed.
     pub sequence: u64,
     /// When the server took it, in milliseconds since 1970.
     pub time_ms: u64,
-    /// What was appended.
+    /// The bytes that were appended.
     pub payload: Bytes,
 }
 
@@ -160,27 +160,27 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
-    /// The first frame is no hello of this protocol.
+    /// The first frame is not a hello of this protocol.
     NotTxlog,
     /// The server speaks none of the client's versions.
     Version,
-    /// A frame makes no sense.
+    /// A frame is malformed.
     BadFrame,
-    /// A frame is longer than any may be.
+    /// A frame is too long.
     FrameTooLong,
-    /// The server has as many connections as it takes.
+    /// The server has as many connections as it may have.
     TooManyConnections,
-    /// Hello, the rest of a frame, or the taking of answers took too long.
+    /// The hello, the rest of a frame, or reading the answers took too long.
     TooSlow,
-    /// The server is ending.
+    /// The server is shutting down.
     Closing,
     /// The record is larger than the server takes.
     RecordTooLarge,
     /// The records asked for are no longer kept.
     Trimmed,
-    /// The log has failed, or the record is not known to be durable.
+    /// The log has failed, or it is unknown whether the record is durable.
     LogFailed,
-    /// The connection has as many reads under way as it may have.
+    /// The connection has too many pending reads.
     TooManyReads,
     /// A code that this version does not know.
     Other(u16),
@@ -213,7 +213,7 @@ impl Code {
         }
     }
 
-    /// The code of this number.
+    /// The code with this number.
     pub fn of(number: u16) -> Self {
         CODES
             .iter()
@@ -222,7 +222,7 @@ impl Code {
     }
 }
 
-/// Why a frame makes no sense.
+/// Why a frame is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -231,41 +231,41 @@ pub enum FrameError {
     Short {
         /// The frame's kind.
         kind: u8,
-        /// The field that is cut.
+        /// The field that is incomplete.
         field: &'static str,
     },
-    /// It goes on after its fields.
+    /// It has bytes after its fields.
     #[error("a frame of kind {kind:#04x} has {bytes} bytes too many")]
     Long {
         /// The frame's kind.
         kind: u8,
-        /// How many are left.
+        /// How many bytes are left over.
         bytes: usize,
     },
-    /// It has no byte at all.
+    /// It has no bytes at all.
     #[error("a frame without a kind")]
     Empty,
-    /// Nobody sends such a kind in this direction.
+    /// There is no such kind in this direction.
     #[error("a frame of the unknown kind {kind:#04x}")]
     Kind {
-        /// What it says it is.
+        /// The kind's number.
         kind: u8,
     },
-    /// A hello with other bytes where the magic is.
+    /// A hello without the magic bytes.
     #[error("the other side does not speak txlog's protocol")]
     Magic,
-    /// A length beyond what is allowed.
+    /// Its length is beyond the limit.
     #[error("a frame of {bytes} bytes; at most {bytes_max} are allowed")]
     TooLong {
         /// Its length.
         bytes: usize,
-        /// The most.
+        /// The limit.
         bytes_max: usize,
     },
 }
 
 impl FrameError {
-    /// What a server answers to it.
+    /// How a server answers it.
     pub fn code(&self) -> Code {
         match self {
             FrameError::Magic => Code::NotTxlog,
@@ -275,7 +275,7 @@ impl FrameError {
     }
 }
 
-/// The length that a frame's first bytes say.
+/// The length in a frame's first bytes.
 ///
 /// # Errors
 ///
@@ -322,12 +322,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`FrameError`]: what is wrong with it.
+    /// [`FrameError`]: the defect.
     pub fn decode(frame: Bytes) -> Result<Self, FrameError> {
         let mut fields = Fields::new(frame)?;
         let request = match fields.kind {
             0x01 => {
-                // Whatever else is wrong, the other side is no client if this is.
+                // The magic comes first: without it, the peer is not a client of this protocol.
                 if fields.rest.len() < MAGIC.len() || fields.rest[..MAGIC.len()] != MAGIC {
                     return Err(FrameError::Magic);
                 }
@@ -419,7 +419,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`FrameError`]: what is wrong with it.
+    /// [`FrameError`]: the defect.
     pub fn decode(frame: Bytes) -> Result<Self, FrameError> {
         let mut fields = Fields::new(frame)?;
         let response = match fields.kind {
@@ -458,7 +458,7 @@ impl Response {
     }
 }
 
-/// Adds a frame whose fields have so many bytes.
+/// Adds a frame whose fields have this many bytes.
 fn framed(buffer: &mut BytesMut, kind: u8, bytes: usize, fields: impl FnOnce(&mut BytesMut)) {
     buffer.reserve(LENGTH_BYTES + 1 + bytes);
     let end = buffer.len() + LENGTH_BYTES + 1 + bytes;
@@ -486,7 +486,7 @@ fn owned(payload: Bytes) -> Bytes {
     }
 }
 
-/// A frame that is being read.
+/// A frame that is being decoded.
 struct Fields {
     kind: u8,
     rest: Bytes,
@@ -534,7 +534,7 @@ impl Fields {
 
     fn records(&mut self) -> Result<Vec<Record>, FrameError> {
         let count = self.u32("number of records")? as usize;
-        // Not by what the frame says alone: memory is taken for what it can hold.
+        // The count is not trusted: memory is reserved for as many records as the frame can hold.
         let mut records = Vec::with_capacity(count.min(self.rest.len() / RECORD_OVERHEAD));
         for _ in 0..count {
             let sequence = self.u64("sequence number")?;

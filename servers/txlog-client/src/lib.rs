@@ -13,11 +13,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`Client`]: one connection, shared by as many tasks as like; their appends are under way
-//!   together.
-//! - [`Follower`]: records in order, and then those to come.
+//! - [`Client`]: one connection, shared by any number of tasks, whose appends are pending together.
+//! - [`Follower`]: records in order, and then new ones.
 //! - [`frame`]: the protocol, without any I/O.
-//! - [`wire`]: frames from and to a stream.
+//! - [`wire`]: frames over a stream.
 
 mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! Frames from a stream, and to one.
+//! Frames over a stream.
 
 use std::io;
 
@@ -7,22 +7,22 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::frame::{self, FrameError, LENGTH_BYTES};
 
-/// How much is read at a time, if there is so much.
+/// How much is read at a time, if that much has arrived.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Why there is no frame.
+/// Why a frame could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
     /// The stream failed, or ended within a frame.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
-    /// The frame is longer than any may be, or empty.
+    /// The frame is empty or too long.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
 
-/// Takes frames from a stream.
+/// Reads frames from a stream.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     stream: R,
@@ -31,7 +31,7 @@ pub struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Frames of up to `frame_bytes_max` bytes.
+    /// Accepts frames of up to `frame_bytes_max` bytes.
     pub fn new(stream: R, frame_bytes_max: usize) -> Self {
         Self {
             stream,
@@ -40,7 +40,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// The stream. What has arrived of a next frame is lost.
+    /// Returns the stream. The part of a next frame that has arrived is lost.
     pub fn into_inner(self) -> R {
         self.stream
     }
@@ -50,12 +50,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         !self.buffer.is_empty()
     }
 
-    /// From now on frames may have so many bytes.
+    /// Accepts frames of up to this many bytes from now on.
     pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
         self.frame_bytes_max = frame_bytes_max;
     }
 
-    /// The next frame without its length; nothing if the stream ended before it.
+    /// The next frame without its length; `None` if the stream ended before it.
     ///
     /// # Errors
     ///
@@ -63,14 +63,14 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: what has arrived of a frame is kept.
+    /// Cancel safe: the part of a frame that has arrived is kept.
     pub async fn next(&mut self) -> Result<Option<Bytes>, WireError> {
         loop {
             let want = match self.buffered()? {
                 Have::Frame(frame) => return Ok(Some(frame)),
                 Have::Less(want) => want,
             };
-            // Memory is taken as bytes come and not for what a length promises.
+            // Memory is reserved for bytes that arrived, and not for what the length claims.
             self.buffer
                 .reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
             if self.stream.read_buf(&mut self.buffer).await? > 0 {
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Takes a frame that has arrived whole.
+    /// Takes a frame that has arrived completely.
     ///
     /// # Errors
     ///
@@ -110,10 +110,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// What the buffer has.
+/// The state of the buffer.
 enum Have {
     Frame(Bytes),
-    /// So many bytes are missing, at least.
+    /// At least this many bytes are missing.
     Less(usize),
 }
 

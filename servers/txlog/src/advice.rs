@@ -1,13 +1,13 @@
-//! What to do about what the system has refused.
+//! Advice for errors of the system.
 
 use std::io::{self, ErrorKind};
 
-/// Of a directory, or a file in it: the error, and what to do.
+/// For a directory, or a file in it: the error, and what to do.
 pub fn of_files(error: &io::Error) -> String {
     let advice = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on that disk",
         ErrorKind::PermissionDenied => "let this user write there, or take another directory",
-        ErrorKind::ReadOnlyFilesystem => "mount it to be written, or take another directory",
+        ErrorKind::ReadOnlyFilesystem => "mount it writable, or take another directory",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             "a file is where a directory has to be: take another path"
         }
@@ -17,7 +17,7 @@ pub fn of_files(error: &io::Error) -> String {
     format!("{error}; {advice}")
 }
 
-/// Of an address to listen on: the error, and what to do.
+/// For an address to listen on: the error, and what to do.
 pub fn of_listening(error: &io::Error) -> String {
     let advice = match error.kind() {
         ErrorKind::AddrInUse => {
@@ -34,9 +34,9 @@ pub fn of_listening(error: &io::Error) -> String {
     format!("{error}; {advice}")
 }
 
-/// Of a connection that could not be accepted: the error, and what to do.
+/// For a connection that could not be accepted: the error, and what to do.
 pub fn of_accepting(error: &io::Error) -> String {
-    /// `EMFILE` and `ENFILE`, which the standard library has no word for.
+    /// `EMFILE` and `ENFILE`, for which the standard library has no `ErrorKind`.
     const TOO_MANY_FILES: [i32; 2] = [24, 23];
     match error.raw_os_error() {
         Some(code) if TOO_MANY_FILES.contains(&code) => format!(

@@ -1,11 +1,11 @@
-//! A log of records that are durable before they are acknowledged, as a server.
+//! A server for a log of records that are durable before they are acknowledged.
 //!
 //! - [`log`]: the log itself, in a directory.
-//! - [`store`]: what the server asks of it, so that records may be kept elsewhere.
-//! - [`nats`]: such an elsewhere, a JetStream of NATS.
+//! - [`store`]: the interface of the server to a log, so that records may be kept elsewhere.
+//! - [`nats`]: another store, a NATS JetStream.
 //! - [`server`]: connections, in front of a store.
-//! - [`bench`](mod@bench): how fast that is here.
-//! - [`advice`]: what to do about what the system has refused.
+//! - [`bench`](mod@bench): measures the log on this machine.
+//! - [`advice`]: what to do about errors of the system.
 
 pub mod advice;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! The command line: a server, and what to ask one.
+//! The command line: the server, and commands that talk to one.
 
 mod cli;
 

@@ -1,4 +1,4 @@
-//! What the server keeps records in: the log beside it, or something that several machines share.
+//! Where the server keeps records: a log on this machine, or a store that several machines share.
 
 use std::future::Future;
 
@@ -10,20 +10,20 @@ use txlog_client::frame::Code;
 use crate::advice;
 use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
 
-/// A log of records, numbered in order. A store may lack some in between, if it lets somebody
-/// delete them.
+/// A log of records, numbered in order. There may be gaps, if the store lets its users delete
+/// records.
 pub trait Store: Clone + Send + Sync + 'static {
-    /// A record on its way.
+    /// A pending record.
     type Pending: Future<Output = Result<u64, StoreError>> + Send + Unpin + 'static;
 
-    /// Waits for room, and hands a record in. What is returned completes when it is durable, with
-    /// its number. Those that one task submits are numbered in that order.
+    /// Waits for room, and submits a record. The returned future completes when the record is
+    /// durable, with its number. Records that one task submits are numbered in that order.
     fn submit(
         &self,
         payload: Bytes,
     ) -> impl Future<Output = Result<Self::Pending, StoreError>> + Send;
 
-    /// Reads durable records from this number on, 0 for the oldest: what there is now.
+    /// Reads durable records from this number on, 0 for the oldest. Does not wait for more.
     fn read(
         &self,
         from: u64,
@@ -33,7 +33,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Waits until there may be a record of this number.
     fn wait_for(&self, sequence: u64) -> impl Future<Output = ()> + Send;
 
-    /// The number of the oldest record, and of the next one to come.
+    /// The numbers of the oldest record and of the next one.
     fn bounds(&self) -> (u64, u64);
 
     /// Why it takes no more records, if it has failed for good.
@@ -44,30 +44,30 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// The largest record it takes, in bytes.
     fn record_bytes_max(&self) -> usize;
 
-    /// Called now and then, to give up what need not be kept.
+    /// Called from time to time, to remove records that need not be kept.
     fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Takes no more records, and returns when all that were taken are durable.
+    /// Takes no more records, and returns when all accepted records are durable.
     fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The records, in order.
     pub records: Vec<Record>,
-    /// The number from which to read on. Records that are gone are left behind, so that whoever
-    /// reads on does not ask for them again.
+    /// The number from which to read on. It is behind records that were removed, so that the
+    /// reader does not ask for them again.
     pub next: u64,
 }
 
-/// Why a store could not do what it was asked, as a client hears of it.
+/// Why a request to a store failed, as it is reported to a client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct StoreError {
     /// Why.
     pub code: Code,
-    /// What happened and what to do.
+    /// What happened and what to do about it.
     pub text: String,
 }
 
@@ -95,16 +95,16 @@ impl From<LogError> for StoreError {
     }
 }
 
-/// What has become of a log that takes no more, as a client is told: it cannot open files again.
+/// The message to a client when the log has failed: it cannot reopen the files itself.
 fn failed(error: &CommitError) -> String {
     let records = match error.maybe_written() {
-        true => "what was not acknowledged may be in it or not",
+        true => "unacknowledged records may be in it or not",
         false => "this record is not in it",
     };
     format!("{}; {records}; {START_AGAIN}", what_failed(error))
 }
 
-const START_AGAIN: &str = "start `txlog serve` again, which finds out where it ends";
+const START_AGAIN: &str = "start `txlog serve` again, which finds the end of the log";
 
 fn what_failed(error: &CommitError) -> String {
     match error.io_error() {
@@ -112,11 +112,11 @@ fn what_failed(error: &CommitError) -> String {
             let why = advice::of_files(source);
             format!("the log failed, and can only be read now ({why})")
         }
-        None => "the log's own task has ended, and it can only be read now".to_owned(),
+        None => "the log's task has ended, and the log can only be read now".to_owned(),
     }
 }
 
-/// A record on its way to a [`Log`].
+/// A pending record of a [`Log`].
 #[derive(Debug)]
 pub struct LogPending(Pending);
 

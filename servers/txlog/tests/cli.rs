@@ -1,4 +1,4 @@
-//! The command line, as its users meet it.
+//! The command line as users meet it.
 
 mod support;
 
@@ -136,14 +136,14 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
     another_service.join().unwrap();
 }
 
-/// What no txlog says to those who connect, once.
+/// A server that answers one connection with something no txlog says.
 fn greeter() -> (String, std::thread::JoinHandle<()>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let greets = move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
-        // Until it hangs up.
+        // Until the client closes the connection.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     };
     (address, std::thread::spawn(greets))
@@ -205,7 +205,7 @@ fn who_reads_what_is_not_there_hears_where_the_log_is() {
         errors.contains("no record from 9 on; the next one to come is 4"),
         "{errors}"
     );
-    // What is not kept goes within the next seconds.
+    // Records that need not be kept are removed within the next seconds.
     let began = std::time::Instant::now();
     loop {
         let (done, _, errors) = read("1");

@@ -1,8 +1,8 @@
-//! The server killed with SIGKILL at random moments: what it acknowledged is there, and every
-//! record is whole.
+//! The server is killed with SIGKILL at random moments: all acknowledged records are there, and
+//! every record is intact.
 //!
-//! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so what was
-//! written and not synced is there, too; `log_faults` takes that away.)
+//! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so unsynced data
+//! are there, too; `log_faults` takes these away.)
 
 mod support;
 
@@ -15,14 +15,14 @@ use support::program::{Server, run_command};
 use support::{Random, rounds, run};
 use txlog_client::Client;
 
-/// How many connections append, and how many records each has under way.
+/// How many connections append, and how many pending records each has.
 const CLIENTS: u64 = 4;
 const UNDER_WAY: usize = 16;
 
 /// Records that were acknowledged, by their numbers.
 type Known = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
 
-/// A record that says what it has to be: whose it is, which one, and bytes that follow from these.
+/// A record that can be checked: its connection, its number, and bytes that follow from these.
 fn payload(client: u64, number: u64) -> Vec<u8> {
     let mut random = Random::new(client << 32 | number);
     let mut payload = format!("{client} {number} ").into_bytes();
@@ -61,7 +61,7 @@ async fn append(address: String, client: u64, durable: Known) {
     }
 }
 
-/// Reads what there is from `from` on; returns the number that comes next.
+/// Reads all records from `from` on; returns the number of the next one.
 async fn check(address: String, from: u64, durable: &Known) -> u64 {
     let client = Client::connect(address).await.unwrap();
     let (mut next, mut there) = (from, HashMap::new());

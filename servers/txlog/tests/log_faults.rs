@@ -1,4 +1,4 @@
-//! A log on a disk that fails, and one whose machine loses its power at any moment.
+//! A log on a disk that fails, and on a machine that loses its power at any moment.
 
 mod support;
 
@@ -36,8 +36,8 @@ fn short_and_interrupted_writes_tear_nothing() {
     });
 }
 
-/// Appends until the first failure; then checks that it lasts, that what was acknowledged is there
-/// and stays so after opening the log again on a disk that works.
+/// Appends until the first failure; then checks that the failure lasts, and that acknowledged
+/// records are there, also after the log is opened again on a disk that works.
 fn fails_for_good(faults: Faults, error: i32) {
     run(async {
         let mut disk = MemoryDisk::new(1);
@@ -63,7 +63,7 @@ fn fails_for_good(faults: Faults, error: i32) {
         );
         let kind = std::io::Error::from_raw_os_error(error).kind();
         assert_eq!(failure.io_error().unwrap().kind(), kind);
-        // The disk works again, and the log does not pretend that nothing was.
+        // The disk works again, and the log does not pretend that nothing happened.
         disk.set_faults(Faults::default());
         let syncs = disk.syncs_done();
         let LogError::Commit(later) = log.append("later").await.unwrap_err() else {
@@ -127,8 +127,8 @@ fn a_failed_sync_ends_the_log_and_is_not_tried_again() {
     }
 }
 
-/// Linux says once that a sync has failed, and takes what was not written for written. The process
-/// is started anew, and the machine loses its power later.
+/// Linux reports a failed sync once, and then treats the unwritten data as written. The process is
+/// restarted, and the machine loses its power later.
 #[test]
 fn what_is_found_after_a_failed_sync_is_written_again() {
     for seed in 0..20 {
@@ -143,7 +143,7 @@ fn what_is_found_after_a_failed_sync_is_written_again() {
             log.append("in doubt").await.unwrap_err();
             drop(log);
             let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
-            // It is seen, so it has to stay.
+            // It was readable, so it has to stay.
             assert_eq!(recovery.next, 3);
             assert_eq!(log.append("later").await.unwrap(), 3);
             disk.crash();
@@ -155,8 +155,8 @@ fn what_is_found_after_a_failed_sync_is_written_again() {
     }
 }
 
-/// The process ends between the making of a segment and the syncing of its name, is started anew,
-/// and the machine loses its power later.
+/// The process ends between creating a segment and syncing its name, is restarted, and the machine
+/// loses its power later.
 #[test]
 fn a_segment_whose_name_was_not_synced_is_not_lost_later() {
     for seed in 0..20 {
@@ -234,7 +234,7 @@ fn a_crash_between_removals_leaves_no_gap() {
                 ..small()
             };
             let (log, _) = Log::open(disk.clone(), config).await.unwrap();
-            // The first name that is removed may be there or not; the others are.
+            // The name that was removed first may be there or not; the others are.
             disk.set_faults(Faults {
                 name_syncs: Some((seed % 3, EIO)),
                 ..Faults::default()
@@ -248,10 +248,10 @@ fn a_crash_between_removals_leaves_no_gap() {
     }
 }
 
-/// What is known of one life after the other.
+/// What the test knows from one life of the log to the next.
 type Known = Arc<Mutex<BTreeMap<u64, Bytes>>>;
 
-/// Tasks append, syncs fail, and the power goes at some moment. What was acknowledged is there.
+/// Tasks append, syncs fail, and the power fails at some moment. No acknowledged record is lost.
 async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
     let (log, recovery) = Log::open(disk.clone(), small()).await.unwrap();
     check(&log, recovery.next, durable).await;
@@ -273,7 +273,7 @@ async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
                     return;
                 };
                 match random.below(8) {
-                    // Nobody waits for this one; it may be there or not.
+                    // This one was dropped; it may be there or not.
                     0 => drop(pending),
                     _ => match pending.await {
                         Ok(sequence) => drop(durable.lock().unwrap().insert(sequence, payload)),
@@ -283,13 +283,13 @@ async fn life(disk: &mut MemoryDisk, random: &mut Random, durable: &Known) {
             }
         });
     }
-    // In the middle of it, or after all.
+    // In the middle of it, or afterwards.
     let until = disk.syncs_done() + random.below(60);
     while disk.syncs_done() < until && !tasks.is_empty() {
         while tasks.try_join_next().is_some() {}
         evenkeel::task::yield_now().await;
     }
-    // Or only the process ends, and what the system has in its memory stays there.
+    // Or only the process ends, and data in the system's memory stay there.
     if random.below(3) > 0 {
         disk.crash();
     }
@@ -308,7 +308,7 @@ async fn check(log: &Log<MemoryDisk>, next: u64, durable: &Known) {
         let record = record.unwrap_or_else(|| panic!("record {sequence} was acknowledged"));
         assert_eq!((record.sequence, &record.payload), (*sequence, payload));
     }
-    // From now on all that is there has been made durable.
+    // From now on all records that are there have been made durable.
     let mut durable = durable.lock().unwrap();
     for record in records {
         durable.insert(record.sequence, record.payload);
@@ -359,7 +359,7 @@ fn a_full_file_system_ends_the_log_and_loses_nothing() {
         assert_eq!(kind, std::io::ErrorKind::StorageFull);
         drop(log);
         std::fs::remove_file(path.join("00000000000000000001.seg")).unwrap();
-        // The first log's hold goes with the task that wrote.
+        // The task that wrote keeps the first log's lock.
         let disk = loop {
             match txlog::log::LocalDisk::hold(&path).await {
                 Ok(disk) => break disk,
@@ -382,7 +382,7 @@ fn a_full_file_system_ends_the_log_and_loses_nothing() {
     });
 }
 
-/// A file system that is unmounted in the end.
+/// A file system that is unmounted on drop.
 struct Mounted(std::path::PathBuf);
 
 impl Mounted {

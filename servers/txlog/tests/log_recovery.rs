@@ -1,4 +1,4 @@
-//! What is found when a log is opened: cut anywhere, with bits flipped, damaged in the middle.
+//! Opening a log: one cut anywhere, with flipped bits, damaged in the middle.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{all, run, small};
 use txlog::log::record::HEADER_BYTES;
 use txlog::log::{Disk, Log, LogConfig, LogError, Recovery, verify};
 
-/// Appends each as a batch of its own.
+/// Appends each record as a batch of its own.
 async fn filled(config: &LogConfig, payloads: &[&str]) -> MemoryDisk {
     let disk = MemoryDisk::new(7);
     let (log, _) = Log::open(disk.clone(), config.clone()).await.unwrap();
@@ -43,7 +43,7 @@ fn only_segment(disk: &MemoryDisk) -> String {
     names[0].clone()
 }
 
-/// Where each record ends.
+/// The offsets at which records end.
 fn ends() -> Vec<usize> {
     let mut end = txlog::log::record::HEAD_BYTES;
     THREE
@@ -71,8 +71,8 @@ fn a_log_cut_at_every_byte_keeps_all_whole_records_and_takes_more() {
             let expected_end = ends()[..kept].last().copied();
             let boundary = expected_end.unwrap_or(txlog::log::record::HEAD_BYTES);
             match &recovery.torn {
-                // What is only zeros is no part of a record, even where one began with them, as its
-                // checksum may.
+                // Bytes that are all zeros are no part of a record, even if one began with them, as
+                // its checksum may.
                 None => {
                     assert!(cut >= boundary && bytes[boundary..cut].iter().all(|byte| *byte == 0))
                 }
@@ -160,12 +160,12 @@ fn a_record_lost_whole_from_the_middle_is_an_error() {
     });
 }
 
-/// A batch whose first record was torn and whose last one came through: nothing of it had been
+/// A batch whose first record was torn and whose last one is intact: none of it had been
 /// acknowledged.
 #[test]
 fn a_batch_that_was_torn_in_its_middle_goes_from_there_on() {
     run(async {
-        // Who commits may be faster than who submits: then it is tried again.
+        // The committing task may be faster than the test: then it is tried again.
         let disk = loop {
             let disk = MemoryDisk::new(3);
             let (log, _) = Log::open(disk.clone(), plain()).await.unwrap();
@@ -204,14 +204,14 @@ fn damage_in_a_segment_behind_which_another_began_is_an_error() {
         let names = whole.names();
         assert!(names.len() >= 3, "{names:?}");
         assert_eq!(verify(&whole, |_, _, _| {}).await.unwrap().next, 41);
-        // The last record of the first segment, which no other in that segment follows.
+        // The last record of the first segment, which is followed by no other in that segment.
         let disk = whole.copy();
         let mut bytes = disk.get(&names[0]);
         *bytes.last_mut().unwrap() ^= 1;
         disk.set(&names[0], bytes);
         let error = verify(&disk, |_, _, _| {}).await.unwrap_err();
         assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
-        // It is also seen by who reads it, while the other records can be had.
+        // A read reports it, too, while the other records can be read.
         let (log, _) = open(&disk).await.unwrap();
         let limits = txlog::log::ReadLimits::default();
         assert!(matches!(
@@ -219,7 +219,7 @@ fn damage_in_a_segment_behind_which_another_began_is_an_error() {
             Err(LogError::Corrupt { .. })
         ));
         assert_eq!(log.read(40, limits).await.unwrap()[0].payload, "record 39");
-        // A whole file that is gone.
+        // A whole file is missing.
         let disk = whole.copy();
         disk.take_away(&names[1]);
         let error = verify(&disk, |_, _, _| {}).await.unwrap_err();
@@ -297,7 +297,7 @@ fn one_directory_has_one_server() {
     });
 }
 
-/// Numbers are not given out a second time.
+/// Numbers are not used a second time.
 #[test]
 fn a_damaged_head_of_the_only_segment_does_not_begin_the_log_anew() {
     run(async {

@@ -1,4 +1,4 @@
-//! A JetStream as the store. Needs `nats-server`; says so where it is not installed, and passes.
+//! A JetStream as the store. Needs `nats-server`; without it, the tests say so and pass.
 
 mod support;
 
@@ -24,7 +24,7 @@ struct Nats {
 }
 
 impl Nats {
-    /// A server with JetStream in this directory; nothing if there is none to start.
+    /// A server with JetStream in this directory; `None` if none can be started.
     fn start(directory: &Path) -> Option<Self> {
         Self::start_at(directory, free_port())
     }
@@ -61,7 +61,7 @@ impl Nats {
 }
 
 impl Nats {
-    /// Deletes single records of a stream, as its owner may with NATS' own tools.
+    /// Deletes single records of a stream, as its owner may with NATS's own tools.
     fn delete(&self, stream: &str, records: impl IntoIterator<Item = u64>) {
         let mut tool = TcpStream::connect(&self.address).unwrap();
         tool.set_read_timeout(Some(LIMIT)).unwrap();
@@ -126,7 +126,7 @@ fn records_are_numbered_and_read_back() {
         }
         let error = store.submit(vec![0; 2 << 20].into()).await.unwrap_err();
         assert_eq!(error.code, Code::RecordTooLarge);
-        // What others see, and what is there after connecting anew.
+        // The records that other clients see, also after connecting again.
         let other = NatsStore::connect(nats.config()).await.unwrap();
         assert_eq!(other.bounds(), (1, 301));
         store
@@ -162,7 +162,7 @@ fn the_largest_record_is_stored() {
     });
 }
 
-/// A client that takes no answers would else keep the records of all others out.
+/// A client that reads no answers must not lock out the records of all others.
 #[test]
 fn a_record_that_is_stored_keeps_no_place_though_nobody_has_asked() {
     let directory = tempfile::tempdir().unwrap();
@@ -258,7 +258,7 @@ fn what_was_acknowledged_is_there_when_nats_comes_back() {
         }
         assert!(!durable.is_empty());
         let _nats = Nats::start_at(directory.path(), port).unwrap();
-        // The store connects anew by itself.
+        // The store connects again by itself.
         store.maintain().await.unwrap();
         let records = all_of(&store).await;
         for (sequence, payload) in durable {
@@ -306,7 +306,7 @@ fn records_that_are_gone_are_passed_over() {
             let pending = store.submit(format!("{number}").into()).await.unwrap();
             assert_eq!(pending.await.unwrap(), number);
         }
-        // A few in the middle, more than are asked for at a time, and the last ones.
+        // A few in the middle, more than are requested at a time, and the last ones.
         nats.delete("txlog", (4..=6).chain(10..=80).chain(99..=100));
         let found = store.read(1, Default::default()).await.unwrap();
         let numbers: Vec<u64> = found.records.iter().map(|record| record.sequence).collect();
@@ -341,7 +341,7 @@ fn who_follows_waits_behind_records_that_are_gone() {
             client.append("gone").await.unwrap();
         }
         nats.delete("a-log", 4..=5);
-        // Without waiting it is said where to read on.
+        // An answer without waiting says where to read on.
         let (records, next) = client.read(4, Duration::ZERO).await.unwrap();
         assert_eq!((records.len(), next), (0, 6));
         let reader = client.clone();

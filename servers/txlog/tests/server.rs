@@ -1,4 +1,4 @@
-//! The server over its sockets: what clients may do, and what happens to those who do otherwise.
+//! The server over its sockets: what clients may do, and how it treats those that break the rules.
 
 mod support;
 
@@ -123,7 +123,7 @@ fn a_bad_frame_gets_an_error_and_a_close_after_the_answers_before_it() {
             (&[0xff, 0xff, 0xff, 0xff], Code::FrameTooLong),
         ];
         for (bytes, code) in cases {
-            // Where it only pings, and where it appends.
+            // Once when it only pings, and once when it appends.
             let mut raw = Raw::welcomed(address).await;
             raw.send(bytes).await;
             assert_eq!(raw.faulted().await, code);
@@ -237,7 +237,7 @@ fn what_is_too_much_is_refused() {
             );
         }
         drop(raw);
-        // There is room again, as soon as the server has seen the end.
+        // There is room again as soon as the server has noticed the end.
         while Client::connect(address.to_string()).await.is_err() {
             evenkeel::time::sleep(Duration::from_millis(1)).await;
         }
@@ -274,7 +274,7 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
         for _ in 0..2 {
             let error = client.append("lost").await.unwrap_err();
             assert_eq!(error.code(), Some(Code::LogFailed), "{error}");
-            // Whoever reads this has no file to open again.
+            // A client cannot open the file again.
             let words = error.to_string();
             assert!(words.contains("can only be read now"), "{words}");
             assert!(words.contains("start `txlog serve` again"), "{words}");
@@ -315,7 +315,7 @@ fn a_server_that_closes_answers_what_it_took() {
                     durable += 1;
                     assert_eq!(sequence, durable);
                 }
-                // It had not come so far when it closed.
+                // The server had not read it when it closed.
                 Err(error) => assert_eq!(error.code(), Some(Code::Closing), "{error}"),
             }
         }
@@ -339,7 +339,7 @@ fn waiting_read(id: u64) -> Request {
     }
 }
 
-/// Half of what a waiting read may take.
+/// Half of the time that a read may wait.
 const SOON: Duration = Duration::from_secs(30);
 
 #[test]
@@ -423,7 +423,7 @@ fn records_without_bytes_count_too() {
     });
 }
 
-/// A log that counts how often it was read.
+/// A log that counts its reads.
 #[derive(Clone)]
 struct Counting {
     log: Log<MemoryDisk>,
@@ -492,7 +492,7 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
                 wait_ms: 0,
             })
             .await;
-            // So that mostly the read before has been done, and none is refused.
+            // So that usually the read before has been done, and none is refused.
             let before = counted.load(Ordering::Relaxed);
             let done = async {
                 while counted.load(Ordering::Relaxed) == before {
@@ -501,13 +501,13 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
             };
             let _ = timeout(Duration::from_millis(10), done).await;
         }
-        // Until it reads no more.
+        // Until the server reads no more.
         let mut before = usize::MAX;
         while counted.load(Ordering::Relaxed) != before {
             before = counted.load(Ordering::Relaxed);
             evenkeel::time::sleep(Duration::from_millis(500)).await;
         }
-        // What the system's buffers hold, some 10 MB, and twice what may be under way.
+        // The system's buffers hold some 10 MB, and pending requests twice their limit.
         assert!(before < 100, "{before} reads of half a megabyte each");
         drop(raw);
         drop(end);
@@ -515,7 +515,7 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
     });
 }
 
-/// A store whose end never comes.
+/// A store that never ends.
 #[derive(Clone)]
 struct Endless(Log<MemoryDisk>);
 
@@ -566,7 +566,7 @@ fn a_store_that_does_not_close_ends_the_server_all_the_same() {
     });
 }
 
-/// The kernel's table of connections says which timer a socket has: 2 asks an idle peer.
+/// The kernel's table of connections shows a socket's timer: 2 probes an idle peer.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_idle_client_is_asked_whether_it_is_there() {
@@ -581,7 +581,7 @@ fn an_idle_client_is_asked_whether_it_is_there() {
                 && state == Some("01")
                 && timer.starts_with("02:")
         };
-        // While something is not yet acknowledged, its timer goes first.
+        // While data are unacknowledged, their timer goes first.
         while !std::fs::read_to_string("/proc/net/tcp")
             .unwrap()
             .lines()

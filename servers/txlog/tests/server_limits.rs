@@ -1,4 +1,4 @@
-//! What the server takes from one client, and in which class it serves whom.
+//! What the server accepts from one client, and in which class it serves each.
 
 mod support;
 
@@ -23,7 +23,7 @@ use txlog::store::{Found, Store, StoreError};
 use txlog_client::Client;
 use txlog_client::frame::{APPEND_OVERHEAD, Code, Request, Response, SMALL_BYTES_MAX};
 
-/// Half of what anything here would take that is not limited.
+/// Half of the memory that these requests would take without limits.
 const SOON: Duration = Duration::from_secs(30);
 
 fn read(id: u64, wait_ms: u32) -> Request {
@@ -112,7 +112,7 @@ fn who_takes_no_answers_is_closed() {
         let asks = async {
             let mut request = BytesMut::new();
             read(1, 0).encode(&mut request);
-            // Until it is closed. There are always reads under way, and more are refused.
+            // Until it is closed. There are always pending reads, and more are refused.
             while deaf.write.write_all(&request).await.is_ok() {
                 sleep(Duration::from_millis(1)).await;
             }
@@ -127,7 +127,7 @@ fn who_takes_no_answers_is_closed() {
     });
 }
 
-/// A store that never makes anything durable, and counts what it is given and when it is tidied up.
+/// A store that never makes anything durable, and counts its records and its tidy-ups.
 #[derive(Clone, Default)]
 struct Never {
     submitted: Arc<AtomicUsize>,
@@ -182,7 +182,7 @@ impl Store for Never {
     }
 }
 
-/// Much longer than it takes to end without.
+/// Much longer than a shutdown without waiting takes.
 const DRAIN_MAX: Duration = Duration::from_millis(200);
 
 #[test]
@@ -249,7 +249,7 @@ fn who_only_pings_is_urgent_and_who_works_is_not() {
             raw.answer().await,
             Some(Response::Appended { .. })
         ));
-        // Until what is left of its urgent time is counted.
+        // Until the rest of its urgent time is counted.
         let mut before = 0;
         while polls(Class::URGENT) != before {
             before = polls(Class::URGENT);

@@ -1,16 +1,14 @@
-//! The command line of the examples: what they say when they are asked for help, are given what
-//! they do not understand, or cannot begin.
+//! The command line of the examples: arguments, help, and errors.
 
 use std::env;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// The arguments, in their places; those left out are the `defaults`.
+/// The arguments in order; missing ones are taken from `defaults`.
 ///
 /// # Errors
 ///
-/// How the program is to end, and what there is to say is said: `help` was asked for, or there is
-/// an option or one argument too many.
+/// The exit code, after a message was printed: for `--help`, an option, or too many arguments.
 pub(crate) fn arguments<const COUNT: usize>(
     help: &str,
     defaults: [&str; COUNT],
@@ -31,7 +29,7 @@ pub(crate) fn arguments<const COUNT: usize>(
     Ok(arguments)
 }
 
-/// How the program ends after its work: if that failed, with one line that says why.
+/// The exit code of the program; an error is printed in one line.
 pub(crate) fn end(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
-//! Tests that hang end with a word instead of waiting for ever. No test asserts a time: what is
-//! here is only longer than anything takes on a machine that is busy with other things.
+//! Tests that hang end with a message instead of waiting for ever. No test asserts a time: the
+//! limit is only longer than any test takes on a busy machine.
 
 #![allow(dead_code, reason = "each test crate uses a part")]
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Longer than any test takes.
 const HUNG: Duration = Duration::from_secs(120);
 
-/// Runs `body`; if it does not end, says so and ends the process.
+/// Runs `body`; if it does not end, prints a message and ends the process.
 pub(crate) fn watched<R>(name: &str, body: impl FnOnce() -> R) -> R {
     let (done, ended) = mpsc::channel::<()>();
     let name = name.to_owned();
@@ -24,7 +24,7 @@ pub(crate) fn watched<R>(name: &str, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Waits until something holds that another thread is about to bring about.
+/// Waits until a condition holds that another thread is about to fulfil.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Polls that take too long.
+//! Polls that take too long, for tests.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use evenkeel::runtime::Handle;
 use nix::time::{ClockId, clock_gettime};
 
-/// What a poll does that does not return.
+/// What a poll does instead of returning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It computes.
@@ -20,13 +20,13 @@ pub(crate) enum Kind {
     Locks,
 }
 
-/// Holds polls up until it is opened, or dropped.
+/// Holds up polls until it is opened or dropped.
 pub(crate) struct Gate {
     entrance: Entrance,
     held: Option<MutexGuard<'static, ()>>,
 }
 
-/// How to a gate.
+/// The side of a gate at which polls arrive.
 #[derive(Clone)]
 pub(crate) struct Entrance {
     open: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub(crate) struct Entrance {
 
 impl Gate {
     pub(crate) fn closed() -> Self {
-        /// Those that were leaked, so that they are not taken for lost.
+        /// Allocations that were leaked, so that a leak check still reaches them.
         static LOCKS: Mutex<Vec<&Mutex<()>>> = Mutex::new(Vec::new());
         let lock: &'static Mutex<()> = Box::leak(Box::default());
         LOCKS.lock().unwrap().push(lock);
@@ -54,7 +54,7 @@ impl Gate {
         self.entrance.clone()
     }
 
-    /// How many have come to the gate so far.
+    /// How many polls have come to the gate so far.
     pub(crate) fn arrived(&self) -> usize {
         self.entrance.inside.load(SeqCst)
     }
@@ -87,15 +87,15 @@ impl Entrance {
     }
 }
 
-/// Processor time that the calling thread has used.
+/// The processor time that the calling thread has used.
 pub(crate) fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .unwrap()
         .into()
 }
 
-/// Computes until the calling thread has used so much more processor time. Wall time would not do:
-/// on a machine that is busy with other things, a thread that is not scheduled does not hog.
+/// Computes until the calling thread has used this much more processor time. Wall time would not
+/// do: on a busy machine, a thread that the kernel has not scheduled does not hog.
 pub(crate) fn compute(length: Duration) {
     let end = cpu() + length;
     while cpu() < end {
@@ -103,11 +103,11 @@ pub(crate) fn compute(length: Duration) {
     }
 }
 
-/// Longer than any poll may take, by far.
+/// Far longer than any poll may take.
 pub(crate) const LONG: Duration = Duration::from_millis(5);
 
 /// Computes, in a task, until a seat of its runtime has been handed over, and for as long as a hog
-/// does. In a runtime with one worker and no other hog, the seat is the one that this poll has
+/// computes. In a runtime with one worker and no other hog, that seat is the one that this poll
 /// held.
 ///
 /// A second is the most: the poll may have lost its seat before this began, or have none.
@@ -118,11 +118,11 @@ pub(crate) fn compute_until_handed_off() {
     while handle.stats().heavy.hand_offs == before && cpu() < end {
         compute(Duration::from_micros(100));
     }
-    // A poll on guard loses its seat before it is a hog's.
+    // A poll on guard loses its seat before it counts as a hog.
     compute(Duration::from_millis(2));
 }
 
-/// How many threads of this process have names that begin so. 0 where that is not known.
+/// How many threads of this process have names that begin so; 0 if that is not known.
 pub(crate) fn threads_named(prefix: &str) -> usize {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
         return 0;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Longer than any test takes on a busy machine.
 const HUNG: Duration = Duration::from_secs(60);
 
-/// The output of `future`, or a panic if it does not come.
+/// The output of `future`. Panics if it does not come in time.
 ///
 /// A future that hangs inside one poll cannot be timed out, so a thread outside the runtime ends
 /// the whole process a little later.
@@ -65,9 +65,9 @@ async fn dropped_after<F: Future>(
     output
 }
 
-/// Holds an operation that waits for an event to be cancel safe: dropped after each number of
-/// polls, with the event before or after any of them, it loses nothing. What a dropped operation
-/// did not return, a second one does, and `check` sees each output once.
+/// Checks that an operation that waits for an event is cancel safe: dropped after each number of
+/// polls, with the event before or after any of them, it loses nothing. If a dropped operation did
+/// not return an output, a second operation does, and `check` sees each output once.
 pub(crate) async fn assert_cancel_safe<F: Future>(
     mut operation: impl FnMut() -> F,
     mut event: impl FnMut(),
@@ -96,11 +96,11 @@ pub(crate) fn descriptors() -> usize {
     .count()
 }
 
-/// Holds the calling test, an `evenkeel::test`, to closing what it opens: the descriptors are
+/// Checks that the calling test, an `evenkeel::test`, closes what it opens: the descriptors are
 /// counted now, and again when the test's thread ends or begins another test, after its runtime has
-/// shut down. The tests of a program that do so take turns, as descriptors are the process's.
-/// Those that wait for their turn have runtimes already, so a runtime's own are not counted here;
-/// `net_descriptors` does that.
+/// shut down. Such tests run one at a time within a program, since descriptors belong to the
+/// process. Tests that wait have runtimes already, so a runtime's own descriptors are not counted
+/// here; `net_descriptors` does that.
 pub(crate) fn watch_descriptors() {
     thread_local! {
         static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
@@ -116,8 +116,8 @@ pub(crate) fn watch_descriptors() {
     });
 }
 
-/// The number of descriptors but for readiness queues and what wakes them. 0 where it is not known,
-/// as under a sanitizer, which opens pipes to the program that tells it the names of functions.
+/// The number of descriptors, except those of readiness queues and their wake-ups. 0 if it is not
+/// known, as under a sanitizer, which opens pipes to its symbolizer.
 fn not_of_runtimes() -> usize {
     if std::env::var_os("TSAN_OPTIONS").is_some() {
         return 0;
@@ -146,7 +146,7 @@ impl Drop for Watch {
             if Instant::now() >= until {
                 let (before, after) = (self.before, not_of_runtimes());
                 eprintln!("{before} descriptors before a test of this program, {after} after");
-                // A panic in a thread's last moments would say less.
+                // A panic while the thread ends would give less information.
                 std::process::exit(101);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -154,7 +154,7 @@ impl Drop for Watch {
     }
 }
 
-/// A path for a Unix socket, removed with what is there when dropped.
+/// A path for a Unix socket, which is removed on drop.
 pub(crate) struct SocketPath(pub(crate) std::path::PathBuf);
 
 impl SocketPath {

@@ -1,7 +1,7 @@
-//! System calls that fail: as a device that breaks, or a container that forbids them, has it.
+//! System calls that fail, as with a broken device or in a container that forbids them.
 //!
 //! The kernel itself refuses them (seccomp), so nothing between the test and the system is
-//! replaced. It does so for good, for the calling thread and for those that it starts: hence
+//! replaced. The refusal is permanent for the calling thread and the threads that it starts, so
 //! [`where_refused`] runs a test on a thread of its own.
 
 use std::io;
@@ -14,11 +14,11 @@ pub(crate) struct Refusal {
     pub(crate) call: i64,
     /// Fails only with this as its first argument.
     pub(crate) descriptor: Option<i32>,
-    /// What it fails with.
+    /// The error it fails with.
     pub(crate) error: i32,
 }
 
-/// Runs `body` where such calls fail. Says so, and does nothing, if the kernel cannot do that.
+/// Runs `body` with these calls failing. If the kernel cannot do that, says so and does nothing.
 pub(crate) fn where_refused(refusals: &[Refusal], body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let run = scope.spawn(|| match refuse(refusals) {
@@ -42,19 +42,19 @@ fn refuse(refusals: &[Refusal]) -> io::Result<()> {
         len: filter.len().try_into().map_err(io::Error::other)?,
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: it takes numbers alone.
+    // SAFETY: the call takes only numbers.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let mode = libc::SECCOMP_MODE_FILTER;
-    // SAFETY: the program and its filter are there until the call, which copies them, is over.
+    // SAFETY: the program and its filter live until the call, which copies them, has returned.
     if unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Each begins anew, and goes on to the next if it is not about the call.
+/// The steps for one refusal, which jump to the next refusal if the call is another one.
 fn steps(refusal: &Refusal) -> Vec<libc::sock_filter> {
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0);
     let skip_unless = |value: u32, steps: u8| {

@@ -1,4 +1,4 @@
-//! A directory of a test's own, which goes away with it.
+//! A temporary directory of a test, removed on drop.
 
 #![allow(dead_code, reason = "each test crate uses a part")]
 

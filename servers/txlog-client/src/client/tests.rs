@@ -1,4 +1,4 @@
-//! The client beside servers that do as they are told.
+//! The client with scripted servers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::io::AsyncWriteExt;
 
 use super::*;
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A while in which what must not happen would.
+/// Long enough for a forbidden event to happen.
 const WHILE: Duration = Duration::from_millis(50);
 
 /// The server's side of a connection.
@@ -75,7 +75,7 @@ fn connected<F: Future<Output = ()>>(appends_max: u32, test: impl FnOnce(Client,
     });
 }
 
-/// What connecting to one who answers so comes to.
+/// The result of connecting to a server that answers so.
 fn connecting_to(answer: &'static [u8]) -> ClientError {
     let runtime = evenkeel::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -103,7 +103,7 @@ fn no_more_appends_are_under_way_than_the_server_takes() {
         }
         let third = timeout(WHILE, client.submit("too many")).await;
         assert!(third.is_err(), "it waits");
-        // Each that ends, by its answer or given up, makes room for one more.
+        // Each that ends, by its answer or by a drop, makes room for one more.
         let id = served.append().await;
         served.answer(&Response::Appended { id, sequence: 1 }).await;
         assert_eq!(submitted.remove(0).await.unwrap(), 1);
@@ -154,7 +154,7 @@ fn the_first_reason_is_what_all_hear_who_wait_or_come_later() {
     connected(100, |client, mut served| async move {
         let before = client.submit("before").await.unwrap();
         served.append().await;
-        // More than the system's buffers hold: writing it fails later than reading.
+        // More than the system's buffers hold: writing fails later than reading.
         let mut unread = Vec::new();
         for _ in 0..32 {
             unread.push(client.submit(vec![0; 1 << 20]).await.unwrap());
@@ -168,7 +168,7 @@ fn the_first_reason_is_what_all_hear_who_wait_or_come_later() {
         for submitted in unread {
             assert_eq!(submitted.await.unwrap_err().code(), Some(Code::TooSlow));
         }
-        // Writing has failed in the end.
+        // By now writing has failed.
         for _ in 0..3 {
             let error = client.append("after").await.unwrap_err();
             assert_eq!(error.code(), Some(Code::TooSlow), "{error}");
@@ -188,7 +188,7 @@ fn an_answer_of_another_kind_is_an_error() {
         };
         served.answer(&Response::Appended { id, sequence: 1 }).await;
         let error = ping.await.unwrap().unwrap_err();
-        assert!(error.to_string().contains("another kind"), "{error}");
+        assert!(error.to_string().contains("unexpected answer"), "{error}");
     });
 }
 
@@ -198,7 +198,7 @@ fn a_second_welcome_and_nonsense_end_the_connection() {
     welcome_with(1).encode(&mut welcome);
     let cut = welcome.len() - 5;
     for (bytes, reason) in [
-        (welcome.clone().freeze(), "another kind"),
+        (welcome.clone().freeze(), "unexpected answer"),
         (Bytes::from_static(&[1, 0, 0, 0, 0x33]), "unknown kind"),
         (Bytes::from_static(&[0xff; 4]), "at most"),
         (welcome.freeze().slice(..cut), "within a frame"),

@@ -1,4 +1,4 @@
-//! Frames come back as they were written, and no bytes make the reader panic.
+//! Frames decode to what was encoded, and no bytes make the decoder panic.
 //!
 //! Each property runs a few thousand times, or as often as `PROPTEST_CASES` says.
 
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(Response::decode(body(buffer)), Ok(response));
     }
 
-    /// What makes no sense is an error; what makes sense says the same when it is written again.
+    /// Malformed frames are errors; well-formed ones decode to the same after encoding them again.
     #[test]
     fn any_bytes_are_a_frame_or_an_error(
         kind in prop_oneof![0..6_u8, 0x80..0x88_u8, any::<u8>()],
@@ -106,7 +106,7 @@ proptest! {
             request.encode(&mut buffer);
             prop_assert_eq!(&body(buffer), &frame);
         }
-        // A text that is no UTF-8 is mended, so only the meaning is the same.
+        // Text that is not UTF-8 is repaired, so only the meaning is the same.
         if let Ok(response) = Response::decode(frame) {
             let mut buffer = BytesMut::new();
             response.encode(&mut buffer);

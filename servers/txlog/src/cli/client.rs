@@ -37,7 +37,7 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
         match client.submit(record).await {
             Ok(submitted) => appends.under_way.push_back(submitted),
             Err(error) => {
-                // Those before it may be well.
+                // Records before it may be durable.
                 appends.report_all().await?;
                 return Err(appends.failed(&error).into());
             }
@@ -52,7 +52,7 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Each line of the input, until there are no more, or nobody takes them.
+/// Each line of the input, until there are no more, or the receiver is dropped.
 fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
     for line in std::io::stdin().lock().split(b'\n') {
         if queue.blocking_send(line?).is_err() {
@@ -62,7 +62,7 @@ fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Records that are not acknowledged yet, in order, and how many are.
+/// Pending records, in order, and their number.
 #[derive(Default)]
 struct Appends {
     under_way: VecDeque<Submitted>,
@@ -87,7 +87,7 @@ impl Appends {
         printed.map_err(|error| format!("cannot print: {error}; {}", self.durable()))
     }
 
-    /// What became of the first one that is not acknowledged, and of those before it.
+    /// Reports the first record that failed, and the state of those before it.
     fn failed(&self, error: &ClientError) -> String {
         let number = self.acknowledged + 1;
         format!("record {number} of the input: {error}; {}", self.durable())
@@ -125,13 +125,13 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Whether whoever took the output has enough, as `head` does: no failure of a read.
+/// Whether the reader of the output has closed it, as `head` does: then the read has not failed.
 fn reader_is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Prints so many records, and says how many there were.
+/// Prints up to this many records, and returns how many there were.
 async fn print(
     follower: &mut Follower,
     follow: bool,

@@ -19,12 +19,12 @@ use txlog::log::LogError;
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 
-/// How long a runtime has to end what it does.
+/// How long a runtime may take to end.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
-/// A durable log of records, as a server.
+/// A server that keeps a durable log of records.
 ///
-/// A record is acknowledged when it would survive a crash of the machine. Records that come while
+/// A record is acknowledged when it would survive a crash of the machine. Records that arrive while
 /// the disk syncs are made durable together by the next sync.
 ///
 /// Try it, in two terminals:
@@ -50,11 +50,11 @@ enum Command {
 
 /// Serve a log until ctrl-c; a second ctrl-c ends at once.
 ///
-/// Prints `listening on ADDRESS` when it takes connections, and on standard error what it finds in
-/// the directory and what goes wrong. At ctrl-c, or SIGTERM, it takes no more requests, makes
-/// durable what it took, answers, and ends.
+/// Prints `listening on ADDRESS` when it accepts connections, and on standard error the records
+/// that it finds in the directory, and errors. At ctrl-c, or SIGTERM, it takes no more requests,
+/// makes accepted records durable, answers, and ends.
 ///
-/// When a write or a sync has failed, as on a full disk, it says so, goes on to answer reads, and
+/// When a write or a sync has failed, as on a full disk, it says so, continues to answer reads, and
 /// refuses appends: make room, and start it again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,7 +66,7 @@ pub(crate) struct ServeArguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
     pub(crate) listen: String,
-    /// The directory of the log, which is made if need be; one server at a time can have it.
+    /// The directory of the log, created if necessary; one server at a time can use it.
     #[arg(long, value_name = "PATH", required_unless_present = "nats")]
     pub(crate) dir: Option<PathBuf>,
     /// Keep the records in a JetStream of the NATS server there instead of a directory.
@@ -75,7 +75,7 @@ pub(crate) struct ServeArguments {
     /// set `sync_interval: always`, or replicate the stream.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "dir")]
     pub(crate) nats: Option<String>,
-    /// The JetStream's name, which is made if need be.
+    /// The JetStream's name; it is created if necessary.
     #[arg(long, value_name = "NAME", default_value = "txlog", requires = "nats")]
     pub(crate) stream: String,
     /// The largest record, in bytes.
@@ -103,8 +103,8 @@ pub(crate) struct ServeArguments {
 
 /// Append records, and print their numbers once they are durable.
 ///
-/// Without arguments, each line of the input is a record. At the first that fails it ends, and says
-/// which it was and how many before it are durable.
+/// Without arguments, each line of the input is a record. At the first failure it ends, and says
+/// which record failed and how many before it are durable.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -117,36 +117,37 @@ pub(crate) struct AppendArguments {
     pub(crate) records: Vec<String>,
 }
 
-/// Print records: the number of each, a tab, what was appended, byte for byte, and a newline.
+/// Print records: the number of each, a tab, its bytes as they were appended, and a newline.
 ///
-/// Fails if the first record that was asked for is no longer kept, and says which is the oldest.
+/// Fails if the first requested record is no longer kept, and says which is the oldest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog read                           all there is
+  txlog read                           all records
   txlog read --from 120 --count 10     ten of them
-  txlog read --from 120 --follow       and those to come")]
+  txlog read --from 120 --follow       and new ones")]
 pub(crate) struct ReadArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
-    /// The number of the first record; by default the oldest there is.
+    /// The number of the first record; by default the oldest.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) from: u64,
     /// At the end, wait for more, until ctrl-c.
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// End after so many records.
+    /// End after this many records.
     #[arg(long, value_name = "COUNT")]
     pub(crate) count: Option<u64>,
 }
 
 /// Ask whether the server answers, and how soon.
 ///
-/// Fails if it does not: by a refused connection at once, by silence within ten seconds.
+/// Fails if it does not: at once if the connection is refused, within ten seconds if the server is
+/// silent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog ping --count 1 --server 10.0.0.7:7010 || echo 'it is not well'")]
+  txlog ping --count 1 --server 10.0.0.7:7010 || echo 'it does not answer'")]
 pub(crate) struct PingArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
@@ -157,8 +158,8 @@ pub(crate) struct PingArguments {
 
 /// Check every record of a log that no server has open, and change nothing.
 ///
-/// Fails if what had been durable is damaged. An end that a crash has torn is no damage: it was
-/// never acknowledged, and the next `serve` cuts it off.
+/// Fails if records that had been durable are damaged. An end that a crash has torn is not an
+/// error: it was never acknowledged, and the next `serve` cuts it off.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -215,7 +216,7 @@ fn numbers(first: u64, next: u64) -> String {
     }
 }
 
-/// What is wrong with the log in this directory: its own errors name files.
+/// Reports an error of the log in this directory: the log's own errors name only files.
 fn of_directory(directory: &Path, error: &LogError) -> String {
     let shown = directory.display();
     match error {
@@ -241,7 +242,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 fn within_runtime(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = Runtime::new()?;
     let outcome = runtime.block_on(command);
-    // What does not end, such as a read of the terminal, ends with the process.
+    // A call that does not end, such as a read of the terminal, ends with the process.
     let _ = runtime.shutdown(SHUTDOWN_MAX);
     outcome
 }

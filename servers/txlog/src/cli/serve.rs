@@ -14,7 +14,7 @@ use txlog::store::Store;
 use super::{Outcome, ServeArguments};
 
 pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
-    // Heard from here on, so that not even an early ctrl-c ends the process the hard way.
+    // Listening from here on, so that even an early ctrl-c ends the process properly.
     let signals = Signals {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
     let opened = Log::open(disk, config).await;
     let (log, recovery) = opened.map_err(|error| super::of_directory(&directory, &error))?;
     if let Some(torn) = &recovery.torn {
-        eprintln!("txlog: {torn}; cut off, as what a crash left of an unfinished write");
+        eprintln!("txlog: {torn}; cut off, as the rest of a write that a crash interrupted");
     }
     let records = super::numbers(recovery.first, recovery.next);
     eprintln!("txlog: {shown} holds {records}");
@@ -91,7 +91,7 @@ async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Sign
     server
         .run(async move {
             signals.recv().await;
-            eprintln!("txlog: closing; once more ends at once");
+            eprintln!("txlog: closing; a second signal ends at once");
             evenkeel::spawn(async move {
                 signals.recv().await;
                 std::process::exit(1);

@@ -22,7 +22,7 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     println!("whole in all: {}", super::numbers(found.first, found.next));
     if let Some(torn) = &found.torn {
         println!(
-            "{torn}; the next `serve` cuts it off, as what a crash left of an unfinished write"
+            "{torn}; the next `serve` cuts it off, as the rest of a write that a crash interrupted"
         );
     }
     Ok(ExitCode::SUCCESS)

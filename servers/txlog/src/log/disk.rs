@@ -1,5 +1,5 @@
-//! The seam between the log and what it lies on: a directory of files, or one of a test that loses
-//! what was not synced.
+//! The seam between the log and its storage: a directory of files, or in tests one that loses
+//! unsynced data.
 
 use std::future::Future;
 use std::io;
@@ -17,28 +17,28 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// The names of its files.
     fn list(&self) -> impl Future<Output = io::Result<Vec<String>>> + Send;
 
-    /// Makes a file that is not there yet.
+    /// Creates a file that does not exist yet.
     fn create(&self, name: &str) -> impl Future<Output = io::Result<Self::File>> + Send;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     fn open(&self, name: &str) -> impl Future<Output = io::Result<Self::File>> + Send;
 
-    /// Removes a file. Those who have it open can still read it.
+    /// Removes a file. Readers that have it open can still read it.
     fn remove(&self, name: &str) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Makes the names of files survive a crash.
     fn sync_names(&self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// What it is called in errors.
+    /// Its name in errors.
     fn name(&self) -> String;
 }
 
 /// A file.
 pub trait DiskFile: CommitFile {
-    /// Reads up to `len` bytes at `offset`; none at the end.
+    /// Reads up to `len` bytes at `offset`; returns none at the end.
     fn read_at(&self, len: usize, offset: u64) -> impl Future<Output = io::Result<Bytes>> + Send;
 
-    /// How long it is.
+    /// Its length.
     fn size(&self) -> impl Future<Output = io::Result<u64>> + Send;
 }
 
@@ -46,27 +46,27 @@ pub trait DiskFile: CommitFile {
 #[derive(Clone, Debug)]
 pub struct LocalDisk {
     directory: Arc<PathBuf>,
-    /// Locked as long as this lives. The system unlocks it also when the process is killed.
+    /// The lock, which is held as long as this lives. The system releases it when the process dies.
     lock: Option<Arc<std::fs::File>>,
 }
 
-/// The name of the file whose lock says that a directory is in use.
+/// The name of the file whose lock marks the directory as in use.
 const LOCK_NAME: &str = "LOCK";
 
 impl LocalDisk {
-    /// Takes hold of a directory, which is made if need be.
+    /// Locks a directory, and creates it if necessary.
     ///
     /// # Errors
     ///
     /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another process, or another part of this
-    /// one, holds it; others if it cannot be made or written.
+    /// one, has locked it; other errors if it cannot be created or written.
     pub async fn hold(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         make_durably(&directory).await?;
         let mut options = File::options();
         options.create(true).truncate(false).write(true);
         let lock = options.open(directory.join(LOCK_NAME)).await?;
-        // Does not wait, whoever holds it.
+        // Does not wait for a holder of the lock.
         let lock = lock.into_std().await;
         match lock.try_lock() {
             Ok(()) => {}
@@ -82,7 +82,7 @@ impl LocalDisk {
         })
     }
 
-    /// The directory without holding it, for those who only read.
+    /// The directory without its lock, for readers.
     pub fn borrow(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: Arc::new(directory.into()),
@@ -95,7 +95,7 @@ impl LocalDisk {
     }
 }
 
-/// Makes a directory, and those above it that are not there, so that their names survive a crash.
+/// Creates a directory and its missing parents, so that their names survive a crash.
 async fn make_durably(directory: &Path) -> io::Result<()> {
     let mut made = Vec::new();
     for above in directory.ancestors() {
@@ -107,8 +107,8 @@ async fn make_durably(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory).await?;
     let parent = |path: &Path| path.parent().unwrap_or(path).to_owned();
     if made.is_empty() {
-        // It may have been made by a process that ended here. Who may not read the directory above
-        // has not made it, either.
+        // A process may have created it and ended here. A user who may not read the parent has not
+        // created the directory.
         let _ = fs::sync_dir(parent(directory)).await;
     }
     for above in made {
@@ -124,7 +124,7 @@ impl Disk for LocalDisk {
         let mut entries = fs::read_dir(&*self.directory).await?;
         let mut names = Vec::new();
         while let Some(entry) = entries.next_entry().await? {
-            // A name that is no text is none of the log's.
+            // Files of the log have names that are valid text.
             names.extend(entry.file_name().into_string());
         }
         Ok(names)
@@ -138,7 +138,7 @@ impl Disk for LocalDisk {
 
     async fn open(&self, name: &str) -> io::Result<File> {
         let mut options = File::options();
-        // Those who borrow the directory may not be allowed to write.
+        // Readers may not be allowed to write to the directory.
         options.read(true).write(self.lock.is_some());
         options.open(self.path(name)).await
     }

@@ -1,4 +1,4 @@
-//! Why the log could not do what it was asked.
+//! Why an operation on the log failed.
 
 use std::io;
 use std::sync::Arc;
@@ -7,36 +7,36 @@ use evenkeel::fs::CommitError;
 
 use super::record::Damage;
 
-/// Why the log could not do what it was asked. Cheap to clone.
+/// Why an operation on the log failed. Cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The system refused something.
+    /// An error of the system.
     #[error("cannot {what} {name}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// With what.
+        /// The name of the file or directory.
         name: String,
         /// The system's reason.
         source: Arc<io::Error>,
     },
-    /// What had been durable is damaged. Nothing was changed.
+    /// Records that had been durable are damaged. Nothing was changed.
     #[error(
         "{segment} is damaged at byte {offset}, where record {sequence} has to be: \
          {damage}{later}; nothing was changed: restore the file from a copy, or move it and all \
          later ones away"
     )]
     Corrupt {
-        /// Which file.
+        /// The file.
         segment: String,
-        /// Where in it.
+        /// The offset in it.
         offset: u64,
         /// The record that has to be there.
         sequence: u64,
-        /// What is wrong.
+        /// The damage.
         damage: Damage,
-        /// What is behind it.
+        /// What follows the damage.
         later: String,
     },
     /// A segment is missing.
@@ -49,13 +49,13 @@ pub enum LogError {
         segment: String,
         /// The record that has to be first in it.
         expected: u64,
-        /// The record that is.
+        /// The record that is first in it.
         found: u64,
     },
     /// The records are no longer kept.
     #[error("record {sequence} is no longer kept; the oldest is {first}: read from there on")]
     Trimmed {
-        /// The one that was asked for.
+        /// The requested record.
         sequence: u64,
         /// The oldest.
         first: u64,

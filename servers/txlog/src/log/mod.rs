@@ -19,9 +19,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
-// The files: `record` is the format (pure), `scan` what is in a segment, `disk` the seam to files,
-// `segment` one of them, `recover` opening, `write` the end that grows, `read` the way back,
-// `retain` what is given up (pure), `error` what can go wrong.
+// The files: `record` is the format (pure), `scan` reads a segment, `disk` is the seam to files,
+// `segment` one file, `recover` opens a log, `write` appends to its end, `read` reads from it,
+// `retain` decides which segments to remove (pure), `error` has the errors.
 
 mod disk;
 mod error;
@@ -54,24 +54,24 @@ pub use retain::Retention;
 use segment::Segment;
 pub use txlog_client::Record;
 
-/// What a log may take, and how it writes.
+/// The limits of a log, and how it writes.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// A segment with so many bytes is followed by a new one; 64 MiB by default.
+    /// A segment that reaches this many bytes is followed by a new one; 64 MiB by default.
     pub segment_bytes: u64,
     /// The largest record, in bytes; 1 MiB by default, 64 MiB at most.
     pub record_bytes_max: usize,
-    /// How many bytes of records are made durable by one sync at most; 1 MiB by default, and no
-    /// less than a record may have.
+    /// The most bytes of records that one sync makes durable; 1 MiB by default, and no less than
+    /// the largest record.
     pub batch_bytes: usize,
-    /// How many bytes of records may wait for that; 8 MiB by default.
+    /// How many bytes of records may be queued; 8 MiB by default.
     pub queue_bytes: usize,
-    /// How long a record that finds no sync under way waits for company; not at all by default.
+    /// How long a record that finds no running sync waits for others; not at all by default.
     pub delay: Duration,
-    /// How many bytes a segment is made longer at a time, so that most syncs need not write its new
+    /// By how many bytes a segment is extended at a time, so that most syncs need not write a new
     /// length; 4 MiB by default, 0 for none.
     pub ahead_bytes: u64,
-    /// What is kept.
+    /// Which records are kept.
     pub retention: Retention,
 }
 
@@ -89,7 +89,7 @@ impl Default for LogConfig {
     }
 }
 
-/// A log that is open. Clones share it.
+/// An open log. Clones share it.
 ///
 /// Record numbers begin with 1 and have no gaps. A record is readable once it is durable.
 pub struct Log<D: Disk> {
@@ -97,28 +97,28 @@ pub struct Log<D: Disk> {
     shared: Arc<Shared<D>>,
 }
 
-/// What those who write and those who read share.
+/// The state that writers and readers share.
 struct Shared<D: Disk> {
     disk: D,
     config: LogConfig,
     log_id: u32,
     /// In order; the last one grows.
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
-    /// The names of files that are no longer the log's and still there, in order.
+    /// The names of removed segments whose files still exist, in order.
     doomed: tokio::sync::Mutex<VecDeque<String>>,
     /// The number of the first record that is not durable.
     next: watch::Sender<u64>,
 }
 
 impl<D: Disk> Log<D> {
-    /// Opens the log in a directory, or makes a new one there. Finds out where it ends, cuts off
-    /// what a crash has torn, and says so.
+    /// Opens the log in a directory, or creates one there. Finds its end, cuts off records that a
+    /// crash has torn, and reports both.
     ///
     /// # Errors
     ///
-    /// [`LogError::Corrupt`] if what had been durable is damaged in the last segment; then nothing
-    /// is changed. Damage to earlier ones, and missing ones, are for [`verify`] and for those who
-    /// read there to find. [`LogError::Io`] if the system refuses something.
+    /// [`LogError::Corrupt`] if records of the last segment that had been durable are damaged;
+    /// then nothing is changed. Damaged earlier segments and missing ones are found by [`verify`]
+    /// and by reads. [`LogError::Io`] for errors of the system.
     pub async fn open(disk: D, config: LogConfig) -> Result<(Self, Recovery), LogError> {
         let config = LogConfig {
             record_bytes_max: config.record_bytes_max.min(record::PAYLOAD_BYTES_MAX),
@@ -163,7 +163,7 @@ impl<D: Disk> Log<D> {
         Ok(self.commit.append(payload).await?.index)
     }
 
-    /// Waits for room, and hands a record in. What is returned completes when it is durable.
+    /// Waits for room, and submits a record. The returned future completes when it is durable.
     /// Records are numbered in the order in which they were submitted.
     ///
     /// # Errors
@@ -177,12 +177,12 @@ impl<D: Disk> Log<D> {
         Ok(Pending(self.commit.submit(payload).await?))
     }
 
-    /// The number of the oldest record, or of the next one to come if there is none.
+    /// The number of the oldest record, or of the next one if there is none.
     pub fn first(&self) -> u64 {
         self.shared.first()
     }
 
-    /// The number of the next record to come: all before it are durable.
+    /// The number of the next record: all before it are durable.
     pub fn next(&self) -> u64 {
         *self.shared.next.borrow()
     }
@@ -203,7 +203,7 @@ impl<D: Disk> Log<D> {
         let _ = next.wait_for(|next| *next > sequence).await;
     }
 
-    /// Reads records from this number on, 0 for the oldest: what is durable now, within limits.
+    /// Reads durable records from this number on, 0 for the oldest, within limits.
     ///
     /// # Errors
     ///
@@ -217,21 +217,21 @@ impl<D: Disk> Log<D> {
         read::read(&self.shared, from, limits).await
     }
 
-    /// Removes the segments that need not be kept. Happens by itself when a segment is full; call
-    /// it now and then if records are to go by their age.
+    /// Removes the segments that need not be kept. The log does this itself when a segment is
+    /// full; call it from time to time if records are removed by their age.
     ///
     /// # Errors
     ///
-    /// [`LogError::Io`]. What could not be removed is tried again by the next call.
+    /// [`LogError::Io`]. The next call tries failed removals again.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: what is left is for the next call.
+    /// Cancel safe: the next call removes the rest.
     pub async fn retain(&self) -> Result<usize, LogError> {
         self.shared.retain().await
     }
 
-    /// Takes no more records, and returns when all that were taken are durable.
+    /// Takes no more records, and returns when all accepted records are durable.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// How records are gathered.
+    /// The configuration of the group commit.
     pub fn stats(&self) -> GroupCommitStats {
         self.commit.stats()
     }
@@ -288,7 +288,7 @@ impl<D: Disk> Shared<D> {
         self.remove_expired(self.doomed.lock().await).await
     }
 
-    /// Does nothing if somebody else is at it.
+    /// Does nothing if another call is doing this already.
     async fn retain_unless_under_way(&self) -> Result<usize, LogError> {
         match self.doomed.try_lock() {
             Ok(doomed) => self.remove_expired(doomed).await,
@@ -296,8 +296,8 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// Removes the oldest files one by one, each for good before the next: whatever fails or is
-    /// cut short, what is there has no gap.
+    /// Removes the oldest files one by one, each durably before the next: if a removal fails or is
+    /// interrupted, the remaining files have no gap.
     async fn remove_expired(
         &self,
         mut doomed: tokio::sync::MutexGuard<'_, VecDeque<String>>,
@@ -319,7 +319,7 @@ impl<D: Disk> Shared<D> {
         let mut removed = 0;
         while let Some(name) = doomed.front() {
             match self.disk.remove(name).await {
-                // A call that was cut short may have removed it.
+                // An interrupted call may have removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 result => result.map_err(LogError::io("remove", name))?,
             }
@@ -332,7 +332,7 @@ impl<D: Disk> Shared<D> {
     }
 }
 
-/// A record on its way; completes with its number when it is durable. From [`Log::submit`].
+/// A pending record; completes with its number when it is durable. From [`Log::submit`].
 #[derive(Debug)]
 #[must_use = "whether the record is durable is not known before this completes"]
 pub struct Pending(Commit);

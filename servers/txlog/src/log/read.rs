@@ -1,4 +1,4 @@
-//! The way back: durable records by their number.
+//! Reading durable records by their number.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::{Disk, LogError, Shared};
 /// How much is read from a file at a time.
 const WINDOW_BYTES: usize = 128 * 1024;
 
-/// How much to read at a time.
+/// The limits of one read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
-    /// How many records at most.
+    /// The most records.
     pub records_max: usize,
-    /// How many bytes of payload at most; one record may have more.
+    /// The most bytes of payload; a single record may have more.
     pub bytes_max: usize,
 }
 
@@ -29,7 +29,7 @@ impl Default for ReadLimits {
     }
 }
 
-/// What has been read, and how much more may be.
+/// The records that have been read, and the room that is left.
 struct Taken {
     records: Vec<Record>,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! How a record lies in a segment, and how a segment begins. Pure: bytes in, meaning out.
+//! The format of records in a segment, and of a segment's head. Pure: it decodes and encodes bytes.
 //!
 //! All integers are little-endian.
 //!
@@ -16,13 +16,13 @@
 //! 40     payload
 //! ```
 //!
-//! The header has a checksum of its own, so a length is believed before the payload is there. The
-//! log's id is random, and keeps records of another log, in a file that was copied or a block that
-//! was used before, from being taken for this one's.
+//! The header has a checksum of its own, so its length can be trusted before the payload is read.
+//! The log's id is random. With it, a record of another log, in a copied file or a reused disk
+//! block, is not taken for one of this log.
 //!
-//! A batch is written only when the one before it is durable. So a record says by its place in its
-//! batch that all records before the batch have been durable once. That is how recovery can tell
-//! damage in the middle from the end that a crash has torn: see [`scan`](super::scan).
+//! A batch is written only when the one before it is durable. So a record's place in its batch
+//! shows that all records before the batch have been durable once. That is how recovery can tell
+//! damage in the middle from an end that a crash has torn: see [`scan`](super::scan).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -32,18 +32,18 @@ pub const HEADER_BYTES: usize = 40;
 /// The bytes before a segment's first record.
 pub const HEAD_BYTES: usize = 40;
 
-/// The largest payload that the format allows: what a segment may have is far less.
+/// The largest payload that the format allows; a segment's limit is far lower.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"EKTXLOG\0";
 const VERSION: u32 = 1;
 
-/// What is said of a record before its payload.
+/// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The record's number.
     pub sequence: u64,
-    /// When it was taken, in milliseconds since 1970.
+    /// When it was accepted, in milliseconds since 1970.
     pub time_ms: u64,
     /// How many records of its batch are before it.
     pub batch_back: u32,
@@ -55,18 +55,18 @@ pub struct Header {
     pub log_id: u32,
 }
 
-/// How a segment begins.
+/// A segment's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The log's id.
     pub log_id: u32,
     /// The number of the first record.
     pub first: u64,
-    /// When the segment was made, in milliseconds since 1970.
+    /// When the segment was created, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
@@ -81,7 +81,7 @@ pub enum Damage {
     CutPayload {
         /// How many bytes of it there are.
         have: usize,
-        /// How many it says it has.
+        /// How many its header states.
         bytes: usize,
     },
     /// The header's checksum is wrong.
@@ -93,18 +93,18 @@ pub enum Damage {
         /// Which record.
         sequence: u64,
     },
-    /// The record is another log's.
+    /// The record belongs to another log.
     #[error("a record of another log (id {id:08x})")]
     OtherLog {
-        /// Whose.
+        /// Its id.
         id: u32,
     },
-    /// The record is not the one that comes next.
+    /// The record is not the next one.
     #[error("record {found} where {expected} has to be")]
     Sequence {
-        /// The one that has to be there.
+        /// The number of the record that has to be there.
         expected: u64,
-        /// The one that is.
+        /// The number of the record that is there.
         found: u64,
     },
     /// The segment's head is wrong.
@@ -113,8 +113,8 @@ pub enum Damage {
 }
 
 impl Header {
-    /// The number of the first record of this one's batch: all before it had been durable when this
-    /// one was written.
+    /// The number of the first record of this one's batch: all records before it had been durable
+    /// when this one was written.
     pub fn batch_first(&self) -> u64 {
         self.sequence.saturating_sub(u64::from(self.batch_back))
     }
@@ -142,11 +142,11 @@ impl Header {
         buffer.put_slice(payload);
     }
 
-    /// Reads a header at the beginning of `bytes`, which may go on after it.
+    /// Decodes a header at the beginning of `bytes`, which may be longer.
     ///
     /// # Errors
     ///
-    /// [`Damage`]: it is cut, its checksum is wrong, or it is another log's.
+    /// [`Damage`]: it is incomplete, its checksum is wrong, or it belongs to another log.
     pub fn decode(bytes: &[u8], log_id: u32) -> Result<Self, Damage> {
         let Some(mut fields) = bytes.get(..HEADER_BYTES) else {
             return Err(Damage::CutHeader { have: bytes.len() });
@@ -175,7 +175,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`Damage`]: it is cut, or its checksum is wrong.
+    /// [`Damage`]: it is incomplete, or its checksum is wrong.
     pub fn payload(&self, bytes: &Bytes) -> Result<Bytes, Damage> {
         let length = self.length as usize;
         if bytes.len() < length {
@@ -208,25 +208,25 @@ impl Head {
         buffer.freeze()
     }
 
-    /// Reads a head at the beginning of `bytes`.
+    /// Decodes a head at the beginning of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Damage::Head`]: what is wrong with it.
+    /// [`Damage::Head`]: the defect.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let Some(mut fields) = bytes.get(..HEAD_BYTES) else {
             return Err(Damage::Head("cut"));
         };
         let crc = crc32fast::hash(&fields[..HEAD_BYTES - 4]);
         if fields[HEAD_BYTES - 4..] != crc.to_le_bytes() {
-            return Err(Damage::Head("damaged, or no segment's"));
+            return Err(Damage::Head("damaged, or not a segment's"));
         }
         if fields[..MAGIC.len()] != MAGIC {
             return Err(Damage::Head("no segment's"));
         }
         fields.advance(MAGIC.len());
         if fields.get_u32_le() != VERSION {
-            return Err(Damage::Head("of a version that this program does not know"));
+            return Err(Damage::Head("of an unknown version"));
         }
         Ok(Self {
             log_id: fields.get_u32_le(),

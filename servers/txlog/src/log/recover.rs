@@ -1,4 +1,4 @@
-//! Opening a log: which segments there are, where the last one ends, and what a crash has torn.
+//! Opening a log: finding its segments, its end, and records that a crash has torn.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -15,29 +15,29 @@ use super::{Disk, DiskFile, LogError};
 /// How much is written again at a time.
 const REWRITTEN_BYTES: u64 = 1 << 20;
 
-/// What was found when a log was opened or verified.
+/// The result of opening or verifying a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The number of the oldest record.
     pub first: u64,
-    /// The number of the next record to come.
+    /// The number of the next record.
     pub next: u64,
     /// How many segments there are.
     pub segments: usize,
-    /// What a crash has torn, and was cut off.
+    /// The torn end that was cut off, if there was one.
     pub torn: Option<Torn>,
 }
 
-/// Where the log's end was torn, by a crash in the middle of a write that was never acknowledged.
+/// The log's end, torn by a crash in the middle of a write that was never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// In which file.
+    /// The file.
     pub segment: String,
-    /// At which byte of it.
+    /// The offset in it.
     pub offset: u64,
     /// How many bytes were cut off.
     pub bytes: u64,
-    /// What is wrong there.
+    /// The damage at this offset.
     pub damage: Damage,
 }
 
@@ -59,20 +59,20 @@ impl fmt::Display for Torn {
 pub(super) struct Recovered<F> {
     pub(super) log_id: u32,
     pub(super) segments: Vec<Arc<Segment<F>>>,
-    /// Where in the last segment the next record goes.
+    /// The offset in the last segment for the next record.
     pub(super) end: u64,
     pub(super) report: Recovery,
 }
 
-/// Segments that are there, before their records were looked at.
+/// The segments of a log, before their records are read.
 struct Listed<F> {
     log_id: u32,
     segments: Vec<Segment<F>>,
-    /// A last one that a crash kept from being made.
+    /// A last segment whose creation was interrupted by a crash.
     unfinished: Option<(String, u64, Damage)>,
 }
 
-/// Opens what there is, and makes the first segment if there is none.
+/// Opens the existing segments, and creates the first one if there is none.
 pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, LogError> {
     let mut listed = list(disk).await?;
     let mut torn = None;
@@ -109,20 +109,20 @@ pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, Log
     })
 }
 
-/// Ends a segment at its last record, and makes durable what was found: it may be only in the
-/// system's memory, and has to be on the disk before anything is said of it.
+/// Truncates a segment after its last record, and makes its records durable: they may be only in
+/// the system's memory, and must be on the disk before they are reported.
 async fn settle<D: Disk>(
     disk: &D,
     last: &Segment<D::File>,
     walked: &Walked,
 ) -> std::io::Result<()> {
-    // Also without damage: the rest are zeros, ahead of what was to come.
+    // Also without damage: the rest are zeros, written ahead of new records.
     if walked.file_bytes > walked.end {
         last.file.set_len(walked.end).await?;
     }
-    // Where a sync has failed, Linux takes what was not written for written, and the next sync
-    // for done. So the last batch is written again as it is; those before it were durable when it
-    // was written.
+    // After a failed sync, Linux treats the unwritten data as written, and the next sync succeeds.
+    // So the last batch is written again as it is. The batches before it were durable when it was
+    // written.
     let mut window = Window::new(&last.file, walked.batch_at);
     let mut at = walked.batch_at;
     while at < walked.end {
@@ -136,12 +136,12 @@ async fn settle<D: Disk>(
         at += written;
     }
     last.file.sync_data().await?;
-    // The segment may have been made by a process that ended before it synced the name.
+    // A process may have created the segment and ended before it synced the name.
     disk.sync_names().await
 }
 
-/// Looks at every record of a log, and changes nothing. `visit` is called with each segment's name,
-/// first record and number of records.
+/// Checks every record of a log, and changes nothing. Calls `visit` with the name, the first
+/// record and the number of records of each segment.
 ///
 /// # Errors
 ///
@@ -179,9 +179,9 @@ pub async fn verify<D: Disk>(
     Ok(report)
 }
 
-/// A new log.
+/// The id of a new log.
 async fn begin<D: Disk>(disk: &D, torn: Option<Torn>) -> Result<Recovered<D::File>, LogError> {
-    // Random by the standard library's means; zero would look like a place never written.
+    // Random numbers of the standard library; zero would look like a place never written.
     let log_id = (RandomState::new().hash_one("a log") as u32).max(1);
     let failed = LogError::io("make", &name_of(1));
     let segment = create(disk, 1, log_id).await.map_err(failed)?;
@@ -231,7 +231,7 @@ async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
                 listed.segments.push(segment);
             }
             Err(damage) => {
-                // The first segment of all, or one behind others: none else is made.
+                // The first segment of all, or one behind others: no other is ever created.
                 let is_new = at + 1 == firsts.len() && (at > 0 || first == 1);
                 let bytes = unfinished(&file, &name, first, damage, is_new, listed.log_id).await?;
                 listed.unfinished = Some((name, bytes, damage));
@@ -241,8 +241,8 @@ async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     Ok(listed)
 }
 
-/// A segment's head is made durable before any record is written behind it. So a last segment
-/// without one is a segment whose making a crash cut short, if there is nothing behind the head.
+/// A segment's head is made durable before any record is written behind it. So if a last segment
+/// has no head, and nothing behind it, a crash interrupted its creation.
 async fn unfinished<F: DiskFile>(
     file: &F,
     name: &str,
@@ -273,8 +273,8 @@ async fn unfinished<F: DiskFile>(
     })
 }
 
-/// Goes through a segment, and fails if what had been durable is damaged: in a `sealed` one, behind
-/// which another was begun, that is all of it.
+/// Reads a segment, and fails if records that had been durable are damaged. In a `sealed` segment,
+/// which is followed by another, all records had been durable.
 async fn look_at<F: DiskFile>(
     segment: &Segment<F>,
     log_id: u32,

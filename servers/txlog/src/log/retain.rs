@@ -1,20 +1,20 @@
-//! What is kept, and what is given up. Pure.
+//! Which records are kept, and which are removed. Pure.
 
 use std::time::Duration;
 
-/// What a log keeps. Whole segments go, the oldest first, and never the last one; so a little more
-/// is kept than this says.
+/// The records that a log keeps. Whole segments are removed, the oldest first, and never the last
+/// one; so a little more is kept than these limits say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// So many bytes at most. 0, the default, for no limit.
+    /// The most bytes. 0, the default, for no limit.
     pub bytes_max: u64,
-    /// So many records at most. 0, the default, for no limit.
+    /// The most records. 0, the default, for no limit.
     pub records_max: u64,
-    /// Records up to this age. Zero, the default, for no limit.
+    /// The greatest age of a record. Zero, the default, for no limit.
     pub age_max: Duration,
 }
 
-/// What there is to know of a segment.
+/// The facts about a segment that decide whether it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) first: u64,
@@ -23,11 +23,11 @@ pub(super) struct Kept {
 }
 
 impl Retention {
-    /// How many of the segments, from the oldest on, need not be kept.
+    /// How many segments, from the oldest on, need not be kept.
     pub(super) fn expired(&self, segments: &[Kept], next: u64, now_ms: u64) -> usize {
         let mut bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let mut count = 0;
-        // A segment's records are older than the next segment, and before its first one.
+        // A segment's records are older than the next segment.
         for pair in segments.windows(2) {
             let (oldest, following) = (pair[0], pair[1]);
             let too_many_bytes = self.bytes_max > 0 && bytes > self.bytes_max;
@@ -49,7 +49,7 @@ impl Retention {
 mod tests {
     use super::*;
 
-    /// Five segments of 100 records and 1 000 bytes, made each second; 450 records are there.
+    /// Five segments of 100 records and 1 000 bytes, created one a second; they hold 450 records.
     fn expired(retention: Retention) -> usize {
         let segments: Vec<Kept> = (0..5)
             .map(|number| Kept {

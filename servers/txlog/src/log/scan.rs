@@ -1,17 +1,17 @@
-//! What is in a segment: its records one after the other, up to its end or the first damage, and
-//! what the damage means.
+//! Reads the records of a segment, up to its end or the first damage, and finds out what the damage
+//! means.
 //!
 //! A crash may leave any part of the *last batch* on the disk, in any order: its first record torn
-//! and its last one whole, for the system writes pages as it likes. It cannot touch what was
-//! durable before. So, of damage where record `n` has to be:
+//! and its last one intact, since the system writes pages in any order. It cannot affect data that
+//! were durable before. So, if there is damage where record `n` has to be:
 //!
-//! - If a whole record follows whose batch began after `n`, then `n` was durable once, and has been
-//!   damaged since. That is an error, and nothing is cut off.
-//! - If none follows, `n` belongs to the last batch, which was never acknowledged as a whole: the
-//!   end is torn, and is cut off at `n`.
+//! - If it is followed by an intact record whose batch began after `n`, then `n` was durable once,
+//!   and has been damaged since. That is an error, and nothing is cut off.
+//! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
+//!   torn, and is cut off at `n`.
 //!
-//! What cannot be told apart: damage that was done *after* a crash-free end to the very last batch
-//! looks like an end that was torn.
+//! One case cannot be told apart: damage to the very last batch *after* a clean end looks like a
+//! torn end.
 
 use std::io;
 
@@ -23,7 +23,7 @@ use super::record::{Damage, HEAD_BYTES, HEADER_BYTES, Header};
 /// How much is read at a time.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// A part of a file, moved along it.
+/// A window that moves along a file.
 #[derive(Debug)]
 pub struct Window<'a, F> {
     file: &'a F,
@@ -33,43 +33,43 @@ pub struct Window<'a, F> {
     window_bytes: usize,
 }
 
-/// A record and where it lies.
+/// A record and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub offset: u64,
-    /// What it says of itself.
+    /// Its header.
     pub header: Header,
     /// Its payload.
     pub payload: Bytes,
 }
 
 impl Found {
-    /// Where the next record begins.
+    /// The offset at which the next record begins.
     pub fn end(&self) -> u64 {
         self.offset + self.header.record_bytes() as u64
     }
 }
 
-/// What is where a record might be.
+/// The bytes at a place where a record may begin.
 #[derive(Debug)]
 pub enum At {
     /// A record.
     Record(Found),
     /// The file's end, or nothing but zeros up to it.
     End,
-    /// Something else.
+    /// Neither.
     Damage(Damage),
 }
 
-/// What follows damage.
+/// What damage means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The end is torn: nothing behind the damage had been acknowledged.
+    /// The end is torn: no record behind the damage had been acknowledged.
     Torn,
-    /// A record that had been durable is damaged. There is one behind it, at this offset.
+    /// A record that had been durable is damaged. An intact one follows at this offset.
     Corrupt {
-        /// Where a whole record lies that was written later.
+        /// The offset of an intact record that was written later.
         later_at: u64,
         /// Its number.
         later: u64,
@@ -77,12 +77,12 @@ pub enum Verdict {
 }
 
 impl<'a, F: DiskFile> Window<'a, F> {
-    /// From `offset` on.
+    /// A window from `offset` on.
     pub fn new(file: &'a F, offset: u64) -> Self {
         Self::with_bytes(file, offset, WINDOW_BYTES)
     }
 
-    /// The same, reading at least so many bytes at a time.
+    /// The same, reading at least this many bytes at a time.
     pub fn with_bytes(file: &'a F, offset: u64, window_bytes: usize) -> Self {
         Self {
             file,
@@ -105,11 +105,11 @@ impl<'a, F: DiskFile> Window<'a, F> {
         Ok(self.bytes.slice(begin.min(end)..end))
     }
 
-    /// What is at `offset`, where record `sequence` has to be.
+    /// The bytes at `offset`, where record `sequence` has to be.
     ///
     /// # Errors
     ///
-    /// The file's.
+    /// An error of the file.
     pub async fn look(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<At> {
         let bytes = self.at(offset, HEADER_BYTES).await?;
         let header = match Header::decode(&bytes, log_id) {
@@ -138,11 +138,11 @@ impl<'a, F: DiskFile> Window<'a, F> {
         })
     }
 
-    /// What damage at `offset` means, where record `sequence` has to be.
+    /// The meaning of damage at `offset`, where record `sequence` has to be.
     ///
     /// # Errors
     ///
-    /// The file's.
+    /// An error of the file.
     pub async fn judge(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<Verdict> {
         let mut at = offset + 1;
         loop {
@@ -175,14 +175,14 @@ impl<'a, F: DiskFile> Window<'a, F> {
     }
 }
 
-/// Where in `bytes` there are whole headers of records that were written after `sequence` had been
+/// The offsets in `bytes` of intact headers of records that were written after `sequence` had been
 /// durable.
 fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
-    /// Where a header has the log's id.
+    /// The offset of the log's id in a header.
     const ID_AT: usize = 28;
     let id = log_id.to_le_bytes();
     (0..=bytes.len() - HEADER_BYTES)
-        // Nearly all are out by this, without a checksum.
+        // This excludes nearly all places, without a checksum.
         .filter(|&at| bytes[at + ID_AT..at + ID_AT + 4] == id)
         .filter(|&at| {
             Header::decode(&bytes[at..], log_id)
@@ -198,7 +198,7 @@ fn header_sequence(bytes: &[u8]) -> u64 {
         .map_or(0, u64::from_le_bytes)
 }
 
-/// As many as `len` bytes, fewer only at the file's end.
+/// Up to `len` bytes, fewer only at the file's end.
 async fn read_full<F: DiskFile>(file: &F, len: usize, offset: u64) -> io::Result<Bytes> {
     let first = file.read_at(len, offset).await?;
     if first.len() == len || first.is_empty() {
@@ -217,26 +217,26 @@ async fn read_full<F: DiskFile>(file: &F, len: usize, offset: u64) -> io::Result
     Ok(bytes.freeze())
 }
 
-/// What a walk through a segment found.
+/// The result of reading a segment.
 #[derive(Debug)]
 pub struct Walked {
-    /// Where the last batch begins, and where the segment does if it has no records.
+    /// Where the last batch begins, or the segment's first record would, if there is none.
     pub batch_at: u64,
     /// Where the records end.
     pub end: u64,
-    /// The number that comes next.
+    /// The number of the next record.
     pub next: u64,
-    /// The damage that ended the walk.
+    /// The damage at which reading ended.
     pub damage: Option<Damage>,
-    /// How long the file is.
+    /// The length of the file.
     pub file_bytes: u64,
 }
 
-/// Goes through all records of a segment that begins with `first`.
+/// Reads all records of a segment that begins with `first`.
 ///
 /// # Errors
 ///
-/// The file's.
+/// An error of the file.
 pub async fn walk<F: DiskFile>(
     file: &F,
     first: u64,
@@ -267,7 +267,7 @@ pub async fn walk<F: DiskFile>(
                 return Ok(walked);
             }
         }
-        // Millions of records are no reason to keep the worker.
+        // Millions of records must not keep the worker.
         evenkeel::task::checkpoint().await;
     }
 }

@@ -1,11 +1,11 @@
-//! One file of the log: its name, its head, and where in it some of its records are.
+//! One file of the log: its name, its head, and an index of some of its records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::record::HEAD_BYTES;
 
-/// How far apart the places are that are remembered, at least.
+/// The least distance between two places in the index.
 const INDEX_STEP_BYTES: u64 = 64 * 1024;
 
 const SUFFIX: &str = ".seg";
@@ -17,7 +17,7 @@ pub(super) struct Segment<F> {
     pub(super) created_ms: u64,
     pub(super) file: F,
     bytes: AtomicU64,
-    /// Numbers and where their records begin, in order: where to begin to look for one.
+    /// Numbers of records and their offsets, in order: where to begin to look for a record.
     index: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -34,7 +34,7 @@ impl<F> Segment<F> {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        // Relaxed: a figure for retention, and nothing else hangs on it.
+        // Relaxed: a figure for retention, which orders nothing else.
         self.bytes.load(Ordering::Relaxed)
     }
 
@@ -43,14 +43,14 @@ impl<F> Segment<F> {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// A record at or before `sequence`, and where it begins.
+    /// A record at or before `sequence`, and its offset.
     pub(super) fn place_before(&self, sequence: u64) -> (u64, u64) {
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let after = index.partition_point(|&(first, _)| first <= sequence);
         index[after.max(1) - 1]
     }
 
-    /// Remembers where a record begins, if that is far enough behind the last place known.
+    /// Adds a record to the index, if it is far enough behind the last one.
     pub(super) fn remember(&self, sequence: u64, offset: u64) {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let last = index.last().map_or(0, |&(_, offset)| offset);
@@ -60,12 +60,12 @@ impl<F> Segment<F> {
     }
 }
 
-/// The name of the segment that begins with this record; names sort as the numbers do.
+/// The name of the segment that begins with this record; names sort like the numbers.
 pub(super) fn name_of(first: u64) -> String {
     format!("{first:020}{SUFFIX}")
 }
 
-/// The number of the first record, if this is a segment's name.
+/// The number of the first record, if this is the name of a segment.
 pub(super) fn first_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let all = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The end that grows: batches of records to the last segment, and a new segment when it is full.
+//! Appending: batches of records to the last segment, and a new segment when it is full.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::{Disk, Shared, now_ms};
 pub(super) struct Writer<D: Disk> {
     shared: Arc<Shared<D>>,
     active: Arc<Segment<D::File>>,
-    /// Where the next batch goes.
+    /// The offset of the next batch.
     end: u64,
-    /// How long the file is known to be.
+    /// The length of the file, as far as it is known to be written.
     len: u64,
     /// The number after the last record that was written.
     next: u64,
@@ -23,7 +23,7 @@ pub(super) struct Writer<D: Disk> {
 }
 
 impl<D: Disk> Writer<D> {
-    /// Goes on after the records that were found.
+    /// Continues after the records that recovery found.
     pub(super) fn new(shared: Arc<Shared<D>>, end: u64) -> Self {
         let active = shared.segments().last().map(Arc::clone);
         let next = *shared.next.borrow();
@@ -37,11 +37,11 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Ends the segment at its last record, and begins a new one. All that was written is durable
-    /// by now, as batches go one at a time.
+    /// Truncates the segment after its last record, and begins a new one. All its records are
+    /// durable by now, since batches are written one at a time.
     async fn rotate(&mut self) -> io::Result<()> {
         if self.len > self.end {
-            // Not synced: after a crash there may be zeros behind the records, as ever.
+            // Not synced: after a crash there may be zeros behind the records, which is allowed.
             self.active.file.set_len(self.end).await?;
         }
         let active = create(&self.shared.disk, self.next, self.shared.log_id).await?;
@@ -49,7 +49,7 @@ impl<D: Disk> Writer<D> {
         self.end = HEAD_BYTES as u64;
         self.len = self.end;
         self.shared.segments().push(Arc::clone(&self.active));
-        // What cannot be removed now will be tried again, and is no reason to take no records.
+        // A failed removal is tried again later, and is no reason to refuse records.
         let _ = self.shared.retain_unless_under_way().await;
         Ok(())
     }
@@ -96,13 +96,13 @@ impl<D: Disk> CommitLog for Writer<D> {
     async fn sync(&mut self) -> io::Result<()> {
         self.active.file.sync_data().await?;
         self.active.set_bytes(self.end);
-        // Now, and not before: readers see what is durable.
+        // Now, and not before: readers see only durable records.
         self.shared.next.send_replace(self.next);
         Ok(())
     }
 }
 
-/// Makes a segment whose head, and whose name, survive a crash.
+/// Creates a segment whose head and name survive a crash.
 pub(super) async fn create<D: Disk>(
     disk: &D,
     first: u64,

@@ -1,11 +1,11 @@
-//! How many messages are asked for before the first of them has come.
+//! How many messages a read requests before the first of them has arrived.
 //!
-//! They come one for each request, so a read asks for some at once. How large they are it does not
-//! know, and what comes beyond its limit was asked for in vain. So it goes by the largest that it
-//! has met, and begins with what the read before it met.
+//! Each message needs a request, so a read makes several at once. It does not know how large the
+//! messages are, and messages beyond its limit are requested in vain. So it assumes the size of the
+//! largest message so far, and begins with that of the previous read.
 //!
-//! That is a guess. What holds whatever comes: all reads of a store together have so much asked for
-//! that the answers fit into [`ALL_KIB`], were each as large as the server lets a message be.
+//! That is a guess. This bound always holds: the answers to the pending requests of all reads fit
+//! into [`ALL_KIB`], even if each is as large as the server allows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,23 +13,23 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::log::ReadLimits;
 
-/// The most messages that one read asks for at a time.
+/// The most messages that one read requests at a time.
 const MESSAGES_MAX: usize = 32;
 
-/// How much the answers to all reads may be, in KiB.
+/// The bound on the answers to all reads, in KiB.
 const ALL_KIB: usize = 64 * 1024;
 
-/// What the reads of a store share.
+/// The state that the reads of a store share.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// In KiB.
     room: Semaphore,
-    /// The largest message that the last read met, in bytes.
+    /// The largest message of the previous read, in bytes.
     largest: AtomicUsize,
 }
 
 impl Ahead {
-    /// For messages of so many bytes at most, as long as none has been seen.
+    /// Assumes messages of at most this many bytes until one has been seen.
     pub(super) fn new(message_bytes_max: usize) -> Self {
         Self {
             room: Semaphore::new(ALL_KIB),
@@ -45,8 +45,8 @@ impl Ahead {
         }
     }
 
-    /// Room for one more answer of so many bytes at most, to be held until it has been taken. A
-    /// read that waits for none yet waits for room; another one does with what it has.
+    /// Reserves room for one more answer of up to so many bytes, until it has been taken. A read
+    /// without a pending answer waits for room; others continue with the answers they have.
     pub(super) async fn room(
         &self,
         message_bytes_max: usize,
@@ -61,7 +61,7 @@ impl Ahead {
     }
 }
 
-/// One read's view.
+/// The state of one read.
 #[derive(Debug)]
 pub(super) struct Window<'a> {
     ahead: &'a Ahead,
@@ -71,7 +71,7 @@ pub(super) struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// For how many messages the read may wait at a time, if it has so many records with so many
+    /// How many messages the read may request at a time, if it has room for this many records and
     /// bytes.
     pub(super) fn messages(&self, records: usize, bytes: usize) -> usize {
         let usual = match self.met {
@@ -84,7 +84,7 @@ impl Window<'_> {
         fit.clamp(1, MESSAGES_MAX).min(wanted)
     }
 
-    /// A message of so many bytes has come.
+    /// A message of this many bytes has arrived.
     pub(super) fn came(&mut self, bytes: usize) {
         self.met = self.met.max(bytes);
         // Relaxed: as above.

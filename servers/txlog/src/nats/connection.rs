@@ -1,5 +1,5 @@
-//! A connection to NATS on which requests are answered: one subscription takes all answers, and the
-//! end of an answer's subject says whose it is.
+//! A connection to NATS for requests: one subscription receives all answers, and the end of an
+//! answer's subject identifies the request.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -28,13 +28,13 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How many requests may wait to be sent; more wait for room.
 const REQUESTS_QUEUED_MAX: usize = 1_024;
 
-/// How many bytes are put together for one write.
+/// How many bytes are gathered for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why NATS did not answer.
+/// Why a request to NATS failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum NatsError {
     #[error("cannot connect to NATS at {address}: {reason}; does nats-server run there?")]
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     pub(super) payload_max: usize,
 }
 
-/// Who waits for which answer.
+/// The requests that wait for an answer.
 #[derive(Debug, Default)]
 struct Answers(Mutex<Waiting>);
 
@@ -71,17 +71,17 @@ struct Waiting {
 #[derive(Debug)]
 struct Waiter {
     sender: oneshot::Sender<Message>,
-    /// Held until the answer has come, whether or not it is looked at by then.
+    /// Held until the answer has arrived, even if it is not read yet.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// An answer on its way.
+/// A pending answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     answers: Arc<Answers>,
     id: u64,
     receiver: oneshot::Receiver<Message>,
-    /// Counted from the request: who waits for many answers waits for them one after the other.
+    /// Counted from the request: a task that waits for many answers awaits them one by one.
     until: Instant,
 }
 
@@ -101,8 +101,9 @@ impl Connection {
         self.answers.lock().end.is_none()
     }
 
-    /// Sends a request; what is returned completes with its answer. Requests are sent in the order
-    /// of the calls. `place` is given back when the answer has come, or nobody waits for it.
+    /// Sends a request; the returned future completes with its answer. Requests are sent in the
+    /// order of the calls. `place` is released when the answer has arrived, or when the future is
+    /// dropped.
     pub(super) async fn request(
         &self,
         subject: &str,
@@ -112,7 +113,7 @@ impl Connection {
     ) -> Result<Answer, NatsError> {
         let room = self.sender.reserve().await;
         let room = room.map_err(|_| self.answers.ended())?;
-        // Relaxed: an id has to be unique, and nothing else hangs on it.
+        // Relaxed: an id has to be unique, and orders nothing else.
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let receiver = self.answers.await_answer(id, place)?;
         let mut buffer = BytesMut::with_capacity(payload.len() + 256);
@@ -142,7 +143,7 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         let waiter = self.answers.lock().by_id.remove(&self.id);
-        // It wakes who waits for its place, so without the lock.
+        // Releasing a place wakes a task, so it happens without the lock.
         drop(waiter);
     }
 }
@@ -175,7 +176,7 @@ impl Answers {
         let Some(Ok(id)) = id else { return };
         let waiter = self.lock().by_id.remove(&id);
         if let Some(waiter) = waiter {
-            // Nobody waits any more, which is as good.
+            // The request was dropped; its answer is not needed.
             let _ = waiter.sender.send(message);
         }
     }
@@ -188,7 +189,7 @@ impl Answers {
     fn end(&self, reason: String) {
         let mut waiting = self.lock();
         waiting.end.get_or_insert(reason);
-        // Whoever waits hears of it as their senders go.
+        // Dropping the senders tells the waiting tasks.
         let waiters = std::mem::take(&mut waiting.by_id);
         drop(waiting);
         drop(waiters);
@@ -254,7 +255,7 @@ async fn next(read: &mut OwnedReadHalf, buffer: &mut BytesMut) -> Result<Operati
     }
 }
 
-/// Sends requests, those that wait together in one go, until nobody makes any or it breaks.
+/// Sends requests, all that are queued in one write, until no client is left or it breaks.
 async fn send(
     mut write: OwnedWriteHalf,
     mut requests: mpsc::Receiver<BytesMut>,
@@ -271,7 +272,7 @@ async fn send(
             },
             pong = pongs.recv() => match pong {
                 Some(()) => protocol::pong(&mut buffer),
-                // Whoever receives has ended.
+                // The receiving task has ended.
                 None => break,
             },
         }
@@ -289,7 +290,7 @@ async fn send(
     let _ = write.shutdown().await;
 }
 
-/// Hands answers to who waits for them, until the connection ends.
+/// Passes answers to the tasks that wait for them, until the connection ends.
 async fn receive(
     mut read: OwnedReadHalf,
     mut buffer: BytesMut,
@@ -299,7 +300,7 @@ async fn receive(
     let reason = loop {
         match next(&mut read, &mut buffer).await {
             Ok(Operation::Message(message)) => answers.deliver(message),
-            // One pong that is under way answers several pings.
+            // One pending pong answers several pings.
             Ok(Operation::Ping) => drop(pongs.try_send(())),
             Ok(Operation::Error(error)) => break error,
             Ok(Operation::Info(_) | Operation::Pong | Operation::Ok) => {}
@@ -309,7 +310,7 @@ async fn receive(
     answers.end(reason);
 }
 
-/// What a message carries, as JSON.
+/// The payload of a message, as JSON.
 pub(super) fn json(message: &Message) -> Result<serde_json::Value, NatsError> {
     let payload: &Bytes = &message.payload;
     serde_json::from_slice(payload)

@@ -1,9 +1,9 @@
-//! A JetStream of a NATS server as the store, for those who outgrow one machine.
+//! A NATS JetStream as the store, for users who need more than one machine.
 //!
-//! The parts of NATS's protocol that this needs are spoken here, on the runtime's own sockets:
-//! connecting, publishing with headers, and one subscription for all answers.
-// The files: `protocol` is the text protocol (pure), `connection` a connection that asks and is
-// answered, `store` what the server asks of it, `ahead` how much of that at a time.
+//! It implements the necessary parts of NATS's protocol on the runtime's own sockets: connecting,
+//! publishing with headers, and one subscription for all answers.
+// The files: `protocol` is the text protocol (pure), `connection` sends requests and receives
+// answers, `store` implements the store on it, `ahead` decides how many messages to request.
 
 mod ahead;
 mod connection;

@@ -1,4 +1,4 @@
-//! NATS's text protocol, as far as it is needed. Pure: bytes in, operations out.
+//! The necessary part of NATS's text protocol. Pure: it decodes and encodes bytes.
 //!
 //! ```text
 //! server:  INFO {json}               client:  CONNECT {json}
@@ -7,56 +7,56 @@
 //!          PING, PONG, +OK, -ERR 'text'        SUB subject sid, PING, PONG
 //! ```
 //!
-//! A line ends in CR LF. A message's bytes follow its line, and another CR LF them. Headers begin
-//! with a line `NATS/1.0`, on which there may be a status, and end in an empty one.
+//! A line ends in CR LF. A message's bytes follow its line, and are followed by another CR LF.
+//! Headers begin with a line `NATS/1.0`, which may have a status, and end in an empty line.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// The longest line that is taken; an INFO of a large cluster has some thousands.
+/// The longest line that is accepted; an INFO of a large cluster has some thousands of bytes.
 const LINE_BYTES_MAX: usize = 256 * 1024;
 
-/// The most bytes of a message that are taken: what a NATS server allows at most.
+/// The longest message that is accepted: the most that a NATS server allows.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// What a server says.
+/// An operation of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Of itself, as JSON.
+    /// About itself, as JSON.
     Info(Bytes),
-    /// To a subscriber.
+    /// A message to a subscriber.
     Message(Message),
-    /// It wants a pong.
+    /// It asks for a pong.
     Ping,
     /// The answer to a ping.
     Pong,
-    /// All is well.
+    /// Success.
     Ok,
-    /// Something is not.
+    /// An error.
     Error(String),
 }
 
 /// A message to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it was sent to.
+    /// The subject it was sent to.
     pub subject: String,
-    /// Its headers, whole, if it has some.
+    /// All its headers, if it has some.
     pub headers: Bytes,
-    /// What it carries.
+    /// Its payload.
     pub payload: Bytes,
 }
 
-/// The server does not speak as it should.
+/// The server violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A line that makes no sense.
+    /// A malformed line.
     #[error("NATS sent a line that makes no sense: {0:?}")]
     Line(String),
     /// A line or a message that is too long.
     #[error("NATS sent {0} bytes where fewer are allowed")]
     TooLong(usize),
-    /// A message that does not end where it said.
+    /// A message that does not end where its line said.
     #[error("a message of NATS does not end where it said")]
     End,
 }
@@ -81,11 +81,11 @@ impl Message {
     }
 }
 
-/// Takes the next operation from what has arrived, if it is there whole.
+/// Takes the next operation from the bytes that have arrived, if it is complete.
 ///
 /// # Errors
 ///
-/// [`ProtocolError`]; nothing that follows can be understood.
+/// [`ProtocolError`]; the bytes that follow cannot be decoded.
 pub fn next(buffer: &mut BytesMut) -> Result<Option<Operation>, ProtocolError> {
     let Some(end) = buffer.windows(2).position(|two| two == b"\r\n") else {
         return match buffer.len() {
@@ -112,7 +112,7 @@ pub fn next(buffer: &mut BytesMut) -> Result<Option<Operation>, ProtocolError> {
     Ok(Some(operation))
 }
 
-/// A message whose line ended before `begin`, and had these arguments.
+/// Decodes a message whose line ended before `begin`, and had these arguments.
 fn message(
     buffer: &mut BytesMut,
     begin: usize,
@@ -121,7 +121,7 @@ fn message(
 ) -> Result<Option<Operation>, ProtocolError> {
     let words: Vec<&str> = arguments.split_ascii_whitespace().collect();
     let numbers = if has_headers { 2 } else { 1 };
-    // A subject and a subscription come first, and perhaps one to reply to.
+    // A subject and a subscription come first, and optionally one to reply to.
     if !(2 + numbers..=3 + numbers).contains(&words.len()) {
         return Err(nonsense(arguments));
     }
@@ -204,7 +204,7 @@ pub fn publish(
     buffer.put_slice(b"\r\n");
 }
 
-/// How many bytes headers have in a message. They count as its payload does.
+/// How many bytes headers take in a message. They count as the payload does.
 pub fn head_bytes(headers: &[(&str, &str)]) -> usize {
     match headers {
         [] => 0,
@@ -286,7 +286,7 @@ mod tests {
             let _ = all(&said);
         }
 
-        /// However the bytes are cut on their way, the same is understood.
+        /// However the bytes are split on their way, they decode to the same.
         #[test]
         fn pieces_say_the_same_as_the_whole(
             payload in prop::collection::vec(any::<u8>(), 0..60),

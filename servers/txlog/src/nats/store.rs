@@ -21,30 +21,30 @@ use super::protocol::{self, Message};
 use crate::log::{ReadLimits, Retention, now_ms};
 use crate::store::{Found, Store, StoreError};
 
-/// JetStream's code for a stream that is not there.
+/// JetStream's code for a stream that does not exist.
 const NO_STREAM: u64 = 10_059;
 
-/// JetStream's code for a message that is not there, nor any after it.
+/// JetStream's code for a message that does not exist, when there is none after it either.
 const NO_MESSAGE: u64 = 10_037;
 
-/// How long a replica is given to hear of a record that is there.
+/// How long a replica may take to learn of a record.
 const LAG: Duration = Duration::from_millis(10);
 
-/// Where the stream is, and how it is to be if it has to be made.
+/// Where the stream is, and its settings if it has to be created.
 #[derive(Clone, Debug)]
 pub struct NatsConfig {
     /// The server's host and port.
     pub address: String,
     /// The stream's name: letters, digits, `-` and `_`.
     pub stream: String,
-    /// The largest record, in bytes; the server's own limit, less what goes with a record, also
+    /// The largest record, in bytes. The server's own limit, minus the headers of a record, also
     /// holds.
     pub record_bytes_max: usize,
-    /// How many records may be on their way to the server.
+    /// How many records may be pending.
     pub appends_max: usize,
-    /// What a stream that has to be made keeps. One that is there keeps what it is set to.
+    /// What a stream keeps that is created here. An existing stream keeps its settings.
     pub retention: Retention,
-    /// On how many servers of a cluster a stream that has to be made is kept.
+    /// On how many servers of a cluster a stream is kept that is created here.
     pub replicas: u32,
 }
 
@@ -66,11 +66,11 @@ impl Default for NatsConfig {
 /// A record is as durable as the stream makes it before it acknowledges: on as many servers as it
 /// has replicas, and on their disks if they are set to sync always.
 ///
-/// A connection that breaks fails what is under way, which may be stored or not, and is made anew
-/// with the next request. Records that others publish are seen with a second's delay.
+/// If the connection breaks, pending records may be stored or not; the next request connects
+/// again. Records that other programs publish are seen with a second's delay.
 ///
-/// A read asks for up to 32 records at a time, and for no more than fit into its limit if they are
-/// as large as those before. What all reads together wait for is 64 MiB at most.
+/// A read requests up to 32 records at a time, and only as many as fit into its limit if they are
+/// as large as those before. The pending answers of all reads together have at most 64 MiB.
 #[derive(Clone)]
 pub struct NatsStore {
     inner: Arc<Inner>,
@@ -82,13 +82,13 @@ struct Inner {
     connection: Mutex<Connection>,
     room: Arc<Semaphore>,
     ahead: Ahead,
-    /// The numbers of the oldest record and the next one to come.
+    /// The numbers of the oldest record and of the next one.
     bounds: watch::Sender<(u64, u64)>,
     record_bytes_max: usize,
 }
 
 impl NatsStore {
-    /// Connects, and makes the stream if it is not there.
+    /// Connects, and creates the stream if it does not exist.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl NatsStore {
         let subject = format!("txlog.{}", config.stream);
         let info = find_or_make(&connection, &config, &subject).await?;
         check_config(&info["config"], &config.stream, &subject)?;
-        // Beyond its limit the server ends the connection, and with it what others have under way.
+        // Beyond its limit the server closes the connection, and with it fails others' requests.
         let head = protocol::head_bytes(&headers(&config.stream));
         let message_max = connection.payload_max.saturating_sub(head);
         let store = Self {
@@ -124,7 +124,7 @@ impl NatsStore {
     }
 }
 
-/// What goes with each record, so that a subject which another stream took over is noticed.
+/// A header of each record. It reveals that another stream has taken over the subject.
 fn headers(stream: &str) -> [(&str, &str); 1] {
     [("Nats-Expected-Stream", stream)]
 }
@@ -138,7 +138,7 @@ impl fmt::Debug for NatsStore {
 }
 
 impl Inner {
-    /// The connection, made anew if it has ended.
+    /// The connection, or a new one if it has ended.
     async fn connection(&self) -> Result<Connection, NatsError> {
         let mut connection = self.connection.lock().await;
         if !connection.is_open() {
@@ -147,7 +147,7 @@ impl Inner {
         Ok(connection.clone())
     }
 
-    /// Takes over what JetStream says of the stream, unless more is known by now.
+    /// Updates the state from JetStream's, unless more is known already.
     fn take_bounds(&self, state: &Value) {
         let (first, next) = bounds_of(state);
         self.bounds.send_if_modified(|bounds| {
@@ -184,10 +184,10 @@ impl Inner {
         connection.request(&subject, &[], payload, None).await
     }
 
-    /// The number of the first record from this one on that there is; nothing if there is none.
+    /// The number of the first existing record from this one on; `None` if there is none.
     ///
-    /// Single records are given out by whichever replica is asked, which may not have heard of
-    /// them yet. Here the one answers that knows.
+    /// Any replica may return single records, and it may not have learned of them yet. This
+    /// request goes to the leader, which has.
     async fn not_before(
         &self,
         connection: &Connection,
@@ -266,7 +266,7 @@ impl Store for NatsStore {
                     let later = self.inner.not_before(&connection, sequence).await?;
                     reached = later.map_or(next, |later| later.min(next));
                     if reached == sequence {
-                        // Who was asked for it lags behind. It is not asked again at once.
+                        // The replica that was asked lags behind, so it is not asked again at once.
                         sleep(LAG).await;
                         break;
                     }
@@ -284,7 +284,7 @@ impl Store for NatsStore {
             records.push(record(sequence, message));
             reached = sequence + 1;
         }
-        // Who reads from the oldest on goes on doing so until there is something.
+        // A reader from the oldest record on continues to do so until there is one.
         let next = if reached == begin { from } else { reached };
         Ok(Found { records, next })
     }
@@ -308,7 +308,7 @@ impl Store for NatsStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // All that is under way has its answer, or was given up, when these can be had.
+        // These permits are free when all pending records are acknowledged or dropped.
         let places = u32::try_from(self.inner.config.appends_max.max(1)).unwrap_or(u32::MAX);
         let all = self.inner.room.acquire_many(places).await;
         drop(all);
@@ -317,7 +317,7 @@ impl Store for NatsStore {
     }
 }
 
-/// A record on its way to NATS.
+/// A pending record of NATS.
 pub struct NatsPending(Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>);
 
 impl Future for NatsPending {
@@ -356,7 +356,7 @@ async fn acknowledged(inner: Arc<Inner>, answer: Answer) -> Result<u64, StoreErr
 }
 
 fn record(sequence: u64, message: Message) -> Record {
-    // The time that NATS states is a date with a zone; without it, now is the best that is known.
+    // NATS states the time as a date with a zone; without it, the best guess is now.
     let time_ms = message
         .header("Nats-Time-Stamp")
         .and_then(|stamp| millis_of(&stamp))
@@ -383,7 +383,7 @@ fn millis_of(stamp: &str) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
         return None;
     }
-    // Whoever publishes may send a header of this name.
+    // Other publishers may send a header of this name.
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -399,14 +399,14 @@ fn millis_of(stamp: &str) -> Option<u64> {
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + millis)
 }
 
-/// The numbers of the oldest record and of the next one to come.
+/// The numbers of the oldest record and of the next one.
 fn bounds_of(state: &Value) -> (u64, u64) {
     let first = state["first_seq"].as_u64().unwrap_or(1).max(1);
     let next = state["last_seq"].as_u64().unwrap_or(0).saturating_add(1);
     (first, next)
 }
 
-/// What JetStream knows of the stream, which is made if it is not there.
+/// JetStream's state of the stream, which is created if it does not exist.
 async fn find_or_make(
     connection: &Connection,
     config: &NatsConfig,
@@ -444,7 +444,7 @@ async fn find_or_make(
     }
 }
 
-/// A stream that is there has to take our subject and give single messages.
+/// An existing stream has to accept our subject and to allow direct gets.
 fn check_config(config: &Value, stream: &str, subject: &str) -> Result<(), StoreError> {
     let subjects = config["subjects"].as_array();
     let takes = subjects.is_some_and(|all| all.iter().any(|one| one == subject));

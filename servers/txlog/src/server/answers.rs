@@ -1,4 +1,4 @@
-//! What goes back to a client: answers to appends in their order, others when they are ready.
+//! Answers to a client: to appends in their order, others as soon as they are ready.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -14,31 +14,31 @@ use txlog_client::frame::Response;
 
 use crate::store::StoreError;
 
-/// How many bytes of answers are put together for one write.
+/// How many bytes of answers are gathered for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// What is answered in order.
+/// An answer that is sent in order.
 pub(super) enum Ordered<P> {
     /// An append.
     Append(Append<P>),
-    /// Something that is known already.
+    /// An answer that is ready.
     Ready(Response),
 }
 
-/// An append that is under way.
+/// A pending append.
 pub(super) struct Append<P> {
     pub(super) id: u64,
     pub(super) record: P,
-    /// One of as many as there may be of a connection, until it is answered.
+    /// Its place among the connection's pending appends, until it is answered.
     pub(super) _place: OwnedSemaphorePermit,
 }
 
-/// Answers that are still to be sent. Ends when both senders are gone and all is sent.
+/// Answers that are still to be sent. Ends when both senders are dropped and all are sent.
 pub(super) struct Answers<P> {
     pub(super) ordered: mpsc::Receiver<Ordered<P>>,
     pub(super) others: mpsc::Receiver<Response>,
     /// The append to be answered next. Only this one is polled, so that a batch wakes a connection
-    /// once, however many of its appends are in it.
+    /// once, however many of its appends it contains.
     pub(super) front: Option<Append<P>>,
 }
 
@@ -72,7 +72,7 @@ where
         }))
     }
 
-    /// Sends answers as they come, those that are ready together in one write.
+    /// Sends answers as they come, all that are ready in one write.
     pub(super) async fn send(
         mut self,
         stream: &mut (impl AsyncWrite + Unpin),
@@ -92,7 +92,7 @@ where
                 Ok(written) => written?,
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
-            // A large answer's memory is not kept for small ones.
+            // The memory of a large answer is not kept for small ones.
             buffer = match buffer.capacity() {
                 ..=WRITE_BYTES => {
                     buffer.clear();

@@ -1,9 +1,9 @@
 //! One connection's life.
 //!
 //! It begins in the class `URGENT`, where it says hello and answers pings. With its first append or
-//! read it moves to `NORMAL` for good: a task there reads requests, another one sends answers, and
-//! each read is a task of its own. So a client that asks whether the server is alive does not wait
-//! behind those that work, and those cannot make their work urgent.
+//! read it moves to `NORMAL` for good: one task there reads requests, another sends answers, and
+//! each read is a task of its own. So a client that only checks whether the server is alive does
+//! not wait behind others, and a client that works cannot be urgent.
 
 use std::io;
 use std::sync::Arc;
@@ -26,21 +26,21 @@ use super::answers::{Answers, Append, Ordered};
 use crate::log::ReadLimits;
 use crate::store::{Found, Store, StoreError};
 
-/// How much of what a client still sends is thrown away after its fault, so that it gets to read
-/// why: closing with unread bytes would reset the connection.
+/// How many bytes a client may still send after its fault, which are discarded so that it can read
+/// the reason: closing with unread bytes would reset the connection.
 const DISCARDED_BYTES_MAX: u64 = 1 << 20;
 
 /// How long that may take.
 const DISCARD_MAX: Duration = Duration::from_secs(1);
 
-/// Why a connection is closed by the server.
+/// Why the server closes a connection.
 #[derive(Debug)]
 struct Fault {
     code: Code,
     text: String,
 }
 
-/// How reading requests ended.
+/// How the reading of requests ended.
 type End = Result<(), Fault>;
 
 /// A connection's two halves, and its place among the others.
@@ -63,7 +63,7 @@ pub(super) async fn begin<S: Store>(
         write,
         _place: place,
     };
-    // What goes wrong with a connection is its client's to know; there is nobody else to tell.
+    // Errors of a connection concern only its client, which knows them already.
     let _ = greet(context, ends).await;
 }
 
@@ -81,7 +81,7 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
         Err(fault) => return fail(ends, fault).await,
     };
     send(&mut ends.write, &welcome(&context, version), stall_max).await?;
-    // Requests of other kinds have room, too, however small records have to be.
+    // Other requests must fit as well, however small records have to be.
     let append_bytes_max = context.store.record_bytes_max() + APPEND_OVERHEAD;
     ends.frames
         .set_frame_bytes_max(append_bytes_max.max(SMALL_BYTES_MAX));
@@ -165,7 +165,7 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
     };
     let end = requests.take(&mut frames, first).await;
     let faulty = end.is_err();
-    // After the answers to all that came before. If nobody sends any more, nobody listens.
+    // After the answers to all earlier requests. If the sender has ended, the client is gone.
     let Ok((mut write, Ok(()))) = sender.await else {
         return;
     };
@@ -181,16 +181,16 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, first: Request) {
     }
 }
 
-/// What takes requests.
+/// The state of the task that reads requests.
 struct Requests<S: Store> {
     context: Arc<Context<S>>,
-    /// Room for appends; the line of answers is without the one that is to come next.
+    /// Places for appends. The append to be answered next is not in the queue of answers.
     appends: Arc<Semaphore>,
-    /// Room for reads.
+    /// Places for reads.
     reads: Arc<Semaphore>,
     ordered: mpsc::Sender<Ordered<S::Pending>>,
     others: mpsc::Sender<Response>,
-    /// Gone when no more requests are taken: then no read waits any more for what is not there.
+    /// Dropped when no more requests are taken: then reads stop waiting for new records.
     taking: watch::Sender<()>,
 }
 
@@ -206,7 +206,7 @@ impl<S: Store> Requests<S> {
             let next = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => return Err(Fault::closing()),
-                // Nobody sends answers any more: the client is gone.
+                // The sender of answers has ended: the client is gone.
                 () = self.ordered.closed() => return Ok(()),
                 next = next_request(frames, self.context.config.stall_max) => next?,
             };
@@ -217,12 +217,12 @@ impl<S: Store> Requests<S> {
         }
     }
 
-    /// Begins a request, as soon as there is room for it. False if nobody takes the answer.
+    /// Begins a request, as soon as there is room for it. False if the sender of answers has ended.
     async fn begin(&self, request: Request) -> Result<bool, Fault> {
         match request {
             Request::Append { id, payload } => {
-                // Places first: so many appends may be under way and no more. If nobody takes the
-                // answers, all places are free.
+                // Places first, which bounds the pending appends. If the sender of answers has
+                // ended, all places are free.
                 let Ok(place) = Arc::clone(&self.appends).acquire_owned().await else {
                     return Ok(false);
                 };
@@ -261,8 +261,8 @@ impl<S: Store> Requests<S> {
         }
     }
 
-    /// Hands a record in, unless it is too large: where records have to be small, the frame may
-    /// have room for more.
+    /// Submits a record, unless it is too large: where records have to be small, a frame may have
+    /// room for more.
     async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
         let store = &self.context.store;
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
@@ -278,7 +278,7 @@ impl<S: Store> Requests<S> {
             let reads_max = self.context.config.reads_max;
             let text = format!("{reads_max} reads of this connection are under way; await one");
             let error = StoreError::new(Code::TooManyReads, text);
-            // If nobody takes it, the connection is about to end.
+            // If the sender has ended, the connection is about to end.
             let _ = self.others.send(refused(id, error)).await;
             return;
         };
@@ -292,12 +292,13 @@ impl<S: Store> Requests<S> {
                 _ = closing.wait_for(|closing| *closing) => empty(id, from),
                 () = others.closed() => return,
             };
-            // The read is under way until there is room for its answer: who takes no answers gets
-            // no more of them made. If nobody sends them any more, the connection is about to end.
+            // The read stays pending until there is room for its answer, so a client that reads
+            // no answers gets no more of them. If the sender has ended, the connection is about
+            // to end.
             let Ok(room) = others.reserve().await else {
                 return;
             };
-            // The place is free before the answer is there, so that who awaited it may ask again.
+            // The place is free before the answer is sent, so that the client may ask again.
             drop(place);
             room.send(response);
         }));
@@ -320,8 +321,8 @@ fn empty(id: u64, next: u64) -> Response {
     }
 }
 
-/// Answers a read: with records as soon as there are some, or without in the end. It waits for them
-/// only while requests are taken, and not for those that are gone.
+/// Answers a read: with records as soon as there are some, or without when its time is up. It waits
+/// only while requests are taken, and does not wait for removed records.
 async fn read<S: Store>(
     context: &Context<S>,
     id: u64,
@@ -336,7 +337,7 @@ async fn read<S: Store>(
         let wanted = from.max(store.bounds().0);
         let left = deadline.saturating_duration_since(Instant::now());
         if store.bounds().1 <= wanted && !left.is_zero() {
-            // Whether it came in time shows below.
+            // Whether it came in time is checked below.
             tokio::select! {
                 _ = timeout(left, store.wait_for(wanted)) => {}
                 // Nothing is ever sent, so it ends with the sender.
@@ -353,8 +354,8 @@ async fn read<S: Store>(
     }
 }
 
-/// The next request; nothing if the client has ended. A frame that has begun has to come to its
-/// end in time; between frames a client may rest for as long as it likes.
+/// The next request; `None` if the client has closed. A frame that has begun has to be complete in
+/// time; between frames a client may be idle.
 async fn next_request(
     frames: &mut FrameReader<OwnedReadHalf>,
     stall_max: Duration,
@@ -389,7 +390,7 @@ async fn send(
     }
 }
 
-/// Says what is wrong, and closes.
+/// Sends the fault, and closes.
 async fn fail(mut ends: Ends, Fault { code, text }: Fault) -> io::Result<()> {
     send(
         &mut ends.write,
@@ -402,7 +403,7 @@ async fn fail(mut ends: Ends, Fault { code, text }: Fault) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets a client that still sends read what was sent to it.
+/// Lets a client that is still sending read the answers.
 async fn discard(frames: FrameReader<OwnedReadHalf>) {
     let mut rest = frames.into_inner().take(DISCARDED_BYTES_MAX);
     let mut buffer = [0; 4_096];

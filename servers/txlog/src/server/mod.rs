@@ -1,5 +1,5 @@
 //! The server: connections in front of a store.
-// The files: `connection` is one connection's life, `answers` what goes back and in which order.
+// The files: `connection` is one connection's life, `answers` sends answers in their order.
 
 mod answers;
 mod connection;
@@ -20,30 +20,30 @@ use txlog_client::frame::{Code, Response};
 use crate::advice;
 use crate::store::{Store, StoreError};
 
-/// What a server takes, and how long it waits.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
     /// How many connections there may be; 1 024 by default. Each may take memory for a record or
-    /// two, and for what it reads.
+    /// two, and for the answers to its reads.
     pub connections_max: usize,
-    /// How many appends of one connection may be under way; 4 096 by default. A connection with
-    /// more is not read from until some are durable.
+    /// How many appends of one connection may be pending; 4 096 by default. The server reads no
+    /// further requests of the connection until some are durable.
     pub appends_max: usize,
-    /// How many reads of one connection may be under way; 8 by default. More are refused.
+    /// How many reads of one connection may be pending; 8 by default. More are refused.
     pub reads_max: usize,
-    /// How many bytes of records one read brings at most; 1 MiB by default, and as much again for
-    /// what the frame says of them. One record may have more.
+    /// How many bytes of records one read returns at most; 1 MiB by default, and as much again for
+    /// the rest of the frame. A single record may have more.
     pub read_bytes_max: usize,
     /// How long a read waits for a record at most; 60 seconds by default.
     pub read_wait_max: Duration,
-    /// How long a hello, the rest of a frame or the taking of answers may take; 30 seconds by
+    /// How long a hello, the rest of a frame or the reading of answers may take; 30 seconds by
     /// default.
     pub stall_max: Duration,
     /// How long connections have to end when the server closes; 10 seconds by default.
     pub drain_max: Duration,
-    /// How long the store then has to make durable what it took; 30 seconds by default.
+    /// How long the store then has to make accepted records durable; 30 seconds by default.
     pub close_max: Duration,
-    /// How often the store is asked to give up what need not be kept; each second by default.
+    /// How often the store removes records that need not be kept; each second by default.
     pub maintain_every: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// A server that is bound to an address, and not yet running.
+/// A server that is bound to an address, and does not serve yet.
 #[derive(Debug)]
 pub struct Server<S> {
     listener: TcpListener,
@@ -71,7 +71,7 @@ pub struct Server<S> {
     config: ServerConfig,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Context<S> {
     store: S,
     config: ServerConfig,
@@ -80,11 +80,11 @@ struct Context<S> {
 }
 
 impl<S: Store> Server<S> {
-    /// Listens, without taking connections yet.
+    /// Listens, without accepting connections yet.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub async fn bind(
         address: impl ToSocketAddrs,
         store: S,
@@ -108,21 +108,21 @@ impl<S: Store> Server<S> {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `ends` completes. Then takes no more connections or requests, answers what is
-    /// under way, and closes the store.
+    /// Serves until `ends` completes. Then it accepts no more connections or requests, answers the
+    /// pending ones, and closes the store.
     ///
     /// # Errors
     ///
-    /// The store's, if not all that it took could be made durable, or not in time.
+    /// The store's, if not all accepted records could be made durable, or not in time.
     pub async fn run(self, ends: impl Future<Output = ()>) -> Result<(), StoreError> {
         let Self {
             listener,
@@ -145,7 +145,7 @@ impl<S: Store> Server<S> {
         context.closing.send_replace(true);
         let drained = room.acquire_many(connections_max as u32);
         if timeout(config.drain_max, drained).await.is_err() {
-            eprintln!("txlog: connections were cut off that did not end in time");
+            eprintln!("txlog: connections that did not end in time were cut off");
         }
         let closed = timeout(config.close_max, store.close()).await;
         closed.unwrap_or_else(|_| {
@@ -159,11 +159,11 @@ impl<S: Store> Server<S> {
     }
 }
 
-/// Connections that wait to be taken: as many as systems commonly allow.
+/// The backlog of the listener: as long as systems commonly allow.
 const BACKLOG: u32 = 4_096;
 
-/// Listens, so that a client whose machine is gone gives its place back some day: an idle one is
-/// asked by the system now and then whether it is there, which connections have from the listener.
+/// Listens with keep-alive, which accepted connections inherit: the system probes idle clients, so
+/// that one whose machine is gone frees its place at some time.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -175,7 +175,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Takes connections. Does not return.
+/// Accepts connections. Does not return.
 async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room: &Arc<Semaphore>) {
     let mut complaints = Complaints::default();
     loop {
@@ -186,7 +186,7 @@ async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room
             }
             Err(error) => {
                 complaints.say(format!("cannot accept: {}", advice::of_accepting(&error)));
-                // Mostly there are no descriptors left, which passes when connections end.
+                // Usually there are no descriptors left, which passes when connections end.
                 sleep(Duration::from_millis(10)).await;
                 continue;
             }
@@ -205,20 +205,20 @@ async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room
     }
 }
 
-/// Says that there is no room. A new connection's buffer takes that without waiting.
+/// Tells a client that there is no room. The buffer of a new connection takes this at once.
 fn refuse(stream: &TcpStream, connections_max: usize) {
     let mut buffer = BytesMut::new();
     Response::Fault {
         code: Code::TooManyConnections,
-        text: format!("the server has {connections_max} connections, and takes no more; try later"),
+        text: format!("the server has {connections_max} connections, its limit; try again later"),
     }
     .encode(&mut buffer);
-    // If it does not, the client hears nothing but the end.
+    // If this fails, the client only sees the connection closed.
     let _ = stream.try_write(&buffer);
 }
 
-/// Lets the store give up what need not be kept, now and then, and says when it has failed. Does
-/// not return.
+/// Lets the store remove old records from time to time, and reports when it has failed. Does not
+/// return.
 async fn maintain<S: Store>(store: &S, every: Duration) {
     let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
     loop {
@@ -233,8 +233,8 @@ async fn maintain<S: Store>(store: &S, every: Duration) {
     }
 }
 
-/// What goes wrong again and again is said once, until it is over or something else is wrong:
-/// whoever reads a server's output looks for what is new.
+/// Reports an error that occurs again and again only once, until it is over or another occurs, so
+/// that the server's output shows what is new.
 #[derive(Debug, Default)]
 struct Complaints {
     said: Option<String>,
@@ -247,7 +247,7 @@ impl Complaints {
         }
     }
 
-    /// Whether this was not said last.
+    /// Whether this was not the last message.
     fn is_new(&mut self, what: &str) -> bool {
         let is_new = self.said.as_deref() != Some(what);
         if is_new {
@@ -256,7 +256,7 @@ impl Complaints {
         is_new
     }
 
-    /// It is over.
+    /// The error is over.
     fn pass(&mut self) {
         self.said = None;
     }

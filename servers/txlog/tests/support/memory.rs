@@ -1,8 +1,8 @@
-//! A directory in memory that can fail, and that forgets in a crash what was not synced.
+//! A directory in memory that can fail, and that loses unsynced data in a crash.
 //!
-//! In a crash, each sector of each write that was not synced is there or not, by chance and
-//! independently of the others; so is each change of a length, and each name that was made or
-//! removed since the names were synced. That is more than most disks do, and what all may.
+//! In a crash, each sector of each unsynced write survives or not, at random and independently of
+//! the others; so does each change of a length, and each name that was created or removed since the
+//! names were synced. That is more than most disks do, and no more than they may do.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,29 +15,29 @@ use txlog::log::{Disk, DiskFile};
 
 use super::Random;
 
-/// What a disk writes whole or not at all. Smaller than a real one's, so that more is torn.
+/// The unit that a disk writes whole or not at all. Smaller than a real one's, to tear more writes.
 const SECTOR_BYTES: usize = 32;
 
-/// What goes wrong.
+/// The faults of a disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     /// Writes take only some of the bytes, and are interrupted.
     pub(crate) short: bool,
-    /// So many writes succeed, and then all fail with this error.
+    /// This many writes succeed, and then all fail with this error.
     pub(crate) writes: Option<(u64, i32)>,
-    /// So many bytes can be written, and then the device is full.
+    /// This many bytes can be written, and then the device is full.
     pub(crate) room: Option<u64>,
-    /// So many syncs succeed, then one fails with this error, and those after it succeed again, as
-    /// Linux has it.
+    /// This many syncs succeed, then one fails with this error, and those after it succeed again,
+    /// as with Linux.
     pub(crate) syncs: Option<(u64, i32)>,
-    /// So many times the names can be synced, and then one fails with this error.
+    /// The names can be synced this many times, and then one sync fails with this error.
     pub(crate) name_syncs: Option<(u64, i32)>,
-    /// No file can be removed: the error.
+    /// No file can be removed; removing returns this error.
     pub(crate) removes: Option<i32>,
 }
 
-/// Clones are the same disk, as whoever has it saw it: after a crash, only the one that crashed it
-/// can be used, as nothing that ran before goes on.
+/// Clones are the same disk as long as no crash happens: after a crash, only the clone that crashed
+/// it can be used, since no program that ran before continues.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryDisk {
     state: Arc<Mutex<State>>,
@@ -51,7 +51,7 @@ struct State {
     files: Vec<Contents>,
     faults: Faults,
     random: Random,
-    /// Counts crashes: who opened a file before one can no longer use it.
+    /// Counts crashes: a file that was opened before a crash can no longer be used.
     age: u64,
     pub(crate) syncs_done: u64,
 }
@@ -74,7 +74,7 @@ impl Default for State {
 struct Contents {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// What happened since the last sync.
+    /// The changes since the last sync.
     changes: Vec<Change>,
 }
 
@@ -105,10 +105,10 @@ impl Contents {
         self.changes.push(change);
     }
 
-    /// What is there after a crash.
+    /// The state after a crash.
     fn crash(&mut self, random: &mut Random) {
         let mut kept = self.synced.clone();
-        // Mostly some, sometimes nothing or all.
+        // Usually some, sometimes none or all.
         let odds = random.below(5);
         for change in std::mem::take(&mut self.changes) {
             match change {
@@ -161,7 +161,7 @@ impl MemoryDisk {
         self.lock().syncs_done
     }
 
-    /// The machine loses its power. Files that are open can no longer be used.
+    /// The machine loses its power. Open files can no longer be used.
     pub(crate) fn crash(&mut self) {
         self.age += 1;
         let mut state = self.lock();
@@ -183,7 +183,7 @@ impl MemoryDisk {
         state.faults = Faults::default();
     }
 
-    /// A disk of its own with the same files, all of them synced.
+    /// A separate disk with the same files, all of them synced.
     pub(crate) fn copy(&self) -> Self {
         let state = self.lock();
         let copy = Self::new(1);
@@ -292,7 +292,7 @@ pub(crate) struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Lets others have a turn, now and then, so that work meets other work.
+    /// Yields from time to time, so that operations overlap.
     async fn rest(&self) {
         let rests = self.disk.lock().random.below(3);
         for _ in 0..rests {
@@ -336,20 +336,20 @@ impl CommitFile for MemoryFile {
     }
 
     async fn sync_data(&self) -> io::Result<()> {
-        // As far as it has come when it begins: what is written later is not covered.
+        // As far as it has come when the sync begins: later writes are not covered.
         let changes = self.state()?.files[self.index].changes.len();
         self.rest().await;
         let mut state = self.state()?;
         if let Some((left, error)) = state.faults.syncs {
             if left == 0 {
-                // The pages are taken for clean from now on, though they were not written.
+                // The pages count as clean from now on, though they were not written.
                 state.faults.syncs = None;
                 state.files[self.index].changes.drain(..changes);
                 return Err(io::Error::from_raw_os_error(error));
             }
             state.faults.syncs = Some((left - 1, error));
         }
-        // What an earlier sync failed to write is clean, and is not written now.
+        // Data that an earlier sync failed to write count as clean, and are not written now.
         let Contents {
             synced,
             changes: all,
@@ -375,7 +375,7 @@ impl DiskFile for MemoryFile {
         let bytes = &state.files[self.index].now;
         let begin = (offset as usize).min(bytes.len());
         let end = (begin + len).min(bytes.len());
-        // Reads, too, may bring less than was asked for.
+        // Reads, too, may return less than was asked for.
         let end = if end - begin > 64 {
             end - (end - begin) / 3
         } else {

@@ -1,4 +1,4 @@
-//! What the tests of the log share.
+//! Helpers of the log's tests.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 pub(crate) mod memory;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use evenkeel::runtime::Builder;
 use txlog::log::{Disk, Log, LogConfig, ReadLimits, Record};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any test takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Numbers that look random: Marsaglia's xorshift with 64 bits.
+/// Pseudo-random numbers: Marsaglia's xorshift with 64 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -51,7 +51,7 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     output
 }
 
-/// A number in the environment that makes a test run longer.
+/// A number from the environment, which makes a test run longer.
 pub(crate) fn rounds(variable: &str, usual: u64) -> u64 {
     let Some(given) = std::env::var_os(variable) else {
         return usual;

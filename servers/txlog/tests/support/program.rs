@@ -19,7 +19,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server of this directory on a free port, and waits until it listens.
+    /// Starts a server for this directory on a free port, and waits until it listens.
     pub(crate) fn start(directory: &Path, options: &[&str]) -> Self {
         let directory = directory.to_str().unwrap();
         let mut all = vec!["--dir", directory];
@@ -67,7 +67,7 @@ impl Server {
     }
 
     pub(crate) fn kill(&mut self) {
-        // SIGKILL, to this process alone.
+        // SIGKILL, to this process only.
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -81,12 +81,12 @@ impl Server {
         assert!(status.success());
     }
 
-    /// How it ends by itself.
+    /// Waits until it ends by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait(&mut self.child)
     }
 
-    /// Ends it, and gives what it had to complain of.
+    /// Ends it, and returns its messages on standard error.
     pub(crate) fn end(&mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();

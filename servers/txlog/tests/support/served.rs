@@ -1,4 +1,4 @@
-//! A server within the test, and connections to it that send what they like.
+//! A server within the test, and connections to it that may send anything.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ pub(crate) fn serving_log<F>(
     });
 }
 
-/// A connection that sends what it likes.
+/// A connection that may send anything.
 pub(crate) struct Raw {
     pub(crate) frames: FrameReader<evenkeel::net::tcp::OwnedReadHalf>,
     pub(crate) write: evenkeel::net::tcp::OwnedWriteHalf,
@@ -79,13 +79,13 @@ impl Raw {
         self.write.write_all(bytes).await.unwrap();
     }
 
-    /// The next answer; nothing at the end.
+    /// The next answer; `None` at the end.
     pub(crate) async fn answer(&mut self) -> Option<Response> {
         let frame = timeout(LIMIT, self.frames.next()).await.expect("in time");
         frame.unwrap().map(|frame| Response::decode(frame).unwrap())
     }
 
-    /// The next answer is a fault, and then comes the end.
+    /// Expects a fault as the next answer, and then the end.
     pub(crate) async fn faulted(&mut self) -> Code {
         let answer = self.answer().await;
         let Some(Response::Fault { code, text }) = answer else {

@@ -1,4 +1,4 @@
-//! Reads from a server that counts what it is asked for.
+//! Reads from a server that counts its requests.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::*;
 use crate::nats::{NatsConfig, NatsStore};
 use crate::store::Store;
 
-/// The largest message that the server takes.
+/// The largest message that the server accepts.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// A stream of records of two sizes, whose server answers when it is asked for nothing more.
+/// A stream of records of two sizes, whose server answers when no more requests come.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Those up to here are small.
+    /// Records up to this one are small.
     small: u64,
     small_bytes: usize,
     large_bytes: usize,
-    /// How many records were asked for.
+    /// How many records were requested.
     asked: AtomicUsize,
-    /// For how many at a time, at most.
+    /// The most at a time.
     most: AtomicUsize,
 }
 
@@ -36,7 +36,7 @@ impl Stream {
         let hello = format!("INFO {{\"headers\":true,\"max_payload\":{MESSAGE_BYTES_MAX}}}\r\n");
         stream.write_all(hello.as_bytes()).await.unwrap();
         let mut gets: Vec<(String, u64)> = Vec::new();
-        // What has come of a line is kept while nothing more does.
+        // The part of a line that has arrived is kept until more arrives.
         let mut line = Vec::new();
         loop {
             let quiet = Duration::from_millis(50);
@@ -124,7 +124,7 @@ fn run(test: impl Future<Output = ()>) {
         .unwrap();
 }
 
-/// The first read cannot know; what it learns, the next does.
+/// The first read cannot know; the next one uses what it learned.
 #[test]
 fn no_more_is_asked_for_than_the_read_may_have() {
     run(async {
@@ -140,7 +140,7 @@ fn no_more_is_asked_for_than_the_read_may_have() {
         for round in 0..3 {
             let found = store.read(1, limits).await.unwrap();
             assert_eq!(found.records.len(), 3);
-            // One more may tell that there is no room for it.
+            // One more may find that there is no room for it.
             let asked = stream.take_asked();
             assert!(asked <= 4, "{round}: {asked} of 100 kB, of which 3 fit");
         }
@@ -171,7 +171,7 @@ fn small_messages_are_asked_for_many_at_a_time() {
     });
 }
 
-/// Who was used to small ones would be answered by so many at a time.
+/// If small messages were the rule, this many large ones would be requested at a time.
 #[test]
 fn whatever_comes_is_bounded_for_all_reads_together() {
     run(async {
