@@ -41,7 +41,7 @@ impl UnixListener {
     ///
     /// # Errors
     ///
-    /// The path exists (`AddrInUse`) or cannot be made, or there is no runtime around.
+    /// The path exists (`AddrInUse`) or cannot be made, or there is no current runtime.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         mio::net::UnixListener::bind(path).and_then(Self::from_mio)
     }
@@ -67,7 +67,7 @@ impl UnixListener {
     /// # Errors
     ///
     /// As [`TcpListener::accept`](crate::net::TcpListener::accept), with the same wait after an
-    /// attempt that failed for want of a descriptor.
+    /// attempt for which no descriptor was left.
     ///
     /// # Cancel safety
     ///
@@ -102,11 +102,11 @@ impl UnixListener {
         Ok((UnixStream::from_mio(stream)?, from))
     }
 
-    /// The address that this listens on.
+    /// The address that this listener is bound to.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }

@@ -42,16 +42,15 @@ pub struct UnixStream {
 impl UnixStream {
     /// Connects to the listener at `path`.
     ///
-    /// While the listener's backlog is full, this tries again every 1 to 50 ms, for as long as it
-    /// is waited for.
+    /// While the listener's backlog is full, this tries again every 1 to 50 ms, without a limit.
     ///
     /// # Errors
     ///
-    /// Nobody listens at `path`, or there is no runtime around.
+    /// Nobody listens at `path`, or there is no current runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a connection half made is closed.
+    /// Cancel safe: the socket is closed.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::connect_addr(&SocketAddr::from_pathname(path)?).await
     }
@@ -89,7 +88,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// No descriptor is left, or there is no runtime around.
+    /// No descriptor is left, or there is no current runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = mio::net::UnixStream::pair()?;
         Ok((Self::from_mio(one)?, Self::from_mio(other)?))
@@ -125,7 +124,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -141,7 +140,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -150,16 +149,16 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// The process at the other end, for a server that admits some users only.
+    /// The credentials of the process at the other end, for a server that admits some users only.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn peer_cred(&self) -> io::Result<UCred> {
         UCred::of_peer(self.as_fd())
     }
