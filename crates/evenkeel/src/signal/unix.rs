@@ -75,7 +75,7 @@ impl SignalKind {
 /// # Errors
 ///
 /// The signal cannot be caught (`SIGKILL`, `SIGSTOP`) or must not be (`SIGSEGV`, `SIGFPE`,
-/// `SIGILL`), no descriptor is left, or there is no runtime around.
+/// `SIGILL`), no descriptor is left, or there is no current runtime.
 ///
 /// # Examples
 ///
