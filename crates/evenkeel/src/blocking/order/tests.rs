@@ -26,7 +26,7 @@ enum Step {
     Done(u64),
     Pass(u64),
     Expire,
-    CallOff(usize),
+    Cancel(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -36,15 +36,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..10_000_u64).prop_map(Step::Done),
         1 => (0..500_u64).prop_map(Step::Pass),
         1 => Just(Step::Expire),
-        3 => (0..60_usize).prop_map(Step::CallOff),
+        3 => (0..60_usize).prop_map(Step::Cancel),
     ];
     proptest::collection::vec(step, 1..300)
 }
 
 proptest! {
-    /// Whatever happens, work comes out once, within its class in the order of coming; no more
-    /// waits than may, and nothing for longer than it may once that was looked for. What is called
-    /// off comes out at once, if it has not before, and lines are short for what waits in them.
+    /// After any steps: work comes out once, in FIFO order within its class. The limits of length
+    /// and wait are kept. Cancelled work comes out at once if it still waits, and a queue is at
+    /// most twice as long as the work in it.
     #[test]
     fn nothing_is_lost_or_overtaken(steps in steps(), queue in 1..40_usize) {
         let mut order = order(queue, Some(400), &[30, 50, 20]);
@@ -54,10 +54,10 @@ proptest! {
         let (mut now, mut next) = (0, 0);
         for step in steps {
             match step {
-                Step::CallOff(back) => {
+                Step::Cancel(back) => {
                     let Some(&(ticket, work)) = tickets.iter().rev().nth(back) else { continue };
                     let waits = oracle.iter().flatten().any(|(_, waiting)| *waiting == work);
-                    prop_assert_eq!(order.call_off(ticket), waits.then_some(work));
+                    prop_assert_eq!(order.cancel(ticket), waits.then_some(work));
                     oracle.iter_mut().for_each(|line| line.retain(|(_, other)| *other != work));
                 }
                 Step::Push(class) => {
