@@ -1,11 +1,11 @@
-//! Files and directories, whose work is done in lanes: never on a worker, and none that hangs holds
-//! up another device's.
+//! Files and directories. Their work is done in lanes: never on a worker, and a device that hangs
+//! holds up no other device.
 //!
-//! Names are those of `tokio::fs` where that has them. The chapter [Disk](crate::guide::disk) says
+//! Names are those of `tokio::fs` where it has them. The chapter [Disk](crate::guide::disk) says
 //! what lanes promise, and what not.
 //!
-//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all that
-//! came while the last one was under way.
+//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all records
+//! that came during the last one.
 //!
 //! # Examples
 //!

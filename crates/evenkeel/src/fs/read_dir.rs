@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! Reading directories.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use super::lookup::{device_of, in_lane, on_path, runtime, tidy_up};
 /// How many entries are read at a time.
 const CHUNK: usize = 64;
 
-/// Opens a directory to be read.
+/// Opens a directory for reading.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ const CHUNK: usize = 64;
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();
     let handle = runtime()?;
-    // The directory itself may be where another device is mounted.
+    // The directory itself may be the mount point of another device.
     let device = device_of(&handle, &path.join("entry")).await?;
     let target = path.to_owned();
     let (core, closer) = (Arc::clone(&device.names), handle.clone());
@@ -63,10 +63,10 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     Ok(ReadDir { state })
 }
 
-/// A directory that is open, as the system's reader and each of its entries have it. All of ours
-/// have this as well, and drop it after the system's: closing may take long, so no worker does it.
+/// An open directory. The standard library's reader and each of its entries keep it open, so ours
+/// keep this as well, and drop it last: closing may take long, so no worker does it.
 struct Directory {
-    /// There until this is dropped; one piece of work at a time reads.
+    /// `Some` until this is dropped; one piece of work at a time reads.
     reader: Mutex<Option<std::fs::ReadDir>>,
     core: Arc<Core>,
     handle: Handle,
@@ -94,7 +94,7 @@ enum State {
 
 struct Chunk {
     entries: VecDeque<io::Result<DirEntry>>,
-    /// What there is more of; `None` at the end.
+    /// Where there are more entries; `None` at the end.
     rest: Option<Arc<Directory>>,
 }
 
@@ -120,11 +120,11 @@ impl Chunk {
 }
 
 impl ReadDir {
-    /// The next entry, or `None` after the last.
+    /// Returns the next entry, or `None` after the last.
     ///
     /// # Errors
     ///
-    /// If the system gives an error, after which there are no more entries, or the lane does.
+    /// The error of the system, after which there are no more entries, or of the lane.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +133,7 @@ impl ReadDir {
         std::future::poll_fn(|cx| self.poll_next_entry(cx)).await
     }
 
-    /// As [`next_entry`](ReadDir::next_entry), for those who poll.
+    /// As [`next_entry`](ReadDir::next_entry), as a poll function.
     ///
     /// # Errors
     ///
@@ -180,11 +180,11 @@ impl fmt::Debug for ReadDir {
 /// An entry of a directory.
 pub struct DirEntry {
     entry: Arc<Entry>,
-    /// Most file systems say it with the name.
+    /// Most file systems return it with the name.
     kind: Option<FileType>,
 }
 
-/// In this order, in which the fields are dropped.
+/// The fields are dropped in this order.
 struct Entry {
     std: std::fs::DirEntry,
     _directory: Arc<Directory>,
@@ -201,7 +201,7 @@ impl DirEntry {
         }
     }
 
-    /// The directory's path, as it was given, with the entry's name.
+    /// The path given to [`read_dir`], joined with the entry's name.
     pub fn path(&self) -> PathBuf {
         self.entry.std.path()
     }
@@ -211,7 +211,7 @@ impl DirEntry {
         self.entry.std.file_name()
     }
 
-    /// What the system knows of the entry, be it a symbolic link.
+    /// Returns the metadata of the entry. Does not follow a symbolic link.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl DirEntry {
         .await
     }
 
-    /// What the entry is.
+    /// Returns the type of the entry. Does not follow a symbolic link.
     ///
     /// # Errors
     ///
