@@ -142,7 +142,7 @@ macro_rules! halves {
 
         impl fmt::Display for ReuniteError {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the two halves are not of the same stream: reunite halves of one split")
+                f.write_str("the two halves are not of the same stream: reunite those of one split")
             }
         }
 
