@@ -9,13 +9,13 @@ use crate::sched::task::JoinHandle;
 
 use super::handle::Handle;
 
-/// Spawns a task: it runs on the workers, whether or not its handle is awaited.
+/// Spawns a task, which runs on the workers whether or not its handle is awaited.
 ///
-/// It joins the class of the task that calls, or [`Class::NORMAL`].
+/// It gets the class of the calling task, or [`Class::NORMAL`].
 ///
 /// # Panics
 ///
-/// Outside a runtime; [`Handle::spawn`] needs none on the calling thread.
+/// If there is no current runtime; [`Handle::spawn`] needs none.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ where
 ///
 /// # Panics
 ///
-/// Outside a runtime, and if the class does not belong to it.
+/// If there is no current runtime, or the class does not belong to it.
 #[track_caller]
 pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
 where
@@ -60,7 +60,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // On a worker, the common case, no reference to the runtime is counted.
+    // On a worker, the common case, this saves counting a reference to the runtime.
     if context::with_worker(|worker| worker.is_some()) {
         return context::with_worker(|worker| match worker {
             Some(worker) => worker.spawn(class, name, spawned_at, future),
@@ -70,16 +70,15 @@ where
     Handle::current().spawn_at(class, name, spawned_at, future)
 }
 
-/// Runs a function that blocks or computes for long on a thread of its own, so that no worker
-/// waits for it.
+/// Runs a function that blocks or computes for long on a thread of its own, so that no worker waits
+/// for it.
 ///
-/// The threads are the runtime's, at most
-/// [`max_blocking_threads`](super::Builder::max_blocking_threads); more work waits in a queue. A
-/// function that has begun cannot be aborted.
+/// The runtime has at most [`max_blocking_threads`](super::Builder::max_blocking_threads) such
+/// threads; more work waits in a queue. A function that has begun cannot be aborted.
 ///
 /// # Panics
 ///
-/// Outside a runtime.
+/// If there is no current runtime.
 ///
 /// # Examples
 ///
