@@ -1,4 +1,4 @@
-//! How a task is spawned that has a name.
+//! Spawning a task with a name.
 
 use std::future::Future;
 use std::panic::Location;
@@ -10,7 +10,7 @@ use crate::sched::task::JoinHandle;
 
 /// Spawns a task with a name or in a class.
 ///
-/// The name tells tasks apart in reports of hogs; what spawned the task is in them anyway.
+/// Reports of hogs contain the name, in addition to the spawn site.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No name, and the class of the task that spawns.
+    /// Without a name, and with the class of the spawning task.
     pub fn new() -> Self {
         Self::default()
     }
@@ -54,7 +54,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and if the class does not belong to it.
+    /// If there is no current runtime, or the class does not belong to it.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
