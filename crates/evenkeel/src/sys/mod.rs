@@ -1,4 +1,4 @@
-//! What differs between operating systems, and what needs `unsafe` to ask them.
+//! Differences between operating systems, and system calls that need `unsafe`.
 
 pub(crate) mod cpus;
 pub(crate) mod cycles;

@@ -35,7 +35,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What stays behind in the temporary directory does no harm.
+        // Remains in the temporary directory do no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
