@@ -1,30 +1,30 @@
-//! Classes: what CPU time is shared among.
+//! Classes, among which CPU time is shared.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How many classes a runtime has at most: the three that are always there, and 13 of the user's.
+/// How many classes a runtime has at most: three built-in ones, and 13 of the user's.
 pub(crate) const CLASSES_MAX: usize = 16;
 /// How many classes every runtime has.
 const BUILT_IN: usize = 3;
-/// Shares beyond this differ by more than what time can be told apart in a second.
+/// With a wider range, the smallest share would get too little time to be measured in a second.
 const SHARES: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// Below, the target would be shorter than the polls themselves; above, it would be none.
+/// Below, the target would be shorter than the polls themselves; above, it would be meaningless.
 const TARGETS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(10);
-/// What a name may be, so that reports and command lines need not quote it.
+/// The longest name.
 const NAME_LEN_MAX: usize = 32;
 
-/// What a task's CPU time is charged to, and which of a worker's queues it waits in.
+/// A class of tasks, to which their CPU time is charged, and which has run queues of its own.
 ///
-/// A task belongs to one class for its whole life: the one it was spawned into with
-/// [`spawn_in`](crate::spawn_in), or that of the task that spawned it. What is spawned from
-/// outside every task is [`NORMAL`](Class::NORMAL).
+/// A task belongs to one class for its whole life: the one given to [`spawn_in`](crate::spawn_in),
+/// or that of the task that spawned it. A task that is spawned outside every task is
+/// [`NORMAL`](Class::NORMAL).
 ///
-/// Three classes are there in every runtime. [`Builder::class`](crate::runtime::Builder::class)
-/// changes their [`ClassConfig`] and adds classes of other names, which
-/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is a number in its
-/// runtime: one of another runtime means something else there, or nothing.
+/// Three classes exist in every runtime. [`Builder::class`](crate::runtime::Builder::class) changes
+/// their [`ClassConfig`] and adds classes of other names, which
+/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is valid only in its
+/// runtime; in another one it may mean another class, or none.
 ///
 /// The chapter [Classes](crate::guide::classes) says what a class is promised, and what not.
 ///
@@ -52,27 +52,31 @@ pub struct Class(u8);
 impl Class {
     /// Health checks, admin calls, handshakes: little work that must not wait.
     pub const URGENT: Class = Class(0);
-    /// Ordinary requests, and whatever was not given a class.
+    /// Ordinary requests, and all tasks without a class.
     pub const NORMAL: Class = Class(1);
     /// Streams, big transfers, parsing, compaction: much work that may wait.
     pub const BULK: Class = Class(2);
 
-    /// The class's place in tables that have one entry for each class of a runtime.
+    /// The index of the class in tables with one entry for each class of a runtime.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The class in the place `index`; the inverse of [`index`](Class::index).
+    /// The class with this index; the inverse of [`index`](Class::index).
     #[inline]
     pub(crate) fn at(index: usize) -> Class {
         debug_assert!(index < CLASSES_MAX);
         Class(index as u8)
     }
 
-    /// Every class that a set of bits names, lowest first.
+    /// The classes of a bit set, lowest first.
     #[inline]
     pub(crate) fn of_bits(mut bits: u32) -> impl Iterator<Item = Class> {
+        debug_assert!(
+            bits >> CLASSES_MAX == 0,
+            "{bits:b} has bits that are no class's"
+        );
         std::iter::from_fn(move || {
             if bits == 0 {
                 return None;
@@ -102,8 +106,8 @@ impl fmt::Debug for Class {
     }
 }
 
-/// The name of the three that every runtime has, and the number of any other: names are the
-/// runtime's, see [`Handle::classes`](crate::runtime::Handle::classes).
+/// Prints the name of a built-in class, and the number of any other: its name is the runtime's, see
+/// [`Handle::classes`](crate::runtime::Handle::classes).
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -115,7 +119,8 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a class is entitled to. What is not set stays as it was, or at its default.
+/// The share and the latency target of a class. A setting that is left out stays as it was, or at
+/// its default.
 ///
 /// | class | share | latency target |
 /// |---|---|---|
@@ -130,29 +135,29 @@ pub struct ClassConfig {
 }
 
 impl ClassConfig {
-    /// Nothing is set.
+    /// Sets nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The class's weight, from 1 to 10000: among classes that have work at all times, CPU time is
-    /// divided in the ratio of their shares. What a class leaves unused is divided among the
+    /// Sets the class's weight, from 1 to 10000: among classes that always have work, CPU time is
+    /// divided in the ratio of their shares. Time that a class leaves unused is divided among the
     /// others in the same ratio.
     pub fn share(mut self, share: u32) -> Self {
         self.share = Some(share);
         self
     }
 
-    /// How soon a class that has not had its share wants to be served, from 10 microseconds to 10
-    /// seconds: among the classes that are owed time, the one whose target is shortest goes first.
-    /// It decides the order and not the amount, which is the share's affair.
+    /// Sets how soon the class wants to be served when it is owed time, from 10 microseconds to 10
+    /// seconds: among the classes that are owed time, the one with the shortest target goes first.
+    /// The target decides the order; the share decides the amount.
     pub fn latency_target(mut self, target: Duration) -> Self {
         self.latency_target = Some(target);
         self
     }
 }
 
-/// One class of a runtime, and what it is entitled to at the moment.
+/// A class of a runtime, with its current share and latency target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassInfo {
@@ -166,7 +171,7 @@ pub struct ClassInfo {
     pub latency_target: Duration,
 }
 
-/// Why a class cannot be what was asked.
+/// Why a class or a setting of it was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassError {
@@ -174,7 +179,7 @@ pub enum ClassError {
     Unknown(Class),
     /// There are 16 classes already.
     TooMany {
-        /// The class that was one too many.
+        /// The class that was refused.
         name: String,
     },
     /// A name is made of 1 to 32 letters, digits, `-` and `_`.
@@ -198,12 +203,12 @@ impl fmt::Display for ClassError {
             ),
             Self::Name(name) => write!(
                 f,
-                "{name:?} is no name for a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
+                "{name:?} cannot name a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
             ),
-            Self::Share(share) => write!(f, "a share of {share} was asked for; use 1 to 10000"),
+            Self::Share(share) => write!(f, "a share of {share} is out of range; use 1 to 10000"),
             Self::LatencyTarget(target) => write!(
                 f,
-                "a latency target of {target:?} was asked for; use 10 microseconds to 10 seconds"
+                "a latency target of {target:?} is out of range; use 10 microseconds to 10 seconds"
             ),
         }
     }
@@ -211,7 +216,7 @@ impl fmt::Display for ClassError {
 
 impl std::error::Error for ClassError {}
 
-/// A runtime's classes and what they are entitled to, as configured.
+/// The classes of a runtime, as configured.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassTable {
     rows: Vec<ClassRow>,
@@ -223,7 +228,7 @@ pub(crate) struct ClassRow {
     pub(crate) terms: Terms,
 }
 
-/// What a class is entitled to.
+/// The share and the latency target of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) share: u32,
@@ -231,11 +236,11 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// These terms with what `config` sets.
+    /// Applies the settings of `config`.
     ///
     /// # Errors
     ///
-    /// If that is out of range.
+    /// A setting is out of range.
     pub(crate) fn with(self, config: ClassConfig) -> Result<Terms, ClassError> {
         let share = config.share.unwrap_or(self.share);
         let target = config.latency_target.unwrap_or(self.target);
@@ -288,6 +293,7 @@ impl ClassTable {
             name: name.to_owned(),
             terms: default.with(config)?,
         });
+        debug_assert!(self.rows.len() <= CLASSES_MAX);
         Ok(())
     }
 
@@ -295,7 +301,7 @@ impl ClassTable {
         self.rows.len()
     }
 
-    /// Whether the class is one of this table.
+    /// Whether the class is in this table.
     #[inline]
     pub(crate) fn has(&self, class: Class) -> bool {
         class.index() < self.rows.len()
