@@ -33,7 +33,6 @@ const NAME_LEN_MAX: usize = 32;
 /// ```
 /// use evenkeel::{Class, ClassConfig, runtime::Builder};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Builder::new()
 ///     .class("bulk", ClassConfig::new().share(10))
 ///     .class("video", ClassConfig::new().share(40))
@@ -43,8 +42,7 @@ const NAME_LEN_MAX: usize = 32;
 ///     evenkeel::spawn_in(video, async { 25 }).await
 /// })?;
 /// assert_eq!(frames, 25);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class(u8);
@@ -87,7 +85,6 @@ impl Class {
         })
     }
 
-    /// The bit of the class in a set of classes.
     #[inline]
     pub(crate) fn bit(self) -> u32 {
         1 << self.0
@@ -228,7 +225,6 @@ pub(crate) struct ClassRow {
     pub(crate) terms: Terms,
 }
 
-/// The share and the latency target of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) share: u32,
@@ -237,10 +233,6 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Applies the settings of `config`.
-    ///
-    /// # Errors
-    ///
-    /// A setting is out of range.
     pub(crate) fn with(self, config: ClassConfig) -> Result<Terms, ClassError> {
         let share = config.share.unwrap_or(self.share);
         let target = config.latency_target.unwrap_or(self.target);
@@ -274,7 +266,6 @@ impl Default for ClassTable {
 }
 
 impl ClassTable {
-    /// Changes the class of this name, or adds it.
     pub(crate) fn set(&mut self, name: &str, config: ClassConfig) -> Result<(), ClassError> {
         if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
             row.terms = row.terms.with(config)?;
@@ -301,7 +292,6 @@ impl ClassTable {
         self.rows.len()
     }
 
-    /// Whether the class is in this table.
     #[inline]
     pub(crate) fn has(&self, class: Class) -> bool {
         class.index() < self.rows.len()

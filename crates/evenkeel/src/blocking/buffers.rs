@@ -13,7 +13,6 @@ const LONG: usize = 256 << 10;
 /// How many bytes of unused buffers are kept at most.
 const KEPT_MAX: usize = 32 << 20;
 
-/// The shared buffers of a runtime; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Mutex<Kept>);
 
@@ -25,7 +24,6 @@ struct Kept {
 }
 
 impl Buffers {
-    /// The buffers of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }

@@ -55,7 +55,6 @@ const SHORT: Duration = Duration::from_millis(2);
 /// After lingering was in vain, it is left out for this many pieces of work.
 const LINGER_PAUSE: usize = 16;
 
-/// The settings of a lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) name: Arc<str>,
@@ -67,7 +66,6 @@ pub(crate) struct Settings {
     pub(crate) keep_alive: Duration,
 }
 
-/// A lane; see the module.
 #[derive(Debug)]
 pub(crate) struct Core {
     settings: Settings,
@@ -134,14 +132,12 @@ impl Tally {
     }
 }
 
-/// Work that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) name: Option<&'static str>,
 }
 
-/// The state of a lane at a moment, and its counters.
 #[derive(Clone, Debug)]
 pub(crate) struct CoreStats {
     pub(crate) name: Arc<str>,
@@ -157,7 +153,6 @@ pub(crate) struct CoreStats {
     pub(crate) runs: [u64; BUCKETS],
 }
 
-/// Which thread to call.
 enum Hand {
     Nobody,
     Asleep(Thread),
@@ -621,7 +616,6 @@ impl Core {
         }
     }
 
-    /// Fails work that has waited too long.
     fn sweep(self: &Arc<Self>, shared: &Arc<Shared>) {
         let clock = &shared.clock;
         let now = clock.cycles();
@@ -687,13 +681,11 @@ impl Core {
         true
     }
 
-    /// Whether there is neither work nor a thread here.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.lock();
         state.threads == 0 && state.order.is_empty()
     }
 
-    /// The work that is under way.
     pub(crate) fn running(&self) -> Vec<Running> {
         let state = self.state.lock();
         state.running.iter().map(|(_, running)| *running).collect()
@@ -725,7 +717,6 @@ fn note_ticket(order: &Order<Job>, job: &Job) {
     (job.task.header().queued_at).store(ticket, Ordering::Relaxed);
 }
 
-/// Does work on the calling thread.
 fn run_here(task: Runnable) {
     if let Ran::Again(task) = task.run(|_| true, |_| ()) {
         task.cancel(|_| ());
@@ -744,7 +735,6 @@ fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
     buckets[bucket_of(cycles)] += 1;
 }
 
-/// The timer's waker.
 struct Sweep {
     core: Arc<Core>,
     shared: Arc<Shared>,

@@ -17,7 +17,6 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// The cache of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }

@@ -20,16 +20,14 @@ use crate::sync::Arc;
 /// ```
 /// use evenkeel::blocking::{Lane, LaneError};
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let lane = Lane::builder("thumbnails").threads(2).queue(100).build()?;
 /// match lane.run(|| 6 * 7).await {
 ///     Ok(answer) => assert_eq!(answer, 42),
 ///     Err(LaneError::QueueFull { .. }) => { /* Answer "503 try again later". */ }
 ///     Err(error) => return Err(error.into()),
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[non_exhaustive]
 pub enum LaneError {
@@ -94,7 +92,6 @@ impl LaneError {
     }
 }
 
-/// Why a lane refused a task.
 #[derive(Debug)]
 struct Refusal(LaneError);
 

@@ -47,8 +47,7 @@ const NAME_LEN_MAX: usize = 32;
 /// use std::time::Duration;
 /// use evenkeel::blocking::Lane;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let database = Lane::builder("database")
 ///     .threads(4)
 ///     .queue(1_000)
@@ -56,8 +55,7 @@ const NAME_LEN_MAX: usize = 32;
 ///     .build()?;
 /// let rows = database.run(|| vec!["a row", "another"]).await?;
 /// assert_eq!(rows.len(), 2);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Lane {

@@ -15,7 +15,6 @@ use super::turns::Turns;
 
 /// How many devices have lanes of their own. All others share one set of lanes.
 const DEVICES_MAX: usize = 64;
-/// How many lanes the user may make.
 pub(crate) const NAMED_MAX: usize = 256;
 /// Threads for operations on names and attributes, for each device.
 const NAME_THREADS: usize = 8;
@@ -27,18 +26,15 @@ const TURNS_MIN: usize = 2;
 /// Threads that find out which device a directory is on.
 const PATH_THREADS: usize = 8;
 
-/// The lanes of one device.
 #[derive(Debug)]
 pub(crate) struct Device {
     /// Names and attributes: open, stat, rename.
     pub(crate) names: Arc<Core>,
-    /// Reads and writes.
     pub(crate) data: Arc<Core>,
     /// Syncs, one at a time.
     pub(crate) syncs: Arc<Core>,
     /// FIFOs, terminals and other files that wait for a peer and not for the device.
     pub(crate) special: Arc<Core>,
-    /// Reads that miss the cache.
     pub(crate) misses: Misses,
     /// The turns of long writers, for each class.
     pub(crate) turns: [Arc<Turns>; CLASSES_MAX],
@@ -54,14 +50,10 @@ impl Device {
     }
 }
 
-/// The lanes of a runtime; see the module.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// For `spawn_blocking`.
     pub(crate) general: Arc<Core>,
-    /// For finding out which device a directory is on.
     pub(crate) paths: Arc<Core>,
-    /// How reads of devices are done.
     pub(crate) backend: Arc<Backend>,
     registry: Mutex<Table>,
 }
@@ -75,7 +67,6 @@ struct Table {
     closed: bool,
 }
 
-/// Why the user's lane could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unnamed {
     Taken,
@@ -84,7 +75,6 @@ pub(crate) enum Unnamed {
 }
 
 impl Lanes {
-    /// The lanes of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }
@@ -107,7 +97,6 @@ impl Lanes {
         }
     }
 
-    /// The lanes of a device.
     pub(crate) fn device(&self, shared: &Arc<Shared>, number: u64) -> Arc<Device> {
         let mut registry = self.registry.lock();
         if let Some(device) = registry.devices.get(&number) {
@@ -167,7 +156,6 @@ impl Lanes {
         devices.map(Arc::clone).collect()
     }
 
-    /// How many reads the completion queues have done.
     pub(crate) fn reads_by_ring(&self) -> u64 {
         let done = |device: &Arc<Device>| device.misses.done();
         self.devices().iter().map(done).sum()
@@ -217,7 +205,6 @@ impl Lanes {
         lanes.iter().flat_map(of_lane).collect()
     }
 
-    /// The state of all lanes, the general one first.
     pub(crate) fn stats(&self) -> Vec<CoreStats> {
         self.all().iter().map(|core| core.stats()).collect()
     }

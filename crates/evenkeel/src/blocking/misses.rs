@@ -44,7 +44,6 @@ pub enum DiskBackend {
     IoUring,
 }
 
-/// `untried`, `threads` or `io_uring`.
 impl std::fmt::Display for DiskBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -86,7 +85,6 @@ impl Backend {
     }
 }
 
-/// The reads of one device; see the module.
 #[derive(Debug)]
 pub(crate) struct Misses {
     backend: Arc<Backend>,
@@ -99,7 +97,6 @@ pub(crate) struct Misses {
     ring: OnceLock<Option<CompletionQueue<Keeper>>>,
 }
 
-/// The outcome of a read on its thread.
 pub(crate) enum Outcome {
     Done(Vec<u8>),
     /// The ring has the read now.
@@ -232,7 +229,6 @@ impl Misses {
         true
     }
 
-    /// How many reads the ring has done.
     pub(crate) fn done(&self) -> u64 {
         #[cfg(target_os = "linux")]
         if let Some(Some(ring)) = self.ring.get() {

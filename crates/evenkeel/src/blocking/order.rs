@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 
 use crate::class::Class;
 
-/// The terms of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entitled {
     /// Its weight, at least 1.
@@ -24,7 +23,6 @@ pub(crate) struct Entitled {
     pub(crate) target: u64,
 }
 
-/// Bounds of an [`Order`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How many entries may wait.
@@ -43,7 +41,6 @@ pub(crate) struct Charge {
     advance: u128,
 }
 
-/// The queues of a lane; see the module.
 #[derive(Debug)]
 pub(crate) struct Order<T> {
     limits: Limits,
@@ -55,7 +52,6 @@ pub(crate) struct Order<T> {
     floor: u128,
 }
 
-/// An entry of a queue.
 #[derive(Debug)]
 struct Waiting<T> {
     /// Ascends within a queue.
@@ -201,7 +197,6 @@ impl<T> Order<T> {
         debug_assert_eq!(self.len, self.rows.iter().map(in_row).sum::<usize>());
     }
 
-    /// Takes cancelled work out, if it still waits.
     pub(crate) fn cancel(&mut self, ticket: u64) -> Option<T> {
         let work = (self.rows.iter_mut()).find_map(|row| row.cancel(ticket))?;
         self.len -= 1;
@@ -237,7 +232,6 @@ impl<T> Order<T> {
         Some(index)
     }
 
-    /// How long a class's work took of late.
     pub(crate) fn usual(&self, class: Class) -> u64 {
         self.rows[class.index()].mean
     }
@@ -253,7 +247,6 @@ impl<T> Order<T> {
         row.had = had.min(most.max(row.had) + row.over_share(lead));
     }
 
-    /// Work that was taken will not be done.
     pub(crate) fn undone(&mut self, charge: Charge) {
         let row = &mut self.rows[charge.class.index()];
         row.had = row.had.saturating_sub(charge.advance);

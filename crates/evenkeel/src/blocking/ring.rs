@@ -21,7 +21,6 @@ const ENTRIES: u32 = 128;
 /// How many reads may be under way; threads do the rest.
 const READS_MAX: usize = 512;
 
-/// A read, which may take several operations.
 pub(crate) struct Read<F> {
     file: F,
     descriptor: i32,
@@ -106,12 +105,10 @@ impl<F> Read<F> {
         Arc::clone(&self.reply)
     }
 
-    /// Takes apart a read that the ring refused.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.buffer, self.filled)
     }
 
-    /// Records the result of an operation.
     fn after(mut self, result: io::Result<usize>) -> After<F> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => After::Again(self),
@@ -151,7 +148,6 @@ impl<F> Reading for Read<F> {
     }
 }
 
-/// A completion queue and its thread; see the module.
 pub(crate) struct CompletionQueue<F> {
     mailbox: Arc<Mailbox<F>>,
 }
@@ -176,10 +172,6 @@ struct State<F> {
 
 impl<F: Send + 'static> CompletionQueue<F> {
     /// Makes a ring and starts its thread.
-    ///
-    /// # Errors
-    ///
-    /// The kernel has no such queue or forbids it, or no thread can be started.
     pub(crate) fn start(thread_name: String) -> io::Result<Self> {
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(State {
@@ -239,7 +231,6 @@ impl<F: Send + 'static> CompletionQueue<F> {
         Ok(())
     }
 
-    /// How many reads the ring has done.
     pub(crate) fn done(&self) -> u64 {
         // Relaxed: a statistic.
         self.mailbox.done.load(Ordering::Relaxed)

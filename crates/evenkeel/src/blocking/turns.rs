@@ -27,7 +27,6 @@ pub(crate) const LEASE_MS: u64 = 250;
 /// is overloaded.
 pub(crate) const PAUSE_MS: u64 = 20;
 
-/// The line of one device and class; see the module.
 #[derive(Debug)]
 pub(crate) struct Turns(Mutex<Line>);
 

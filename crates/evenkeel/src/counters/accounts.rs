@@ -14,7 +14,6 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::hint;
 
-/// What a worker does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Polls tasks of a class.
@@ -47,7 +46,6 @@ impl State {
     }
 }
 
-/// Why a readiness queue was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckOrigin {
     /// The bound on the time between checks had passed.
@@ -60,7 +58,6 @@ pub(crate) enum CheckOrigin {
     Monitor,
 }
 
-/// How many origins there are.
 pub(crate) const ORIGINS: usize = 4;
 /// Buckets of the wait histogram: bucket `b` counts waits from `2^(b-1)` to below `2^b` cycles.
 #[cfg(not(evenkeel_loom))]
@@ -77,7 +74,6 @@ impl Count {
         Self(AtomicU64::new(0))
     }
 
-    /// For the writer.
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
         // Relaxed: see the module.
@@ -93,7 +89,6 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// For the writer.
     #[inline]
     pub(crate) fn put(&self, value: u64) {
         // Relaxed: see the module.
@@ -101,7 +96,6 @@ impl Count {
     }
 }
 
-/// One worker's accounts.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     version: AtomicU64,
@@ -175,7 +169,6 @@ impl Accounts {
         }
     }
 
-    /// Begins the worker's life.
     pub(crate) fn begin(&self, now: u64) {
         self.last_served.iter().for_each(|at| at.put(now));
         self.write(|| {
@@ -239,7 +232,6 @@ impl Accounts {
         self.doing.put(doing.index() as u64);
     }
 
-    /// Counts an I/O check.
     pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
         self.checks[origin as usize][usize::from(events == 0)].add(1);
         self.events.add(events as u64);
@@ -252,7 +244,6 @@ impl Accounts {
         self.deliveries.add(deliveries as u64);
     }
 
-    /// Counts a poll, and how long its task had waited.
     #[inline]
     pub(crate) fn count_poll(&self, class: Class, wait: u64) {
         self.polls[class.index()].add(1);

@@ -42,20 +42,17 @@ impl DeliveryCounts {
         self.deliveries.add(u64::from(is_first));
     }
 
-    /// Counts a read that found nothing.
     #[inline]
     pub(crate) fn count_empty(&self) {
         self.reads.add(1);
         self.empty.add(1);
     }
 
-    /// Counts the bytes of an ended delivery.
     #[inline]
     pub(crate) fn count_size(&self, bytes: u64) {
         self.sizes[bucket(bytes)].add(1);
     }
 
-    /// Counts how long an ended delivery was held back.
     pub(crate) fn count_delay(&self, nanos: u64) {
         self.delays[bucket(nanos)].add(1);
         self.longest.put(self.longest.load().max(nanos));

@@ -47,15 +47,13 @@ use super::stream::Pipe;
 /// ```
 /// use evenkeel::fs::File;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-file-{}", std::process::id()));
 /// let file = File::create_new(&path).await?;
 /// file.write_all_at("hello", 0).await?;
 /// file.sync_data().await?;
 /// assert_eq!(file.read_exact_at(vec![0; 3], 2).await?, b"llo");
-/// # evenkeel::fs::remove_file(&path).await
-/// # }
+/// # evenkeel::fs::remove_file(&path).await }).unwrap();
 /// ```
 pub struct File {
     pub(super) inner: Arc<Inner>,
@@ -87,7 +85,6 @@ impl Inner {
         self.special
     }
 
-    /// The lane for reads and writes.
     pub(super) fn data_lane(&self) -> &Arc<Core> {
         if self.special {
             &self.device.special
@@ -96,7 +93,6 @@ impl Inner {
         }
     }
 
-    /// The lane for metadata.
     fn names_lane(&self) -> &Arc<Core> {
         &self.device.names
     }
@@ -110,7 +106,6 @@ impl Inner {
         self.in_turns.then_some(&self.device.turns[class.index()])
     }
 
-    /// The buffers for reads and writes in sequence.
     pub(super) fn buffers(&self) -> &Buffers {
         Buffers::of(self.handle.shared())
     }
@@ -203,7 +198,6 @@ impl File {
         self.inner.number
     }
 
-    /// The lane for syncs.
     pub(super) fn sync_lane(&self) -> &Arc<Core> {
         &self.inner.device.syncs
     }
@@ -471,7 +465,6 @@ impl File {
     }
 }
 
-/// Retries `attempt` while a signal interrupts it.
 pub(super) fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {

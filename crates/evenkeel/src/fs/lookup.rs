@@ -18,7 +18,6 @@ use crate::runtime::handle::Handle;
 use crate::sched::context;
 use crate::sync::Arc;
 
-/// The directory of a path's last component.
 pub(super) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
@@ -43,7 +42,6 @@ pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
     metadata.is_file() && fcntl_getfl(file).is_ok_and(|flags| !flags.intersects(past_cache))
 }
 
-/// The runtime of the calling thread.
 pub(super) fn runtime() -> io::Result<Handle> {
     Handle::try_current().map_err(io::Error::other)
 }
@@ -68,7 +66,6 @@ pub(super) fn called_from() -> &'static Location<'static> {
         .unwrap_or_else(|| Location::caller())
 }
 
-/// The class of the current task.
 pub(super) fn class_here() -> Class {
     context::with_worker(|worker| worker.map(|worker| worker.current_class())).unwrap_or_default()
 }

@@ -12,15 +12,13 @@
 //! ```
 //! use evenkeel::fs;
 //!
-//! # #[evenkeel::main]
-//! # async fn main() -> std::io::Result<()> {
+//! # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 //! # let path = std::env::temp_dir().join(format!("evenkeel-doc-fs-{}", std::process::id()));
 //! fs::create_dir_all(&path).await?;
 //! let log = fs::File::create_new(path.join("log")).await?;
 //! log.write_all_at("first\n", 0).await?;
 //! log.sync_data().await?;
-//! # fs::remove_dir_all(&path).await
-//! # }
+//! # fs::remove_dir_all(&path).await }).unwrap();
 //! ```
 
 #[cfg(not(evenkeel_loom))]

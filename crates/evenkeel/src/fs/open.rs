@@ -21,14 +21,12 @@ use super::lookup::{device_of, directory_of, in_lane, is_special, runtime};
 /// ```
 /// use evenkeel::fs::OpenOptions;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-open-{}", std::process::id()));
 /// let file = OpenOptions::new().read(true).write(true).create(true).open(&path).await?;
 /// file.write_all_at("a line", 0).await?;
 /// assert_eq!(file.metadata().await?.len(), 6);
-/// # evenkeel::fs::remove_file(&path).await
-/// # }
+/// # evenkeel::fs::remove_file(&path).await }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -153,7 +151,6 @@ impl From<std::fs::OpenOptions> for OpenOptions {
     }
 }
 
-/// The lanes and the metadata of an open file.
 pub(super) fn lanes_for(
     handle: &Handle,
     file: &std::fs::File,

@@ -33,16 +33,14 @@ const CHUNK: usize = 64;
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut entries = evenkeel::fs::read_dir("src").await?;
 /// let mut found = false;
 /// while let Some(entry) = entries.next_entry().await? {
 ///     found |= entry.file_name() == "lib.rs";
 /// }
 /// assert!(found);
-/// # Ok(())
-/// # }
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();

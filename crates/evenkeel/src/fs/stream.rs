@@ -200,7 +200,6 @@ struct Pump {
     ended: Cell<bool>,
 }
 
-/// What a pump does.
 #[derive(Clone, Copy)]
 enum Direction {
     Read,

@@ -76,12 +76,10 @@ fn lane_of(handle: &Handle, path: &Path, other: Option<&Path>) -> Option<Arc<Cor
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let manifest = evenkeel::fs::read("Cargo.toml").await?;
 /// assert!(manifest.starts_with(b"[package]"));
-/// # Ok(())
-/// # }
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     on_data("fs::read", path.as_ref(), |path| std::fs::read(path)).await
@@ -164,14 +162,12 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
 /// ```
 /// use evenkeel::fs;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-replace-{}", std::process::id()));
 /// fs::replace(&path, "first").await?;
 /// fs::replace(&path, "second").await?;
 /// assert_eq!(fs::read_to_string(&path).await?, "second");
-/// # fs::remove_file(&path).await
-/// # }
+/// # fs::remove_file(&path).await }).unwrap();
 /// ```
 pub async fn replace<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
 where

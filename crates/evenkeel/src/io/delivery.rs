@@ -19,9 +19,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{Delivery, TcpListener, TcpStream};
 /// use std::time::Duration;
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,10 +36,7 @@ use std::time::Duration;
 /// let mut heard = [0; 128];
 /// let len = recorder.read(&mut heard).await?;
 /// assert_eq!(&heard[..len], b"a tail much shorter than the watermark");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delivery {
@@ -74,7 +69,6 @@ impl Delivery {
     /// The longest delay that is accepted.
     pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
-    /// How long bytes may be held back.
     pub(crate) fn delay_max(self) -> Duration {
         match self {
             Delivery::Immediate => Duration::ZERO,
@@ -83,15 +77,11 @@ impl Delivery {
         }
     }
 
-    /// Whether nothing is ever held back.
     pub(crate) fn is_immediate(self) -> bool {
         let passes_all = matches!(self, Delivery::Coalesce { bytes: 0 | 1, .. });
         passes_all || self.delay_max().is_zero()
     }
 
-    /// # Errors
-    ///
-    /// The delay is too long.
     pub(crate) fn check(self) -> Result<(), DeliveryError> {
         let delay = self.delay_max();
         if delay > Self::DELAY_MAX {
@@ -100,9 +90,6 @@ impl Delivery {
         Ok(())
     }
 
-    /// # Errors
-    ///
-    /// As [`check`](Self::check), or a watermark is asked for.
     pub(crate) fn check_for_datagrams(self) -> Result<(), DeliveryError> {
         match self {
             Delivery::Coalesce { bytes, .. } if bytes != usize::MAX => {

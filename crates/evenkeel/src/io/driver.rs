@@ -39,25 +39,20 @@ const WAKE: mio::Token = mio::Token(usize::MAX);
 /// How many cache lines an event touches of its descriptor's readiness.
 const READINESS_LINES: usize = 2;
 
-/// The outcome of an I/O check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checked {
     /// Events that reached a registered descriptor.
     pub(crate) events: usize,
-    /// Readers that were woken.
     pub(crate) deliveries: usize,
 }
 
-/// The outcome of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
     /// Entries that were due.
     pub(crate) looks: usize,
-    /// Readers that were woken.
     pub(crate) deliveries: usize,
 }
 
-/// One readiness queue.
 #[derive(Debug)]
 pub(crate) struct Driver {
     queue: Mutex<Queue>,
@@ -123,7 +118,6 @@ impl Driver {
         self.registered.load(Ordering::Relaxed) > 0
     }
 
-    /// How many descriptors are registered.
     pub(crate) fn descriptors(&self) -> usize {
         self.slots.lock().len()
     }
@@ -298,7 +292,6 @@ impl Driver {
     }
 }
 
-/// One descriptor of a driver.
 struct Post<'a> {
     driver: &'a Driver,
     readiness: &'a Arc<Readiness>,

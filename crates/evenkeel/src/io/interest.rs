@@ -2,7 +2,6 @@
 
 use std::ops::{Add, BitOr, BitOrAssign};
 
-/// The direction in which one operation moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,

@@ -36,7 +36,6 @@
 
 use super::delivery::Delivery;
 
-/// The resolution of the sweep.
 pub(crate) const TICK_NS: u64 = 1_000_000;
 /// The watermark of an adaptive descriptor that is held back. It fits the smallest common receive
 /// buffer, so setting it makes no buffer grow.
@@ -63,11 +62,9 @@ pub(crate) struct Orders {
     pub(crate) arm: Option<u64>,
     /// Remove the entry from the sweep.
     pub(crate) disarm: bool,
-    /// Wake the reader.
     pub(crate) release: bool,
 }
 
-/// The state of one descriptor; see the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     pauses: Pauses,
@@ -127,17 +124,14 @@ impl Pace {
         self.mode
     }
 
-    /// Whether the delay depends on the pressure.
     pub(crate) fn is_adaptive(&self) -> bool {
         matches!(self.mode, Delivery::Adaptive { .. })
     }
 
-    /// Whether the sweep has an entry.
     pub(crate) fn is_armed(&self) -> bool {
         self.armed.is_some()
     }
 
-    /// The kernel refused the watermark.
     pub(crate) fn give_up_watermark(&mut self) {
         self.has_watermark = false;
         self.watermark = 1;
@@ -236,7 +230,6 @@ impl Pace {
         orders
     }
 
-    /// Whether a watermark is set.
     pub(crate) fn is_active(&self) -> bool {
         self.watermark > 1
     }

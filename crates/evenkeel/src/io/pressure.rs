@@ -56,7 +56,6 @@ struct Lengths {
     fall: u64,
 }
 
-/// The numbers of one moment.
 #[derive(Clone, Copy, Debug)]
 struct State {
     age: u64,

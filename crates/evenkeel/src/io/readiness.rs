@@ -66,7 +66,6 @@ impl Seen {
     }
 }
 
-/// The readiness of one descriptor; see the module.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     word: AtomicUsize,
@@ -205,7 +204,6 @@ impl Readiness {
         true
     }
 
-    /// Removes one of many waiters.
     pub(crate) fn strike_off(&self, key: usize) {
         let waiter = self.waiters.lock().others.try_remove(key);
         // Dropped outside the lock, as a waker's drop may run any code.

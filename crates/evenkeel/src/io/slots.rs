@@ -91,12 +91,10 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
-    /// How many slots are in use.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

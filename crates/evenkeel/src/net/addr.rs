@@ -37,15 +37,10 @@ impl<T: sealed::Sealed + ?Sized> ToSocketAddrs for T {}
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut addresses = evenkeel::net::lookup_host("localhost:80").await?;
 /// assert!(addresses.all(|address| address.ip().is_loopback()));
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn lookup_host<T: ToSocketAddrs>(
     host: T,

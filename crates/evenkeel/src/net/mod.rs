@@ -20,15 +20,10 @@
 //! descriptor, through the `socket2` crate and without unsafe code:
 //!
 //! ```
-//! # #[cfg(feature = "macros")]
-//! # #[evenkeel::main(workers = 1)]
-//! # async fn main() -> std::io::Result<()> {
+//! # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 //! let socket = evenkeel::net::UdpSocket::bind("127.0.0.1:0").await?;
 //! socket2::SockRef::from(&socket).set_recv_buffer_size(256 * 1024)?;
-//! # Ok(())
-//! # }
-//! # #[cfg(not(feature = "macros"))]
-//! # fn main() {}
+//! # Ok::<(), std::io::Error>(()) }).unwrap();
 //! ```
 //!
 //! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.

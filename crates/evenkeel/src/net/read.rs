@@ -25,7 +25,6 @@ pub(super) fn recv_buf(socket: &impl AsFd, buf: &mut impl BufMut) -> io::Result<
     fill_buf(buf, |room| Ok((call_recv(socket, room)?, ()))).map(|(len, ())| len)
 }
 
-/// Like [`recv_buf`], and returns the sender's address.
 pub(super) fn recv_buf_from(
     socket: &impl AsFd,
     buf: &mut impl BufMut,
@@ -41,12 +40,10 @@ pub(super) fn peek(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usiz
     received.map(|(len, ())| len)
 }
 
-/// Like [`recv`], and returns the sender's address.
 pub(super) fn recv_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
     fill(buf, |unfilled| SockRef::from(socket).recv_from(unfilled)).map(|(_, from)| from)
 }
 
-/// Like [`peek`], and returns the sender's address.
 pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
     fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
 }

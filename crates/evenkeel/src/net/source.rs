@@ -33,7 +33,6 @@ use crate::sched::coop;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// Where a descriptor is registered.
 #[derive(Clone, Copy, Debug)]
 struct Registration {
     worker: usize,
@@ -44,11 +43,9 @@ struct Registration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     pub(crate) bytes: usize,
-    /// Whether the socket was empty afterwards.
     pub(crate) is_last: bool,
 }
 
-/// A descriptor and its readiness; see the module.
 pub(crate) struct Source<E: AsRawFd> {
     /// `Some` until `into_inner`.
     io: Option<E>,
@@ -65,20 +62,12 @@ pub(crate) struct Source<E: AsRawFd> {
 
 impl<E: AsRawFd> Source<E> {
     /// Takes a non-blocking descriptor on which both directions may be tried at once.
-    ///
-    /// # Errors
-    ///
-    /// Outside a runtime.
     pub(crate) fn new(io: E) -> io::Result<Self> {
         Self::with_readiness(io, Ready::READABLE | Ready::WRITABLE)
     }
 
     /// As [`new`](Source::new), for a descriptor that needs an event first, such as a stream that
     /// is being connected.
-    ///
-    /// # Errors
-    ///
-    /// Outside a runtime.
     pub(crate) fn new_pending(io: E) -> io::Result<Self> {
         Self::with_readiness(io, Ready::EMPTY)
     }
@@ -242,10 +231,6 @@ impl<E: AsRawFd> Source<E> {
     }
 
     /// Makes one attempt, unless the descriptor is known not to be ready.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if the descriptor is not ready, else the error of `op`.
     pub(crate) fn try_io<R>(
         &self,
         direction: Direction,
@@ -256,10 +241,6 @@ impl<E: AsRawFd> Source<E> {
 
     /// As [`try_io`](Self::try_io), for moving at most `len` bytes; see
     /// [`poll_transfer`](Self::poll_transfer).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_io`](Self::try_io).
     pub(crate) fn try_transfer(
         &self,
         direction: Direction,
@@ -291,10 +272,6 @@ impl<E: AsRawFd> Source<E> {
     }
 
     /// As [`batch`](Self::batch), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_io`](Self::try_io).
     pub(crate) fn try_batch(&self, op: impl FnOnce(&E) -> io::Result<Batch>) -> io::Result<()> {
         let seen = self.readiness.look();
         let batch = self.try_once(seen, Direction::Read, true, op)?;
@@ -443,7 +420,6 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Counts the bytes of a read.
     #[inline]
     fn note_bytes(&self, count: usize) {
         // Relaxed: only the reader changes it.

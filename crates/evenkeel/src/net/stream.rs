@@ -98,7 +98,6 @@ pub(crate) fn poll_read<S: Stream>(
     received.map_ok(drop)
 }
 
-/// As [`poll_read`], into initialised memory.
 #[cfg(feature = "futures-io")]
 pub(crate) fn poll_read_slice<S: Stream>(
     source: &Source<S>,

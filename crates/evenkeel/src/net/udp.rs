@@ -31,9 +31,7 @@ use crate::sys::recv_batch;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UdpSocket;
 ///
 /// let server = UdpSocket::bind("127.0.0.1:0").await?;
@@ -44,10 +42,7 @@ use crate::sys::recv_batch;
 /// let (len, from) = server.recv_from(&mut buf).await?;
 /// assert_eq!(&buf[..len], b"ping");
 /// assert_eq!(from, client.local_addr()?);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UdpSocket {
     io: Source<mio::net::UdpSocket>,

@@ -48,7 +48,6 @@ const HEAVY_THREADS_MAX: usize = 1024;
 /// use std::time::Duration;
 /// use evenkeel::{BusyWait, runtime::Builder};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Builder::new()
 ///     .workers(2)
 ///     .thread_name("service")
@@ -56,8 +55,7 @@ const HEAVY_THREADS_MAX: usize = 1024;
 ///     .io_check_bound(Duration::from_micros(200))
 ///     .build()?;
 /// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -184,14 +182,12 @@ impl Builder {
     /// ```
     /// use evenkeel::{ClassConfig, runtime::Builder};
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let runtime = Builder::new()
     ///     .class("urgent", ClassConfig::new().share(16))
     ///     .class("normal", ClassConfig::new().share(33))
     ///     .class("bulk", ClassConfig::new().share(50))
     ///     .build()?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn class(&mut self, name: &str, config: ClassConfig) -> &mut Self {
         if let Err(error) = self.classes.set(name, config) {

@@ -24,14 +24,12 @@ use super::block_on;
 /// # Examples
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = evenkeel::runtime::Runtime::new()?;
 /// let handle = runtime.handle().clone();
 /// let thread = std::thread::spawn(move || handle.spawn(async { 42 }));
 /// let task = thread.join().unwrap();
 /// assert_eq!(runtime.block_on(task)?, 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -210,13 +208,12 @@ impl Handle {
     /// use std::time::Duration;
     /// use evenkeel::{Class, runtime::Handle};
     ///
-    /// # #[evenkeel::main]
-    /// # async fn main() {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let too_late = Duration::from_millis(50);
     /// if Handle::current().load(Class::NORMAL).wait > too_late {
     ///     // Answer "503 try again later", close, and do not spawn.
     /// }
-    /// # }
+    /// # });
     /// ```
     #[track_caller]
     pub fn load(&self, class: Class) -> Load {

@@ -28,14 +28,12 @@ use super::threads::Threads;
 /// use std::time::Duration;
 /// use evenkeel::runtime::Runtime;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Runtime::new()?;
 /// runtime.block_on(async {
 ///     evenkeel::time::sleep(Duration::from_millis(1)).await;
 /// });
 /// runtime.shutdown(Duration::from_secs(1))?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Runtime {
     handle: Handle,

@@ -20,11 +20,10 @@ use super::handle::Handle;
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let sum = evenkeel::spawn(async { 2 + 2 });
 /// assert_eq!(sum.await.unwrap(), 4);
-/// # }
+/// # });
 /// ```
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
@@ -83,12 +82,10 @@ where
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let manifest = evenkeel::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await??;
 /// assert!(manifest.contains("evenkeel"));
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[track_caller]
 pub fn spawn_blocking<F, T>(function: F) -> JoinHandle<T>

@@ -23,14 +23,12 @@ struct Alive {
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Why the threads could not be started.
 #[derive(Debug)]
 pub(crate) enum StartError {
     Thread(io::Error),
     RealTime(io::Error),
 }
 
-/// The threads of a runtime; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     alive: Arc<Alive>,
@@ -139,7 +137,6 @@ impl Threads {
         })
     }
 
-    /// Starts a thread that runs tasks.
     fn start_thread(
         &self,
         name: String,

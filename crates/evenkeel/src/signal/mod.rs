@@ -22,16 +22,11 @@ use std::io;
 /// # Examples
 ///
 /// ```no_run
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// println!("serving until Ctrl-C");
 /// evenkeel::signal::ctrl_c().await?;
 /// println!("closing");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn ctrl_c() -> io::Result<()> {
     let mut interrupts = unix::signal(unix::SignalKind::interrupt())?;

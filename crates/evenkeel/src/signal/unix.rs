@@ -79,19 +79,14 @@ impl SignalKind {
 /// # Examples
 ///
 /// ```no_run
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::signal::unix::{SignalKind, signal};
 ///
 /// let mut hangups = signal(SignalKind::hangup())?;
 /// while hangups.recv().await.is_some() {
 ///     println!("reading the configuration again");
 /// }
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let (woken, wake) = UnixStream::pair()?;

@@ -12,14 +12,12 @@ use super::waits::Waits;
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// evenkeel::spawn_blocking(|| ()).await?;
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// let lane = stats.lane("blocking").expect("it is always there");
 /// assert_eq!(lane.runs.count(), 1);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -24,8 +24,7 @@ use super::waits::Waits;
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// for worker in &stats.workers {
 ///     let sum = worker.run()
@@ -37,7 +36,7 @@ use super::waits::Waits;
 ///     let rounding = std::time::Duration::from_micros(1);
 ///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + rounding);
 /// }
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -426,7 +425,6 @@ impl Stats {
 }
 
 impl HogStats {
-    /// The key of the row.
     fn kind(
         &self,
     ) -> (

@@ -132,7 +132,6 @@ impl<T> Mutex<T> {
         Self(imp::Mutex::new(value))
     }
 
-    /// Waits for the lock.
     #[inline]
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
@@ -142,7 +141,6 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock if it is free.
     #[inline]
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -168,7 +166,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A condition variable, used with a [`Mutex`].
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(imp::Condvar);
 

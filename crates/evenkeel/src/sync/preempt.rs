@@ -37,7 +37,6 @@ const HALVINGS: u64 = 6;
 /// A shorter pause is a yield, since no sleep is that short.
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 
-/// The settings from the environment.
 struct Plan {
     seed: u64,
     one_in: u64,
@@ -70,7 +69,6 @@ impl Plan {
     }
 }
 
-/// Pauses, or not.
 #[track_caller]
 pub(crate) fn point() {
     Site::here().pause();
@@ -116,7 +114,6 @@ impl Site {
     }
 }
 
-/// The next number of this thread's generator.
 fn random(seed: u64) -> u64 {
     static THREADS: AtomicU64 = AtomicU64::new(1);
     thread_local! {
@@ -145,7 +142,6 @@ fn mixed(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The pauses around a lock.
 #[derive(Debug, Default)]
 pub(super) struct Edge;
 

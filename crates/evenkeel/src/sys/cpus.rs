@@ -14,7 +14,6 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::sync::thread;
 
-/// The processor on which the caller currently runs.
 #[cfg(target_os = "linux")]
 pub(crate) fn current() -> usize {
     rustix::thread::sched_getcpu()

@@ -4,7 +4,6 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The credentials of a peer.
 pub(crate) struct Credentials {
     pub(crate) pid: Option<libc::pid_t>,
     pub(crate) uid: libc::uid_t,

@@ -178,7 +178,6 @@ mod linux {
         Ok(received)
     }
 
-    /// Whether there was no room for a control message.
     fn is_cut(header: &libc::msghdr) -> bool {
         header.msg_flags & libc::MSG_CTRUNC != 0
     }
@@ -232,7 +231,6 @@ mod portable {
     use socket2::SockRef;
     use std::mem::MaybeUninit;
 
-    /// Not supported here.
     pub(crate) fn merge(_socket: BorrowedFd<'_>) -> bool {
         false
     }
@@ -242,10 +240,6 @@ mod portable {
     }
 
     /// As on Linux, with a system call for each datagram.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call, if nothing was received.
     pub(crate) fn receive(
         socket: BorrowedFd<'_>,
         memory: &mut [u8],

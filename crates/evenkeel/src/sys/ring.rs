@@ -45,9 +45,6 @@ pub(crate) struct Reads<R: Reading> {
 }
 
 impl<R: Reading> Reads<R> {
-    /// # Errors
-    ///
-    /// The kernel has no such queue or forbids it, or the process is out of descriptors.
     pub(crate) fn new(entries: u32) -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let ring = IoUring::builder()
@@ -70,7 +67,6 @@ impl<R: Reading> Reads<R> {
         self.readings.len()
     }
 
-    /// The reads under way.
     pub(crate) fn readings(&self) -> impl Iterator<Item = &R> {
         self.readings.iter().map(|(_, reading)| reading)
     }
@@ -104,10 +100,6 @@ impl<R: Reading> Reads<R> {
     }
 
     /// Waits until a read has ended or the bell was rung, and passes each ended read to `ended`.
-    ///
-    /// # Errors
-    ///
-    /// The error of the wait itself.
     pub(crate) fn wait(&mut self, mut ended: impl FnMut(R, io::Result<usize>)) -> io::Result<()> {
         if !mem::replace(&mut self.listens, true) {
             let descriptor = Fd(self.bell.0.as_raw_fd());

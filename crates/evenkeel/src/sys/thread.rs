@@ -14,7 +14,6 @@ pub(crate) struct ThreadId {
     tid: libc::pid_t,
 }
 
-/// The usage of a thread so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
@@ -43,7 +42,6 @@ pub(crate) const NICE_MAX: i32 = 19;
 mod imp {
     use super::*;
 
-    /// The calling thread.
     pub(crate) fn current() -> ThreadId {
         // SAFETY: no arguments, no failure, and nothing of ours is touched.
         let tid = unsafe { libc::gettid() };
@@ -71,12 +69,10 @@ mod imp {
         (result == 0).then(|| Duration::new(seconds, nanos))
     }
 
-    /// Processor time of the calling thread.
     pub(crate) fn own_cpu_time() -> Duration {
         read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
     }
 
-    /// The usage of the calling thread so far.
     pub(crate) fn usage() -> Usage {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to memory of the right size, and all zeroes is a valid `rusage`.
@@ -90,17 +86,12 @@ mod imp {
         }
     }
 
-    /// The calling thread's nice level.
     pub(crate) fn nice() -> i32 {
         // SAFETY: arguments by value. It cannot fail for the calling thread.
         unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
     }
 
     /// Lowers a thread's kernel priority to a nice level, and gives it the policy `SCHED_BATCH`.
-    ///
-    /// # Errors
-    ///
-    /// The system does not allow it, as in some sandboxes.
     pub(crate) fn lower(thread: ThreadId, nice: i32) -> io::Result<()> {
         debug_assert!(
             (-20..=NICE_MAX).contains(&nice),
@@ -125,10 +116,6 @@ mod imp {
 
     /// Gives the calling thread real-time priority. `inherited` says whether threads that it starts
     /// inherit it.
-    ///
-    /// # Errors
-    ///
-    /// The system does not allow it.
     pub(crate) fn set_real_time(level: i32, inherited: bool) -> io::Result<()> {
         let reset = if inherited {
             0
@@ -139,20 +126,12 @@ mod imp {
     }
 
     /// Takes real-time priority from the calling thread, if it has any.
-    ///
-    /// # Errors
-    ///
-    /// The system does not allow it, as in some sandboxes.
     pub(crate) fn set_ordinary() -> io::Result<()> {
         // With the flag, which cannot be cleared without privilege.
         set_policy(current(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
     }
 
     /// Takes real-time priority from another thread, and gives it the policy `SCHED_BATCH`.
-    ///
-    /// # Errors
-    ///
-    /// The system does not allow it, as in some sandboxes.
     pub(crate) fn demote(thread: ThreadId) -> io::Result<()> {
         // With the flag, as above.
         let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
@@ -203,7 +182,6 @@ mod imp {
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
 
-    /// The structure of `sched_getattr(2)`.
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {

@@ -17,14 +17,13 @@ use crate::sched::task::JoinHandle;
 /// ```
 /// use evenkeel::{Class, task};
 ///
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let index = task::Builder::new()
 ///     .name("index")
 ///     .class(Class::BULK)
 ///     .spawn(async { "built" });
 /// assert_eq!(index.await.unwrap(), "built");
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builder {

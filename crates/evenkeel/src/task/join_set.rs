@@ -28,8 +28,7 @@ use super::{AbortHandle, JoinError, JoinHandle};
 /// ```
 /// use evenkeel::task::JoinSet;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut set: JoinSet<u32> = (1..=3).map(|n| async move { n * n }).collect();
 /// let mut sum = 0;
 /// while let Some(output) = set.join_next().await {
@@ -37,8 +36,6 @@ use super::{AbortHandle, JoinError, JoinHandle};
 /// }
 /// assert_eq!(sum, 14);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[must_use = "dropping a set aborts its tasks"]
 pub struct JoinSet<T> {
@@ -154,8 +151,7 @@ impl<T: Send + 'static> JoinSet<T> {
     /// ```
     /// use evenkeel::task::JoinSet;
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # evenkeel::runtime::Runtime::new()?.block_on(async {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let mut set = JoinSet::new();
     /// set.spawn(async { 1 });
     /// set.spawn_blocking(|| 2);
@@ -163,8 +159,6 @@ impl<T: Send + 'static> JoinSet<T> {
     /// outputs.sort();
     /// assert_eq!(outputs, [1, 2]);
     /// # });
-    /// # Ok(())
-    /// # }
     /// ```
     pub async fn join_all(mut self) -> Vec<T> {
         let mut outputs = Vec::with_capacity(self.len());

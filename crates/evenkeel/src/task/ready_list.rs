@@ -25,7 +25,6 @@ use std::task::Waker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// The indices of futures that are to be polled. See the [module](self).
 pub(super) struct ReadyList(Mutex<State>);
 
 struct State {
@@ -50,7 +49,6 @@ impl ReadyList {
         })))
     }
 
-    /// How many indices are on the list.
     #[cfg(not(evenkeel_loom))] // the model only asks while it waits
     pub(super) fn len(&self) -> usize {
         self.0.lock().indices.len()
@@ -73,7 +71,6 @@ impl ReadyList {
         len
     }
 
-    /// Removes the waiting task.
     pub(super) fn cease(&self) {
         let before = self.0.lock().waiter.take();
         drop(before);

@@ -27,16 +27,13 @@ const LATENESS_MAX: Duration = Duration::from_millis(5);
 /// ```
 /// use evenkeel::time::{Duration, interval};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let period = Duration::from_millis(5);
 /// let mut interval = interval(period);
 /// let first = interval.tick().await; // at once
 /// let second = interval.tick().await;
 /// assert!(second - first >= period);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
@@ -54,14 +51,11 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 /// use evenkeel::time::{Duration, Instant, interval_at};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let start = Instant::now() + Duration::from_millis(5);
 /// let mut interval = interval_at(start, Duration::from_secs(60));
 /// assert_eq!(interval.tick().await, start);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
@@ -105,8 +99,7 @@ impl Interval {
     /// ```
     /// use evenkeel::time::{Duration, interval, timeout};
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # evenkeel::runtime::Runtime::new()?.block_on(async {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let period = Duration::from_millis(10);
     /// let mut interval = interval(period);
     /// let first = interval.tick().await;
@@ -114,8 +107,6 @@ impl Interval {
     /// while timeout(Duration::from_millis(1), interval.tick()).await.is_err() {}
     /// assert!(first.elapsed() >= period);
     /// # });
-    /// # Ok(())
-    /// # }
     /// ```
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
@@ -209,7 +200,6 @@ impl MissedTickBehavior {
     }
 }
 
-/// `duration` modulo `period`, which is not zero.
 fn remainder(duration: Duration, period: Duration) -> Duration {
     const NANOS: u128 = 1_000_000_000;
     let nanos = duration.as_nanos() % period.as_nanos();

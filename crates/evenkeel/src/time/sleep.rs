@@ -30,14 +30,11 @@ use crate::timer::wheel::Key;
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let start = Instant::now();
 /// sleep(Duration::from_millis(5)).await;
 /// assert!(start.elapsed() >= Duration::from_millis(5));
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().add_or_far_away(duration))
@@ -60,14 +57,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep_until};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let deadline = Instant::now() + Duration::from_millis(5);
 /// sleep_until(deadline).await;
 /// assert!(Instant::now() >= deadline);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -94,16 +88,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// use std::pin::Pin;
 /// use evenkeel::time::{Duration, Instant, sleep};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut idle = sleep(Duration::from_secs(60));
 /// assert!(!idle.is_elapsed());
 /// Pin::new(&mut idle).reset(Instant::now() + Duration::from_millis(5));
 /// (&mut idle).await;
 /// assert!(idle.is_elapsed());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep {
@@ -112,7 +103,6 @@ pub struct Sleep {
     timer: Option<Timer>,
 }
 
-/// A registered timer.
 struct Timer {
     home: TimerHome,
     key: Key,

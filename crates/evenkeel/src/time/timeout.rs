@@ -38,14 +38,11 @@ use super::sleep::{Sleep, sleep, sleep_until};
 /// use std::future::pending;
 /// use evenkeel::time::{Duration, timeout};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let limit = Duration::from_millis(5);
 /// assert_eq!(timeout(limit, async { 7 }).await, Ok(7));
 /// assert!(timeout(limit, pending::<()>()).await.is_err());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
@@ -73,13 +70,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep, timeout_at};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let deadline = Instant::now() + Duration::from_millis(5);
 /// assert!(timeout_at(deadline, sleep(Duration::from_secs(60))).await.is_err());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {

@@ -50,7 +50,6 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// worker with any number of due timers goes on with its tasks.
 const STEPS_MAX: usize = 2048;
 
-/// The timers of one worker; see the [module](self).
 pub(crate) struct Timers<T = Waker> {
     /// `Wheel::next_deadline`, or `u64::MAX` for an empty wheel, or 0 if entries are due. Written
     /// under the lock.
@@ -75,7 +74,6 @@ struct State<T> {
 }
 
 impl<T> Timers<T> {
-    /// Makes an empty set, whose time begins at tick 0.
     pub(crate) fn new() -> Self {
         Self {
             next_due: AtomicU64::new(u64::MAX),
@@ -171,7 +169,6 @@ impl<T> Timers<T> {
         self.publish(&state.wheel);
     }
 
-    /// How many timers are set.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().wheel.len()
     }

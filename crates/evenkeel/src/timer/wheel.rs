@@ -111,7 +111,6 @@ impl Key {
     };
 }
 
-/// A set of values, each with the tick at which it is due. See the [module](self).
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Wheel<T, const BITS: u32 = SLOT_BITS> {
     /// The present: the latest tick passed to `advance`, or the one at which that stopped.
@@ -142,7 +141,6 @@ struct Entry<T> {
     value: T,
 }
 
-/// A doubly linked list of entries.
 #[derive(Clone, Copy)]
 struct List {
     head: u32,
@@ -161,7 +159,6 @@ impl List {
 }
 
 impl<T> Wheel<T> {
-    /// Makes a wheel whose present is tick 0.
     pub(crate) fn new() -> Self {
         Self::starting_at(0)
     }
@@ -173,7 +170,6 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
     /// The index of the due list: entries whose deadline is not after the present.
     const DUE: usize = Self::LEVELS * Self::SLOTS;
 
-    /// Makes a wheel whose present is `elapsed`.
     pub(crate) fn starting_at(elapsed: u64) -> Self {
         const {
             assert!(
@@ -192,7 +188,6 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         }
     }
 
-    /// The number of entries that wait or are due.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

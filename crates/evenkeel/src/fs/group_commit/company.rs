@@ -24,7 +24,6 @@ pub(super) struct Company {
     in_vain: u32,
 }
 
-/// One wait.
 #[derive(Debug)]
 pub(super) struct Gathering {
     /// The number of records if all tasks came back.

@@ -28,7 +28,6 @@ use super::error::{Failure, Stage as FailedStage};
 /// No entry: the end of a list.
 const NONE: usize = usize::MAX;
 
-/// Limits of a batch and of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) batch_bytes: usize,
@@ -40,7 +39,6 @@ pub(super) struct Limits {
     pub(super) delay_ns: u64,
 }
 
-/// The stage of a record; see the [module](self).
 #[derive(Debug)]
 enum Stage {
     Waiting,
@@ -90,7 +88,6 @@ enum Committer {
     Ended,
 }
 
-/// What the committer is to do next.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
@@ -104,7 +101,6 @@ pub(super) enum Next {
     End,
 }
 
-/// Why a record was not taken.
 #[derive(Debug)]
 pub(super) enum Refused {
     TooLarge,
@@ -121,7 +117,6 @@ pub(super) struct Totals {
     pub(super) largest_batch: usize,
 }
 
-/// The current lengths of the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Depth {
     pub(super) waiting: usize,
@@ -130,7 +125,6 @@ pub(super) struct Depth {
     pub(super) writing: usize,
 }
 
-/// The records of a log; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Batches<W> {
     limits: Limits,

@@ -88,7 +88,6 @@ pub struct GroupCommit {
     handle: Arc<Owner>,
 }
 
-/// Shared by all clones of a [`GroupCommit`].
 struct Owner {
     shared: Arc<CommitQueue>,
     epoch: Instant,

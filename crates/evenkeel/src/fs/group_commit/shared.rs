@@ -94,7 +94,6 @@ impl CommitQueue {
         }
     }
 
-    /// Cancels a record.
     pub(super) fn cancel(&self, key: usize) {
         let mut wake = Vec::new();
         let cancelled = self.core.lock().cancel(key, &mut wake);
@@ -145,7 +144,6 @@ impl CommitQueue {
         self.core.lock().await_end()
     }
 
-    /// The committer has ended.
     pub(super) fn end(&self) {
         let mut wake = Vec::new();
         let committer = self.core.lock().end(&mut wake);

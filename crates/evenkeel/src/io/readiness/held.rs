@@ -84,7 +84,6 @@ impl Held {
 }
 
 impl Readiness {
-    /// How the reader is woken.
     pub(crate) fn delivery(&self) -> Delivery {
         let held = self.held.lock();
         held.as_ref()

@@ -23,9 +23,7 @@ const BACKLOG: i32 = 1_024;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{TcpListener, TcpStream};
 ///
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -33,10 +31,7 @@ const BACKLOG: i32 = 1_024;
 /// let (server, from) = listener.accept().await?;
 /// assert_eq!(from, client.local_addr()?);
 /// assert_eq!(server.peer_addr()?, from);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpListener {
     io: Source<mio::net::TcpListener>,

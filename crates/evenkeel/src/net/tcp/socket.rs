@@ -17,9 +17,7 @@ use super::{TcpListener, TcpStream};
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::TcpSocket;
 ///
 /// let socket = TcpSocket::new_v4()?;
@@ -31,10 +29,7 @@ use super::{TcpListener, TcpStream};
 /// client.set_keepalive(true)?;
 /// let client = client.connect(listener.local_addr()?).await?;
 /// assert_eq!(client.peer_addr()?, listener.local_addr()?);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpSocket {
     inner: Socket,

@@ -28,9 +28,7 @@ use crate::net::{methods, read};
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{TcpListener, TcpStream};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
@@ -44,10 +42,7 @@ use crate::net::{methods, read};
 /// let mut heard = Vec::new();
 /// server.read_to_end(&mut heard).await?;
 /// assert_eq!(heard, b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpStream {
     pub(super) io: Source<mio::net::TcpStream>,

@@ -19,9 +19,7 @@ const LONGEST: usize = 65_535;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{RecvBatch, UdpSocket};
 ///
 /// let server = UdpSocket::bind("127.0.0.1:0").await?;
@@ -39,10 +37,7 @@ const LONGEST: usize = 65_535;
 ///         assert_eq!(datagram.from, client.local_addr()?);
 ///     }
 /// }
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct RecvBatch {

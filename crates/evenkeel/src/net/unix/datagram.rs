@@ -23,9 +23,7 @@ use crate::time::sleep;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UnixDatagram;
 ///
 /// let (here, there) = UnixDatagram::pair()?;
@@ -33,10 +31,7 @@ use crate::time::sleep;
 /// let mut buf = [0; 16];
 /// let len = there.recv(&mut buf).await?;
 /// assert_eq!(&buf[..len], b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixDatagram {
     io: Source<mio::net::UnixDatagram>,

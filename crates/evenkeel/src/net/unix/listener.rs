@@ -15,9 +15,7 @@ use crate::net::source::{Direction, Source};
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{UnixListener, UnixStream};
 ///
 /// let path = std::env::temp_dir().join(format!("evenkeel-doc-{}.sock", std::process::id()));
@@ -26,10 +24,7 @@ use crate::net::source::{Direction, Source};
 /// let (server, _) = listener.accept().await?;
 /// assert_eq!(server.local_addr()?.as_pathname(), Some(path.as_path()));
 /// std::fs::remove_file(&path)?;
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixListener {
     io: Source<mio::net::UnixListener>,

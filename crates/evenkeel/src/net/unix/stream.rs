@@ -19,9 +19,7 @@ use crate::time::sleep;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UnixStream;
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
@@ -30,10 +28,7 @@ use crate::time::sleep;
 /// let mut heard = [0; 4];
 /// there.read_exact(&mut heard).await?;
 /// assert_eq!(&heard, b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixStream {
     pub(super) io: Source<mio::net::UnixStream>,

@@ -16,7 +16,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Count(AtomicUsize);
 

@@ -6,7 +6,6 @@ use super::{STEPS_MAX, Timers};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
