@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_shares_can_be_said() {
+    fn the_published_shares_are_accepted() {
         let mut table = ClassTable::default();
         for (name, share) in [("urgent", 16), ("normal", 33), ("bulk", 50)] {
             table.set(name, ClassConfig::new().share(share)).unwrap();
@@ -337,12 +337,12 @@ mod tests {
         );
         assert_eq!(table.find("own-12"), Some(Class::at(15)));
         assert_eq!(table.find("one-more"), None);
-        // What is there can still be changed.
+        // Existing classes can still be changed.
         table.set("own-12", ClassConfig::new().share(7)).unwrap();
     }
 
     #[test]
-    fn nonsense_is_refused_and_changes_nothing() {
+    fn invalid_settings_are_refused_and_change_nothing() {
         let mut table = ClassTable::default();
         let config = ClassConfig::new();
         assert_eq!(

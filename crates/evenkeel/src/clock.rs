@@ -1,4 +1,4 @@
-//! The runtime's clock, the only source of the scheduler's time.
+//! The runtime's clock: the seam through which all of the scheduler's time comes.
 
 use std::time::{Duration, Instant};
 

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_kept_and_no_more() {
+    fn unused_buffers_are_bounded() {
         let buffers = Buffers::default();
         for _ in 0..KEPT_MAX / LONG + 5 {
             buffers.put_back(vec![0; LONG], &mut Vec::new());

@@ -264,7 +264,7 @@ mod tests {
         let handle = runtime.handle().clone();
         let shared = handle.shared();
         let lanes = Lanes::of(shared);
-        // All that have lanes of their own, but for one.
+        // All devices that may have lanes of their own, but one.
         let numbers = 1..DEVICES_MAX as u64;
         let mut used: Vec<_> = numbers.map(|number| lanes.device(shared, number)).collect();
         runtime.shutdown(Duration::from_secs(60)).unwrap();

@@ -355,14 +355,14 @@ mod tests {
     use super::*;
     use crate::sync::thread;
 
-    /// In a check without end; a test that fails leaves its thread behind.
+    /// The owner checks without a limit; if the test fails, its thread is left behind.
     #[test]
     fn a_visitor_leaves_the_owner_its_wake_up() {
         let driver = Arc::new(Driver::new(16, Clock::start()).unwrap());
         let (done, ended) = mpsc::channel();
         let owner = Arc::clone(&driver);
         driver.wake();
-        // The second finds nothing, which takes nothing back.
+        // The second finds nothing, and leaves the wake-up alone.
         for _ in 0..2 {
             assert!(driver.visit(&mut WakeList::new()).is_some());
         }

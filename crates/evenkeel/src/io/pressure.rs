@@ -162,7 +162,7 @@ fn scaled(whole: u64, part: u64, of: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// With microseconds for the tests' times, and a finer unit behind them.
+    /// Times of the tests are in microseconds, with a finer unit behind them.
     struct Fine(Pressure);
 
     impl Fine {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     /// A worker that notes every 100 us, from `from` until `to` us, and is awake in every `awake`th
-    /// of them.
+    /// note.
     fn keep_noting(pressure: &Fine, from: u64, to: u64, age: u64, awake: u64) {
         for (number, at) in (from..to).step_by(100).enumerate() {
             let is_awake = (number as u64).is_multiple_of(awake);
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_keeps_up_has_none() {
+    fn a_worker_that_keeps_up_has_no_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 1_000_000, 29, 1);
         assert_eq!(pressure.now(1_000_000), 0);
     }
 
     #[test]
-    fn queues_that_stay_old_make_all_of_it() {
+    fn a_lasting_backlog_makes_full_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 100_000, 160, 1);
         assert!(pressure.now(100_000) > PRESSURE_MAX * 9 / 10);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_in_a_second_while_there_is_work() {
+    fn pressure_falls_in_a_second_while_there_is_work() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 200_000, 1_000, 1);
         keep_noting(&pressure, 200_000, 700_000, 1, 4);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_worker_soon_has_none() {
+    fn an_idle_worker_soon_has_no_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 200_000, 1_000, 1);
         assert!(pressure.now(220_000) > 0);
@@ -224,7 +224,7 @@ mod tests {
 
     /// A few readers at once for 200 us, every 100 ms.
     #[test]
-    fn a_short_queue_now_and_then_makes_none() {
+    fn occasional_backlogs_make_no_pressure() {
         let pressure = pressure();
         for period in 0..20 {
             let began = period * 100_000;

@@ -121,8 +121,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of all tokens ever given: a token resolves to its own value while it is
-        /// registered, and to nothing ever after, whoever has its slot.
+        /// A token resolves to its own value while it is registered, and to nothing afterwards,
+        /// even if its slot is in use again.
         #[test]
         fn a_stale_token_reaches_nobody(ops in prop::collection::vec(op(), 1..200)) {
             let mut slots = Slots::new();

@@ -109,7 +109,7 @@ impl Site {
             return false;
         }
         let place = u64::from(self.0.line()) << 32 | u64::from(self.0.column());
-        // The length of the name distinguishes files well enough.
+        // The length tells files apart well enough.
         mixed(seed ^ mixed(place) ^ self.0.file().len() as u64) % HOT_SITES == 0
     }
 }

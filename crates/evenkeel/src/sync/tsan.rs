@@ -9,8 +9,8 @@
 //! - a fence is a read-modify-write of one atomic that all fences share, which orders a little more
 //!   than fences do: also if nothing is read between those of two threads;
 //! - a cell that is set once is read under such a lock;
-//! - a decrement with Release also acquires, since `Arc` releases with its count, and acquires with
-//!   a fence before it drops its value.
+//! - a decrement with Release also acquires, as `Arc` releases with its count, and
+//!   acquires with a fence before it drops what it holds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -146,10 +146,10 @@ mod tests {
         }
     }
 
-    /// Here a count is a nanosecond. The thread stands still before each reading of the counter but
-    /// those around one reading of the other clock.
+    /// Here a count is a nanosecond. The thread is interrupted before each reading of the counter
+    /// except those around one reading of the other clock.
     #[test]
-    fn what_comes_between_two_readings_is_in_neither_clock() {
+    fn an_interruption_between_two_readings_counts_for_neither_clock() {
         let (time, calls) = (Cell::new(0_u64), Cell::new(0));
         let counter = || {
             let call = calls.replace(calls.get() + 1);

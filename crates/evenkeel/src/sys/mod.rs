@@ -1,4 +1,4 @@
-//! Differences between operating systems, and system calls that need `unsafe`.
+//! What differs between operating systems, and what needs `unsafe` to ask them.
 
 pub(crate) mod cpus;
 pub(crate) mod cycles;

@@ -1,7 +1,7 @@
 //! Prefetching memory that will be needed soon.
 //!
-//! A server that serves many connections in turn finds little of each in the caches. But it knows
-//! what it will access next, so the processor can fetch that meanwhile.
+//! A server that takes its connections in turn finds little of each in the caches when their number
+//! is great. What it will touch next is known, so the processor can fetch it meanwhile.
 
 /// The size of a cache line.
 const LINE: usize = 64;

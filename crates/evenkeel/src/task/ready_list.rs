@@ -139,7 +139,7 @@ mod loom_tests {
         }
     }
 
-    /// Waits until each of the futures, which are flags, has been seen to be done by a poll.
+    /// Waits until a poll has seen each of the futures, which are flags, to be done.
     fn join(list: &ReadyList, members: &[(Arc<Notice>, Arc<AtomicBool>)]) {
         let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
         let mut done = vec![false; members.len()];
@@ -152,7 +152,7 @@ mod loom_tests {
                 // Acquire, as a handle does to read the output.
                 done[index] |= flag.load(Ordering::Acquire);
             }
-            // A completion that was missed leaves this thread asleep: loom reports a deadlock.
+            // If a completion is missed, this thread stays asleep: loom reports a deadlock.
             if listed == 0 {
                 thread::park();
             }

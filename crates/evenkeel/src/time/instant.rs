@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clock_cannot_express_is_far_away() {
+    fn times_the_clock_cannot_express_are_far_away() {
         let now = Instant::now();
         assert_eq!(now.checked_add(Duration::MAX), None);
         assert_eq!(now.add_or_far_away(SECOND), now + SECOND);
         assert_eq!(now.add_or_far_away(Duration::MAX), now + FAR_AWAY);
-        // The latest instant, found digit by digit, as the clock's width is the system's affair.
+        // The latest instant, found digit by digit, as the clock's width depends on the system.
         let latest = (0..64).rev().fold(now, |latest, bits| {
             latest
                 .checked_add(Duration::from_secs(1 << bits))

@@ -248,7 +248,7 @@ mod tests {
             [Burst, Delay, Skip].map(|behavior| next(behavior, 6, 50)),
             [50, 56, 50]
         );
-        // A tick taken exactly when another is due: that one is left out too, as it is not to come.
+        // If a tick is taken exactly when another is due, that one is left out too.
         assert_eq!(next(Skip, 100, 50), 150);
         assert_eq!(next(Skip, 3, 2), 4);
     }

@@ -45,7 +45,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
 
 /// Such as the removal of a file: nobody else would do it.
 #[test]
-fn what_tidies_up_is_done_even_if_there_is_no_thread() {
+fn cleanup_is_done_even_if_there_is_no_thread() {
     let runtime = Runtime::new().unwrap();
     let lane = runtime.block_on(async { Lane::builder("lonely").build().unwrap() });
     let (core, shared) = lane.parts();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_until_all_are_there_or_none_came_for_a_moment_or_a_sync_would_be_over() {
+    fn a_wait_ends_when_all_came_or_none_for_a_moment_or_after_a_sync() {
         let mut company = Company::default();
         let mut all = company.gather(100, 10, SYNC).unwrap();
         assert!(all.goes_on(10, us(50)) && all.goes_on(99, us(90)));
@@ -109,10 +109,10 @@ mod tests {
         assert!(!long.goes_on(800, SYNC));
     }
 
-    /// A device that hung for half a minute is no reason to busy a worker for seconds, while a
+    /// After a device has hung for half a minute, a worker must not be busy for seconds while a
     /// record waits.
     #[test]
-    fn it_waits_no_longer_than_it_takes_to_hear_however_long_a_sync_took() {
+    fn a_long_sync_does_not_lengthen_the_wait() {
         let mut company = Company::default();
         let hung = Duration::from_secs(30);
         let mut alone = company.gather(2, 1, hung).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn where_few_come_it_is_tried_ever_less_until_some_do() {
+    fn waits_in_vain_become_rarer_until_one_pays_off() {
         let mut company = Company::default();
         assert!(company.gather(5, 5, SYNC).is_none(), "all are there");
         for pause in [1, 2, 4, 8, 16, 32, 32] {

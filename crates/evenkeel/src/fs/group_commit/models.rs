@@ -212,7 +212,7 @@ fn cancelling_an_append_loses_no_other() {
 }
 
 #[test]
-fn a_failed_sync_reaches_all_who_wait_and_all_who_come() {
+fn a_failed_sync_reaches_pending_and_later_appends() {
     model_with_twins(|| {
         let world = world(NARROW);
         roles(
@@ -230,7 +230,7 @@ fn a_failed_sync_reaches_all_who_wait_and_all_who_come() {
 }
 
 #[test]
-fn who_closes_hears_of_the_end() {
+fn close_waits_for_the_end() {
     model(|| {
         let world = world(WIDE);
         roles(

@@ -196,7 +196,7 @@ mod tests {
     use crate::sync::atomic::Ordering;
     use crate::sys::touchy::touchy_wakers;
 
-    /// Either may run anything, such as an append to the same log.
+    /// Either may run any code, such as an append to the same log.
     #[test]
     fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_log() {
         let limits = Limits {

@@ -16,7 +16,7 @@
 //! - `look` loads Relaxed: `an_event_publishes_what_came_before_it`
 //! - `set` is Relaxed: `an_event_publishes_what_came_before_it`
 //! - `set` wakes only the first of several waiters:
-//!   `every_one_of_several_waiters_hears_of_an_event` and another
+//!   `an_event_wakes_all_waiters` and another
 //! - `set` forgets the writer: `both_directions_hear_of_their_events`
 
 use super::*;
@@ -218,7 +218,7 @@ fn two_threads_report_events() {
 }
 
 #[test]
-fn every_one_of_several_waiters_hears_of_an_event() {
+fn an_event_wakes_all_waiters() {
     model(|| {
         let descriptor = Descriptor::new(Ready::EMPTY);
         let threads = [
@@ -238,7 +238,7 @@ fn every_one_of_several_waiters_hears_of_an_event() {
 
 /// A waiter is removed while an event comes; the other one is woken all the same.
 #[test]
-fn a_waiter_that_goes_away_takes_nobody_along() {
+fn removing_a_waiter_affects_no_other() {
     model(|| {
         let descriptor = Descriptor::new(Ready::EMPTY);
         let mut key = None;

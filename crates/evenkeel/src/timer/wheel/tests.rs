@@ -519,7 +519,7 @@ fn any_number_of_entries_of_one_tick_is_fired_by_parts() {
 }
 
 #[test]
-fn what_comes_while_a_slot_is_emptied_keeps_its_place() {
+fn insertions_while_a_slot_is_emptied_keep_their_order() {
     let mut wheel = Wheel::<&str>::new();
     for (deadline, name) in [(64, "64 a"), (70, "70 a"), (70, "70 b"), (66, "66")] {
         wheel.insert(deadline, name);
@@ -544,7 +544,7 @@ fn what_comes_while_a_slot_is_emptied_keeps_its_place() {
 }
 
 #[test]
-fn cancelling_what_is_left_of_an_open_slot_closes_it() {
+fn cancelling_the_rest_of_an_open_slot_closes_it() {
     let mut wheel = Wheel::<u32>::new();
     let keys = [70, 70, 130].map(|deadline| wheel.insert(deadline, deadline as u32));
     assert!(!wheel.advance(70, 1, &mut |_| ()));
