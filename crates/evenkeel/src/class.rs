@@ -5,14 +5,12 @@ use std::time::Duration;
 
 /// How many classes a runtime has at most: three built-in ones, and 13 of the user's.
 pub(crate) const CLASSES_MAX: usize = 16;
-/// How many classes every runtime has.
 const BUILT_IN: usize = 3;
 /// With a wider range, the smallest share would get too little time to be measured in a second.
 const SHARES: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Below, the target would be shorter than the polls themselves; above, it would be meaningless.
 const TARGETS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(10);
-/// The longest name.
 const NAME_LEN_MAX: usize = 32;
 
 /// A class of tasks, to which their CPU time is charged, and which has run queues of its own.
@@ -232,7 +230,6 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Applies the settings of `config`.
     pub(crate) fn with(self, config: ClassConfig) -> Result<Terms, ClassError> {
         let share = config.share.unwrap_or(self.share);
         let target = config.latency_target.unwrap_or(self.target);

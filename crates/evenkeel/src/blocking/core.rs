@@ -74,7 +74,6 @@ pub(crate) struct Core {
     brief: u64,
     /// Work that takes less is short.
     short: u64,
-    /// The processor of the spinning thread.
     spins_on: AtomicUsize,
     /// How many times lingering is still to be left out.
     in_vain: AtomicUsize,
@@ -746,7 +745,6 @@ impl Wake for Sweep {
     }
 }
 
-/// Counts a thread out, however it ends.
 struct Leave<'a>(&'a Arc<Core>, &'a Arc<Shared>);
 
 impl Drop for Leave<'_> {

@@ -26,7 +26,6 @@ const THREADS: std::ops::RangeInclusive<usize> = 1..=32_768;
 /// How long a worker without other work lingers for a piece of work. It is less than falling asleep
 /// and being woken take.
 pub(super) const LINGER: Duration = Duration::from_micros(16);
-/// The longest name.
 const NAME_LEN_MAX: usize = 32;
 
 /// A bounded queue of blocking work with threads of its own: for a database, a library that is not

@@ -126,7 +126,6 @@ impl Lanes {
         device
     }
 
-    /// Adds a lane for the user.
     pub(crate) fn add(
         &self,
         shared: &Arc<Shared>,

@@ -88,7 +88,6 @@ impl Backend {
 #[derive(Debug)]
 pub(crate) struct Misses {
     backend: Arc<Backend>,
-    /// How many threads are in a read.
     reading: AtomicUsize,
     /// Whether the cache is not asked: the file system cannot, or there is no ring.
     unasked: AtomicBool,
@@ -191,7 +190,7 @@ impl Misses {
                 Ok(_) => (DiskBackend::IoUring, String::new()),
                 Err(error) => (
                     DiskBackend::Threads,
-                    format!("the kernel refuses a completion queue: {error}"),
+                    format!("the kernel gives no completion queue: {error}"),
                 ),
             };
             *self.backend.found.lock() = found;
@@ -238,7 +237,6 @@ impl Misses {
     }
 }
 
-/// Counts a reading thread out.
 struct Leaving<'a>(&'a AtomicUsize);
 
 impl Drop for Leaving<'_> {

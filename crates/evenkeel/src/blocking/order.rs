@@ -1,9 +1,10 @@
 //! The order in which a lane's work is done: urgent work first, and each class gets its share.
 //!
-//! Each class has a FIFO queue and a count of the thread time it has had, divided by its share. The
-//! class with the shortest latency target goes first. But if it is ahead of the class that has had
-//! least by more than [`Limits::lead`], that class goes first. So a little urgent work does not
-//! wait, and much of it does not starve the others.
+//! Each class has a FIFO queue and a count of the thread time it has had, divided by its share, as
+//! in stride scheduling (C. A. Waldspurger, W. E. Weihl, 1995). The class with the shortest latency
+//! target goes first. But if it is ahead of the class that has had least by more than
+//! [`Limits::lead`], that class goes first. So a little urgent work does not wait, and much of it
+//! does not starve the others.
 //!
 //! Cancelled work is dropped at once; its ticket says where it is. Its entry becomes a gap. Gaps at
 //! the front of a queue are removed, and all gaps once they outnumber the work. So a gap costs
@@ -25,9 +26,7 @@ pub(crate) struct Entitled {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How many entries may wait.
     pub(crate) queue: usize,
-    /// How long an entry may wait.
     pub(crate) wait: Option<u64>,
     /// How much thread time a class may have had beyond its share and still go first.
     pub(crate) lead: u64,

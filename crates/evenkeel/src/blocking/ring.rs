@@ -171,7 +171,6 @@ struct State<F> {
 }
 
 impl<F: Send + 'static> CompletionQueue<F> {
-    /// Makes a ring and starts its thread.
     pub(crate) fn start(thread_name: String) -> io::Result<Self> {
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(State {
@@ -264,7 +263,6 @@ impl<F> CompletionQueue<F> {
     }
 }
 
-/// Closes the ring.
 impl<F> Drop for CompletionQueue<F> {
     fn drop(&mut self) {
         self.close();

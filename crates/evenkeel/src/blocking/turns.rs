@@ -32,9 +32,7 @@ pub(crate) struct Turns(Mutex<Line>);
 
 #[derive(Debug)]
 struct Line {
-    /// How many turns there are.
     turns: usize,
-    /// The files that have a turn.
     holders: Vec<Holder>,
     /// The files that wait, first come first, so their numbers ascend.
     waiting: VecDeque<Waiter>,

@@ -16,13 +16,10 @@ use crate::sync::hint;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Polls tasks of a class.
     Run(Class),
     /// Checks a readiness queue, hands out its events, and fires timers.
     Check,
-    /// Spins.
     Spin,
-    /// Sleeps in the kernel.
     Park,
     /// Looks for tasks to steal from other workers.
     Steal,
@@ -52,7 +49,6 @@ pub(crate) enum CheckOrigin {
     Due,
     /// There was nothing else to do.
     Idle,
-    /// While spinning.
     Spin,
     /// By another thread, as the owner could not.
     Monitor,

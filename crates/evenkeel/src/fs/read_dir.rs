@@ -17,7 +17,6 @@ use crate::sync::{Arc, Mutex};
 
 use super::lookup::{device_of, in_lane, on_path, runtime, tidy_up};
 
-/// How many entries are read at a time.
 const CHUNK: usize = 64;
 
 /// Opens a directory for reading.

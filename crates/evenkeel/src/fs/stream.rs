@@ -192,7 +192,6 @@ enum Waiter {
     Seeker,
 }
 
-/// The piece of work in the lane.
 struct Pump {
     inner: Arc<Inner>,
     pipe: Arc<Mutex<Pipe>>,

@@ -48,7 +48,6 @@ pub(crate) struct Checked {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
-    /// Entries that were due.
     pub(crate) looks: usize,
     pub(crate) deliveries: usize,
 }

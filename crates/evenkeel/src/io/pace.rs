@@ -53,7 +53,6 @@ const MEASURED_EACH: u8 = 16;
 /// The highest watermark that the kernel's interface can express.
 const WATERMARK_MAX: usize = i32::MAX as usize;
 
-/// Instructions to the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     /// Set the kernel's watermark to this number of bytes.
@@ -75,7 +74,6 @@ pub(crate) struct Pace {
     has_watermark: bool,
     /// The tick of the entry in the sweep.
     armed: Option<u64>,
-    /// When the reader is to be woken.
     deadline: u64,
     /// Since when bytes may have been held back.
     since: u64,

@@ -152,7 +152,6 @@ fn faded(before: u64, then: u64, passed: u64, halves: u64) -> u64 {
     (sum / u128::from(ONE)) as u64
 }
 
-/// `whole * part / of`.
 fn scaled(whole: u64, part: u64, of: u64) -> u64 {
     debug_assert!(part <= of, "{part} is not a part of {of}");
     (u128::from(whole) * u128::from(part) / u128::from(of)) as u64

@@ -150,7 +150,6 @@ macro_rules! halves {
     };
 }
 
-/// The methods of all halves.
 macro_rules! common {
     ($half:ty, $stream:ident, $address:ty) => {
         impl $half {
@@ -188,7 +187,6 @@ macro_rules! common {
     };
 }
 
-/// The methods of read halves.
 macro_rules! reading {
     ($half:ty, $stream:ident) => {
         impl $half {
@@ -262,7 +260,6 @@ macro_rules! reading {
     };
 }
 
-/// The methods of write halves.
 macro_rules! writing {
     ($half:ty, $stream:ident) => {
         impl $half {

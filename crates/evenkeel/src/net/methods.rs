@@ -349,7 +349,6 @@ pub(super) use {async_read, async_write, descriptor, readiness, stream};
 use crate::io::Interest;
 use crate::net::source::Direction;
 
-/// The direction of a user's own operation.
 pub(super) fn direction(interest: Interest) -> Direction {
     if interest.is_readable() {
         Direction::Read

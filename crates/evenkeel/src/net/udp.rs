@@ -60,6 +60,10 @@ impl UdpSocket {
     ///
     /// No address could be bound (the error is that of the last one tried), or there is no current
     /// runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is closed.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| {
             future::ready(mio::net::UdpSocket::bind(addr).and_then(Self::from_mio))
@@ -138,6 +142,10 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The name cannot be resolved, or there is no route to the address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is connected or not.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         each_address(addr, |addr| future::ready(self.io.get_ref().connect(addr))).await
     }

@@ -11,7 +11,6 @@ use crate::sync::thread::{self, Thread};
 
 use super::handle::Handle;
 
-/// Wakes the thread that blocks.
 struct Unpark {
     thread: Thread,
     notified: AtomicBool,

@@ -39,6 +39,17 @@ where
 /// # Panics
 ///
 /// If there is no current runtime, or the class does not belong to it.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::Class;
+///
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let sum = evenkeel::spawn_in(Class::BULK, async { (1..=1_000).sum::<u64>() });
+/// assert_eq!(sum.await.unwrap(), 500_500);
+/// # });
+/// ```
 #[track_caller]
 pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
 where

@@ -226,7 +226,6 @@ impl Drop for Sitting {
     }
 }
 
-/// Counts a thread out, however it ends.
 struct Leave(Arc<Alive>);
 
 impl Drop for Leave {

@@ -69,7 +69,6 @@ pub(crate) mod atomic {
 #[cfg(evenkeel_preempt)]
 pub(crate) use preempt::point;
 
-/// Nothing, in ordinary builds.
 #[cfg(not(evenkeel_preempt))]
 #[inline(always)]
 pub(crate) fn point() {}

@@ -127,7 +127,6 @@ fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
 #[derive(Debug, PartialEq, Eq)]
 struct Membership {
     version: Version,
-    /// The group's path in its hierarchy.
     group: PathBuf,
 }
 

@@ -3,7 +3,6 @@
 //! A server that takes its connections in turn finds little of each in the caches when their number
 //! is great. What it will touch next is known, so the processor can fetch it meanwhile.
 
-/// The size of a cache line.
 const LINE: usize = 64;
 
 /// Prefetches a number of cache lines, from an address on. Any address will do, as nothing is

@@ -2,7 +2,8 @@
 //!
 //! Time is a `u64` count of ticks; the caller decides how long a tick lasts and when it started.
 //! Insertion and cancellation take constant time. Advancing takes time in proportion to the entries
-//! it moves, not to the ticks it skips, and moves at most a given number of entries.
+//! it moves, not to the ticks it skips, and moves at most a given number of entries. (G. Varghese,
+//! T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987.)
 //!
 //! # How it works
 //!

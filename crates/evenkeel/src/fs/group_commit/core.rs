@@ -80,18 +80,15 @@ struct List {
 enum Committer {
     /// It works, or has not started yet.
     Busy,
-    /// It waits for a record.
     Idle,
     /// It has a record and waits for company.
     Delaying,
-    /// It has ended.
     Ended,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
-    /// Sleep until it is woken.
     Sleep,
     /// Sleep until it is woken or the time has come.
     SleepUntil(u64),
@@ -132,10 +129,8 @@ pub(super) struct Batches<W> {
     waiting: List,
     queued: List,
     closers: List,
-    /// The batch that is being written.
     writing: Vec<usize>,
     writing_bytes: usize,
-    /// The position of the next record.
     next: Position,
     committer: Committer,
     /// The waker of its latest call of `next`, unless it was woken since.

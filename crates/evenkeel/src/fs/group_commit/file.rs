@@ -15,6 +15,39 @@ use crate::fs::File;
 ///
 /// [`FileLog`] writes the records to one file as they are. Implement the trait to give records a
 /// format, or to continue in another file when one is full.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::fs::{CommitLog, File, FileLog, GroupCommit, Position};
+///
+/// /// Ends each record with a newline.
+/// struct Lines(FileLog<File>, u64);
+///
+/// impl CommitLog for Lines {
+///     async fn write(&mut self, _: Position, records: &[bytes::Bytes]) -> std::io::Result<()> {
+///         let lines = records.iter().flat_map(|record| [&record[..], b"\n"]).flatten();
+///         let lines: bytes::Bytes = lines.copied().collect();
+///         let (index, offset) = (0, self.1);
+///         self.1 += lines.len() as u64;
+///         self.0.write(Position { index, offset }, &[lines]).await
+///     }
+///
+///     async fn sync(&mut self) -> std::io::Result<()> {
+///         self.0.sync().await
+///     }
+/// }
+///
+/// # let path = std::env::temp_dir().join(format!("evenkeel-doc-lines-{}", std::process::id()));
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let log = Lines(FileLog::new(File::create(&path).await?), 0);
+/// let log = GroupCommit::builder().open(log, Position::default());
+/// log.append("first").await?;
+/// log.append("second").await?;
+/// assert_eq!(std::fs::read(&path)?, b"first\nsecond\n");
+/// # std::fs::remove_file(&path)
+/// # }).unwrap();
+/// ```
 pub trait CommitLog: Send + 'static {
     /// Writes a whole batch. Its first record has the position `first`; the others follow.
     fn write(

@@ -100,6 +100,18 @@ impl Drop for Owner {
 }
 
 /// Configures a [`GroupCommit`]; made by [`GroupCommit::builder`].
+///
+/// ```no_run
+/// # async fn f() -> std::io::Result<()> {
+/// use evenkeel::{Class, fs::{File, FileLog, GroupCommit, Position}};
+///
+/// let log = FileLog::new(File::create("log").await?);
+/// let log = GroupCommit::builder()
+///     .batch_bytes(256 << 10)
+///     .class(Class::URGENT)
+///     .open(log, Position::default());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GroupCommitBuilder {
     batch_bytes: usize,
@@ -336,7 +348,6 @@ impl Future for Commit {
 struct Ticket<S: Deref<Target = CommitQueue>> {
     shared: S,
     key: usize,
-    /// Whether the key is still valid.
     live: bool,
 }
 

@@ -101,7 +101,6 @@ impl CommitQueue {
         wake_all(&mut wake);
     }
 
-    /// Decides what the committer does next.
     pub(super) fn next(&self, now_ns: u64, waker: &Waker, records: &mut Vec<Bytes>) -> Next {
         let mut wake = Vec::new();
         let waker = waker.clone();

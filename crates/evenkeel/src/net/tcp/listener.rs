@@ -58,6 +58,10 @@ impl TcpListener {
     ///
     /// No address could be bound (the error is that of the last one tried), or there is no current
     /// runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is closed.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| {
             future::ready(bound(addr).and_then(Self::from_mio))
