@@ -198,7 +198,7 @@ impl fmt::Display for ClassError {
             ),
             Self::Name(name) => write!(
                 f,
-                "{name:?} cannot name a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
+                "{name:?} is no name for a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
             ),
             Self::Share(share) => write!(f, "a share of {share} is out of range; use 1 to 10000"),
             Self::LatencyTarget(target) => write!(
