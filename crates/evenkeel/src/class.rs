@@ -1,30 +1,28 @@
-//! Classes: what CPU time is shared among.
+//! Classes, among which CPU time is shared.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How many classes a runtime has at most: the three that are always there, and 13 of the user's.
+/// How many classes a runtime has at most: three built-in ones, and 13 of the user's.
 pub(crate) const CLASSES_MAX: usize = 16;
-/// How many classes every runtime has.
 const BUILT_IN: usize = 3;
-/// Shares beyond this differ by more than what time can be told apart in a second.
+/// With a wider range, the smallest share would get too little time to be measured in a second.
 const SHARES: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// Below, the target would be shorter than the polls themselves; above, it would be none.
+/// Below, the target would be shorter than the polls themselves; above, it would be meaningless.
 const TARGETS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(10);
-/// What a name may be, so that reports and command lines need not quote it.
 const NAME_LEN_MAX: usize = 32;
 
-/// What a task's CPU time is charged to, and which of a worker's queues it waits in.
+/// A class of tasks, to which their CPU time is charged, and which has run queues of its own.
 ///
-/// A task belongs to one class for its whole life: the one it was spawned into with
-/// [`spawn_in`](crate::spawn_in), or that of the task that spawned it. What is spawned from
-/// outside every task is [`NORMAL`](Class::NORMAL).
+/// A task belongs to one class for its whole life: the one given to [`spawn_in`](crate::spawn_in),
+/// or that of the task that spawned it. A task that is spawned outside every task is
+/// [`NORMAL`](Class::NORMAL).
 ///
-/// Three classes are there in every runtime. [`Builder::class`](crate::runtime::Builder::class)
-/// changes their [`ClassConfig`] and adds classes of other names, which
-/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is a number in its
-/// runtime: one of another runtime means something else there, or nothing.
+/// Three classes exist in every runtime. [`Builder::class`](crate::runtime::Builder::class) changes
+/// their [`ClassConfig`] and adds classes of other names, which
+/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is valid only in its
+/// runtime; in another one it may mean another class, or none.
 ///
 /// The chapter [Classes](crate::guide::classes) says what a class is promised, and what not.
 ///
@@ -33,7 +31,6 @@ const NAME_LEN_MAX: usize = 32;
 /// ```
 /// use evenkeel::{Class, ClassConfig, runtime::Builder};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Builder::new()
 ///     .class("bulk", ClassConfig::new().share(10))
 ///     .class("video", ClassConfig::new().share(40))
@@ -43,8 +40,7 @@ const NAME_LEN_MAX: usize = 32;
 ///     evenkeel::spawn_in(video, async { 25 }).await
 /// })?;
 /// assert_eq!(frames, 25);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class(u8);
@@ -52,27 +48,31 @@ pub struct Class(u8);
 impl Class {
     /// Health checks, admin calls, handshakes: little work that must not wait.
     pub const URGENT: Class = Class(0);
-    /// Ordinary requests, and whatever was not given a class.
+    /// Ordinary requests, and all tasks without a class.
     pub const NORMAL: Class = Class(1);
     /// Streams, big transfers, parsing, compaction: much work that may wait.
     pub const BULK: Class = Class(2);
 
-    /// The class's place in tables that have one entry for each class of a runtime.
+    /// The index of the class in tables with one entry for each class of a runtime.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The class in the place `index`; the inverse of [`index`](Class::index).
+    /// The class with this index; the inverse of [`index`](Class::index).
     #[inline]
     pub(crate) fn at(index: usize) -> Class {
         debug_assert!(index < CLASSES_MAX);
         Class(index as u8)
     }
 
-    /// Every class that a set of bits names, lowest first.
+    /// The classes of a bit set, lowest first.
     #[inline]
     pub(crate) fn of_bits(mut bits: u32) -> impl Iterator<Item = Class> {
+        debug_assert!(
+            bits >> CLASSES_MAX == 0,
+            "{bits:b} has bits that are no class's"
+        );
         std::iter::from_fn(move || {
             if bits == 0 {
                 return None;
@@ -83,7 +83,6 @@ impl Class {
         })
     }
 
-    /// The bit of the class in a set of classes.
     #[inline]
     pub(crate) fn bit(self) -> u32 {
         1 << self.0
@@ -102,8 +101,8 @@ impl fmt::Debug for Class {
     }
 }
 
-/// The name of the three that every runtime has, and the number of any other: names are the
-/// runtime's, see [`Handle::classes`](crate::runtime::Handle::classes).
+/// Prints the name of a built-in class, and the number of any other: its name is the runtime's, see
+/// [`Handle::classes`](crate::runtime::Handle::classes).
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -115,7 +114,8 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a class is entitled to. What is not set stays as it was, or at its default.
+/// The share and the latency target of a class. A setting that is left out stays as it was, or at
+/// its default.
 ///
 /// | class | share | latency target |
 /// |---|---|---|
@@ -130,29 +130,29 @@ pub struct ClassConfig {
 }
 
 impl ClassConfig {
-    /// Nothing is set.
+    /// Sets nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The class's weight, from 1 to 10000: among classes that have work at all times, CPU time is
-    /// divided in the ratio of their shares. What a class leaves unused is divided among the
+    /// Sets the class's weight, from 1 to 10000: among classes that always have work, CPU time is
+    /// divided in the ratio of their shares. Time that a class leaves unused is divided among the
     /// others in the same ratio.
     pub fn share(mut self, share: u32) -> Self {
         self.share = Some(share);
         self
     }
 
-    /// How soon a class that has not had its share wants to be served, from 10 microseconds to 10
-    /// seconds: among the classes that are owed time, the one whose target is shortest goes first.
-    /// It decides the order and not the amount, which is the share's affair.
+    /// Sets how soon the class wants to be served when it is owed time, from 10 microseconds to 10
+    /// seconds: among the classes that are owed time, the one with the shortest target goes first.
+    /// The target decides the order; the share decides the amount.
     pub fn latency_target(mut self, target: Duration) -> Self {
         self.latency_target = Some(target);
         self
     }
 }
 
-/// One class of a runtime, and what it is entitled to at the moment.
+/// A class of a runtime, with its current share and latency target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassInfo {
@@ -166,7 +166,7 @@ pub struct ClassInfo {
     pub latency_target: Duration,
 }
 
-/// Why a class cannot be what was asked.
+/// Why a class or a setting of it was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassError {
@@ -174,7 +174,7 @@ pub enum ClassError {
     Unknown(Class),
     /// There are 16 classes already.
     TooMany {
-        /// The class that was one too many.
+        /// The class that was refused.
         name: String,
     },
     /// A name is made of 1 to 32 letters, digits, `-` and `_`.
@@ -200,10 +200,10 @@ impl fmt::Display for ClassError {
                 f,
                 "{name:?} is no name for a class; use 1 to {NAME_LEN_MAX} letters, digits, `-`, `_`"
             ),
-            Self::Share(share) => write!(f, "a share of {share} was asked for; use 1 to 10000"),
+            Self::Share(share) => write!(f, "a share of {share} is out of range; use 1 to 10000"),
             Self::LatencyTarget(target) => write!(
                 f,
-                "a latency target of {target:?} was asked for; use 10 microseconds to 10 seconds"
+                "a latency target of {target:?} is out of range; use 10 microseconds to 10 seconds"
             ),
         }
     }
@@ -211,7 +211,7 @@ impl fmt::Display for ClassError {
 
 impl std::error::Error for ClassError {}
 
-/// A runtime's classes and what they are entitled to, as configured.
+/// The classes of a runtime, as configured.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassTable {
     rows: Vec<ClassRow>,
@@ -223,7 +223,6 @@ pub(crate) struct ClassRow {
     pub(crate) terms: Terms,
 }
 
-/// What a class is entitled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) share: u32,
@@ -231,11 +230,6 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// These terms with what `config` sets.
-    ///
-    /// # Errors
-    ///
-    /// If that is out of range.
     pub(crate) fn with(self, config: ClassConfig) -> Result<Terms, ClassError> {
         let share = config.share.unwrap_or(self.share);
         let target = config.latency_target.unwrap_or(self.target);
@@ -269,7 +263,6 @@ impl Default for ClassTable {
 }
 
 impl ClassTable {
-    /// Changes the class of this name, or adds it.
     pub(crate) fn set(&mut self, name: &str, config: ClassConfig) -> Result<(), ClassError> {
         if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
             row.terms = row.terms.with(config)?;
@@ -288,6 +281,7 @@ impl ClassTable {
             name: name.to_owned(),
             terms: default.with(config)?,
         });
+        debug_assert!(self.rows.len() <= CLASSES_MAX);
         Ok(())
     }
 
@@ -295,7 +289,6 @@ impl ClassTable {
         self.rows.len()
     }
 
-    /// Whether the class is one of this table.
     #[inline]
     pub(crate) fn has(&self, class: Class) -> bool {
         class.index() < self.rows.len()
@@ -317,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_shares_can_be_said() {
+    fn the_published_shares_are_accepted() {
         let mut table = ClassTable::default();
         for (name, share) in [("urgent", 16), ("normal", 33), ("bulk", 50)] {
             table.set(name, ClassConfig::new().share(share)).unwrap();
@@ -341,12 +334,12 @@ mod tests {
         );
         assert_eq!(table.find("own-12"), Some(Class::at(15)));
         assert_eq!(table.find("one-more"), None);
-        // What is there can still be changed.
+        // Existing classes can still be changed.
         table.set("own-12", ClassConfig::new().share(7)).unwrap();
     }
 
     #[test]
-    fn nonsense_is_refused_and_changes_nothing() {
+    fn invalid_settings_are_refused_and_change_nothing() {
         let mut table = ClassTable::default();
         let config = ClassConfig::new();
         assert_eq!(

@@ -12,7 +12,7 @@ pub(crate) struct Clock {
     began: Instant,
 }
 
-/// The system's monotonic clock, for what waits on threads rather than on the scheduler.
+/// The system's monotonic clock, for waits of threads rather than tasks.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -47,8 +47,8 @@ impl Clock {
             .cycles_in(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The tick in which we are. Read from the system's clock, whose deadlines it serves: the
-    /// counter's scale is only nearly exact, and would drift away over days.
+    /// The current tick, by the system's clock, as deadlines are. The counter's scale is not quite
+    /// exact and would drift over days.
     pub(crate) fn tick(&self) -> u64 {
         self.nanos() / TICK_NS
     }

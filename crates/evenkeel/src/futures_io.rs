@@ -1,8 +1,7 @@
 //! `futures_io::{AsyncRead, AsyncWrite}` for the streams and their owned halves.
 //!
-//! A type with the traits of both families is ambiguous only where both are in scope: a call such
-//! as `stream.read(..)` needs `AsyncReadExt` of one family, and code that imports the other's as
-//! well has to name the trait (`AsyncReadExt::read(&mut stream, ..)`) or import one `as _`.
+//! If the extension traits of both families are in scope, a call such as `stream.read(..)` is
+//! ambiguous. Then name the trait (`AsyncReadExt::read(&mut stream, ..)`), or import only one.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
@@ -15,7 +14,7 @@ use crate::net::tcp::{self, TcpStream};
 #[cfg(unix)]
 use crate::net::unix::{self, UnixStream};
 
-/// `AsyncRead` for types whose source `AsRef` leads to.
+/// Implements `AsyncRead` for a type whose source is `$source`.
 macro_rules! async_read {
     ($type:ty, |$this:ident| $source:expr) => {
         impl AsyncRead for $type {
@@ -40,8 +39,8 @@ macro_rules! async_read {
     };
 }
 
-/// `AsyncWrite` for types whose source `$source` names. Nothing is buffered, so there is nothing
-/// to flush; to close is to send the end of the stream.
+/// Implements `AsyncWrite` for a type whose source is `$source`. Nothing is buffered, so there is
+/// nothing to flush. Closing sends the end of the stream.
 macro_rules! async_write {
     ($type:ty, |$this:ident| $source:expr) => {
         impl AsyncWrite for $type {

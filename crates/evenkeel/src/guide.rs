@@ -1,4 +1,4 @@
-//! Chapters: what the runtime promises, at length.
+//! The promises of the runtime in detail, by chapter.
 
 #[doc = include_str!("guide/classes.md")]
 pub mod classes {}

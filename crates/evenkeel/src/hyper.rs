@@ -1,8 +1,6 @@
-//! What the HTTP library hyper asks of a runtime: [`Executor`] and [`Timer`] here, and
-//! `hyper::rt::{Read, Write}` on [`TcpStream`] and [`UnixStream`](crate::net::UnixStream), and each
-//! of them on the owned half of its direction.
-//!
-//! So a stream goes into hyper's connection builders as it is, without an adapter.
+//! The runtime interface of the HTTP library hyper: [`Executor`] and [`Timer`] here, and
+//! `hyper::rt::{Read, Write}` for [`TcpStream`], [`UnixStream`](crate::net::UnixStream) and their
+//! owned halves. So hyper's connection builders take a stream as it is, without an adapter.
 //!
 //! # Examples
 //!
@@ -34,9 +32,8 @@ use crate::runtime;
 
 /// Runs hyper's own tasks, such as the streams of an HTTP/2 connection, as tasks of the runtime.
 ///
-/// They are spawned where hyper asks for them, so a runtime has to be around, and they inherit the
-/// class of the task that serves the connection, unless [`in_class`](Executor::in_class) says
-/// which.
+/// They are spawned on the current runtime, which has to exist, in the class of the task that
+/// serves the connection, or in the one given to [`in_class`](Executor::in_class).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executor;
 
@@ -46,14 +43,13 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        // Dropping the handle lets the task run on by itself.
+        // Dropping the handle lets the task run on.
         drop(runtime::spawn(future));
     }
 }
 
 impl Executor {
-    /// An executor whose tasks are of this class, whichever that of the task is for which they are
-    /// spawned.
+    /// Returns an executor that spawns all tasks in this class.
     ///
     /// # Examples
     ///
@@ -80,7 +76,6 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        // As above.
         drop(runtime::spawn_in(self.class, future));
     }
 }
@@ -108,7 +103,7 @@ impl rt::Timer for Timer {
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<TimerSleep>() {
-            // hyper resets a timeout at each request: the box and the timer's place are kept.
+            // hyper resets a timeout at each request. This keeps the box and the timer.
             Some(sleep) => sleep.project().sleep.reset(deadline.into()),
             None => *sleep = self.sleep_until(deadline),
         }
@@ -132,7 +127,7 @@ impl Future for TimerSleep {
 
 impl rt::Sleep for TimerSleep {}
 
-/// `Read` for a type whose source `$source` names.
+/// Implements `Read` for a type whose source is `$source`.
 macro_rules! reading {
     ($type:ty, |$this:ident| $source:expr) => {
         impl rt::Read for $type {
@@ -148,8 +143,8 @@ macro_rules! reading {
     };
 }
 
-/// `Write` for a type whose source `$source` names. Nothing is buffered, so there is nothing to
-/// flush.
+/// Implements `Write` for a type whose source is `$source`. Nothing is buffered, so there is
+/// nothing to flush.
 macro_rules! writing {
     ($type:ty, |$this:ident| $source:expr) => {
         impl rt::Write for $type {

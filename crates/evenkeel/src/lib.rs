@@ -26,7 +26,8 @@
 //!
 //! - [`spawn`], [`spawn_in`], [`spawn_blocking`] and [`task`]: tasks, their handles and sets of
 //!   them, and how a task gives way.
-//! - [`Class`]: what CPU time is shared among; [`ClassConfig`]: a class's share and latency target.
+//! - [`Class`]: CPU time is shared among classes; [`ClassConfig`]: a class's share and latency
+//!   target.
 //! - [`guide`]: chapters for those who [come from Tokio](guide::coming_from_tokio), and on
 //!   [classes](guide::classes), [delivery](guide::delivery) to readers, [disk](guide::disk),
 //!   [hogs](guide::hogs), [shutdown](guide::shutdown), and what the [peers](guide::peers) do.
@@ -39,18 +40,18 @@
 //!
 //! # What is guaranteed
 //!
-//! - A busy worker asks for I/O when the time since it last did so passes a bound
+//! - A busy worker checks for I/O when the time since its last check passes a bound
 //!   ([`io_check_bound`](runtime::Builder::io_check_bound), 100 microseconds by default), whatever
 //!   its queues hold, as soon as the poll that is under way returns.
-//! - A task that was woken goes before tasks that yielded, however many of those there are; one of
-//!   the yielded ones runs for each slice of 100 microseconds that woken ones have had.
+//! - A woken task goes before tasks that yielded, however many there are; one task that yielded
+//!   runs for each slice of 100 microseconds that woken ones have had.
 //! - A timer never fires early, and is due within a tick of a millisecond, at any uptime.
 //! - A panic stays in its task and reaches its handle. Shutdown drops every future.
 //! - A poll that lasts longer than a millisecond loses its worker to another thread
-//!   ([`hand_off_after`](runtime::Builder::hand_off_after)), so it holds up nothing else, and
-//!   neither do as many of them as the heavy pool has threads
-//!   ([`heavy_threads`](runtime::Builder::heavy_threads)). With more, each keeps a worker;
-//!   what else waits there is looked after by another one, as long as there is one.
+//!   ([`hand_off_after`](runtime::Builder::hand_off_after)), so it holds up nothing else, as long
+//!   as the heavy pool has a thread for it ([`heavy_threads`](runtime::Builder::heavy_threads)).
+//!   Beyond that, each long poll keeps a worker, whose other tasks are served by another worker, if
+//!   there is one.
 //! - Classes with work at all times get processor time in the ratio of their shares.
 //!
 //! # Coming from Tokio
@@ -81,11 +82,11 @@
         dead_code,
         unreachable_pub,
         unused_imports,
-        reason = "of what is compiled, models use only a part"
+        reason = "models use only a part of what is compiled"
     )
 )]
 
-/// The README's program is compiled as a test.
+/// Compiles the README's programs as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -101,7 +102,7 @@ compile_error!(
 
 #[cfg(not(evenkeel_loom))]
 pub mod blocking;
-/// What models need of it.
+/// The part that is modelled.
 #[cfg(evenkeel_loom)]
 mod blocking {
     pub(crate) mod turns;
@@ -132,7 +133,7 @@ pub mod stats;
 mod sync;
 #[cfg(not(evenkeel_loom))]
 mod sys;
-/// What models need of it.
+/// The part that modelled code needs.
 #[cfg(evenkeel_loom)]
 mod sys {
     pub(crate) mod prefetch;

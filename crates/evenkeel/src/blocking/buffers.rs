@@ -1,35 +1,34 @@
 //! Long buffers, which the pipes of all files of a runtime share.
 //!
-//! What was used last is used next, while the caches hold it. With buffers of their own, a hundred
-//! files that are written in turn would each find theirs in main memory, and keep it for good.
+//! The buffer that was used last is used next, while it is in the caches. If each file had its own,
+//! a hundred files that are written in turn would each find theirs in main memory, and keep it for
+//! good.
 
 use crate::sched::shared::Shared;
 use crate::sync::Mutex;
 
-/// Buffers of at least this length are shared. Shorter ones, as those in which short writes gather,
-/// stay with their files.
+/// Buffers of at least this length are shared. Shorter ones, such as those that gather short
+/// writes, stay with their files.
 const LONG: usize = 256 << 10;
-/// How many bytes are kept at most.
+/// How many bytes of unused buffers are kept at most.
 const KEPT_MAX: usize = 32 << 20;
 
-/// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The last was used last.
+    /// A stack: the last one was used last.
     buffers: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl Buffers {
-    /// Those of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }
 
-    /// A buffer for so many bytes, of any length: `own`, or one of those that are shared.
+    /// A buffer for `wanted` bytes, of any capacity: `own`, or a shared one.
     pub(crate) fn get(&self, own: Vec<u8>, wanted: usize) -> Vec<u8> {
         if wanted < LONG || own.capacity() >= wanted {
             return own;
@@ -39,10 +38,11 @@ impl Buffers {
             return own;
         };
         kept.bytes -= buffer.capacity();
+        debug_assert_eq!(kept.buffers.is_empty(), kept.bytes == 0);
         buffer
     }
 
-    /// Takes back a buffer that is not in use: it becomes one's `own`, or is shared.
+    /// Takes back an unused buffer: it becomes the file's `own`, or is shared.
     pub(crate) fn put_back(&self, buffer: Vec<u8>, own: &mut Vec<u8>) {
         if buffer.capacity() < LONG {
             if buffer.capacity() > own.capacity() {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_kept_and_no_more() {
+    fn unused_buffers_are_bounded() {
         let buffers = Buffers::default();
         for _ in 0..KEPT_MAX / LONG + 5 {
             buffers.put_back(vec![0; LONG], &mut Vec::new());

@@ -1,16 +1,22 @@
-//! A lane: a bounded queue of blocking work and the bounded threads that do it.
+//! A lane: a bounded queue of blocking work and a bounded number of threads that do it.
 //!
 //! # How work meets threads
 //!
-//! All is decided under one lock. When work is queued, one thread is sent for: one that spins, else
-//! the one that fell asleep last, whose memory is still in the caches, else a new one. While a
-//! thread is on its way, no other is sent for. It takes its work and, if there is more, sends for
-//! the next. So a burst of short work is done by few threads, and long work gets as many as there
-//! may be, one shortly after the other.
+//! All decisions are made under one lock. When work is queued, one thread is called: one that
+//! spins, else the one that fell asleep last, whose memory is still in the caches, else a new one.
+//! While a thread is on its way, no other is called. It takes its work and, if there is more, calls
+//! the next. So a burst of short work is done by few threads, and long work soon gets as many as
+//! are allowed.
 //!
-//! A thread that ran out of work spins for some microseconds before it sleeps, because a task that
-//! gets its result often asks for more. One thread of each lane does so, while it has lately paid,
-//! and only while a worker sleeps, so that the processor is free.
+//! A thread that runs out of work spins for some microseconds before it sleeps, because a task that
+//! gets its result often asks for more. One thread of each lane does so, while it has lately paid
+//! off, and only while a worker sleeps, so that the processor is free.
+//!
+//! # Orderings
+//!
+//! All are `Relaxed`. `queued`, `spins_on` and `in_vain` are hints: whoever acts on them looks
+//! again under the lock, or makes a wait that is bounded. A task's `queued_at` is accessed under
+//! the lock.
 
 use std::panic::Location;
 use std::task::{Wake, Waker};
@@ -39,21 +45,20 @@ use super::order::{Charge, Entitled, Limits, Order};
 
 /// How far a class may be ahead of its share and still go first.
 const LEAD: Duration = Duration::from_millis(20);
-/// The longest a thread spins. The worker that awaits the work sleeps meanwhile, and takes about as
-/// long to wake and to ask for more.
+/// How long a thread spins at most. The worker that awaits the work sleeps meanwhile, and takes
+/// about as long to wake and to ask for more.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Work that took less than this did not wait for a device, or only briefly.
+/// Work that took less did not wait for a device, or only briefly.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// For how many pieces of work waiting awake is not tried again after it was in vain.
+/// After lingering was in vain, it is left out for this many pieces of work.
 const LINGER_PAUSE: usize = 16;
 
-/// What a lane is told to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) name: Arc<str>,
-    /// What its threads are called, after the runtime's name.
+    /// The name of its threads, after the runtime's name.
     pub(crate) thread_suffix: Arc<str>,
     pub(crate) threads: usize,
     pub(crate) queue: usize,
@@ -61,34 +66,32 @@ pub(crate) struct Settings {
     pub(crate) keep_alive: Duration,
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Core {
     settings: Settings,
     spin: u64,
-    /// What is done within this time is waited for awake.
+    /// A worker lingers for work that usually takes less than this.
     brief: u64,
-    /// What takes less is short.
+    /// Work that takes less is short.
     short: u64,
-    /// The processor on which a thread spins.
     spins_on: AtomicUsize,
-    /// How often waiting awake is still to be left out, as it was in vain.
+    /// How many times lingering is still to be left out.
     in_vain: AtomicUsize,
     quota: bool,
     level: BusyWait,
     state: Mutex<State>,
-    /// How much waits, for those who spin; written under the lock.
+    /// The length of the queue, for threads that spin; written under the lock.
     queued: AtomicUsize,
-    /// A thread has ended.
+    /// Notified when a thread has ended.
     ended: Condvar,
 }
 
 #[derive(Debug)]
 struct Job {
     task: Runnable,
-    /// It is done even if the runtime shuts down before it was begun.
+    /// Whether it is done even if the runtime shuts down before it has begun.
     kept: bool,
-    /// It is done even if it has to wait for long, or there is no thread for it.
+    /// Whether it is done however long it waits, and even if there is no thread for it.
     patient: bool,
 }
 
@@ -96,18 +99,18 @@ struct Job {
 struct State {
     order: Order<Job>,
     threads: usize,
-    /// Threads that were sent for and have not come yet.
+    /// Threads that were called and have not come yet.
     coming: usize,
     spinning: usize,
-    /// Threads that sleep; the last one fell asleep last.
+    /// A stack of sleeping threads: the last one fell asleep last.
     asleep: Vec<Thread>,
-    /// Those of the threads, and of some that have ended since.
+    /// The handles of the threads, and of some that have ended.
     handles: Vec<JoinHandle<()>>,
     closed: bool,
-    /// A timer is set that looks for what has waited too long.
+    /// Whether a timer is set that looks for work that has waited too long.
     armed: bool,
     running: Slab<Running>,
-    /// How long work lately took.
+    /// A moving mean of how long work took.
     lately: u64,
     accounts: Tally,
 }
@@ -128,14 +131,12 @@ impl Tally {
     }
 }
 
-/// Work that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) name: Option<&'static str>,
 }
 
-/// What a lane looks like at a moment, and what it did so far.
 #[derive(Clone, Debug)]
 pub(crate) struct CoreStats {
     pub(crate) name: Arc<str>,
@@ -151,7 +152,6 @@ pub(crate) struct CoreStats {
     pub(crate) runs: [u64; BUCKETS],
 }
 
-/// Which thread to send for.
 enum Hand {
     Nobody,
     Asleep(Thread),
@@ -159,8 +159,14 @@ enum Hand {
 }
 
 impl State {
-    /// Sends for a thread, if there is work and none is on its way to it.
+    /// Calls a thread, if there is work and none is on its way.
     fn send_for_hand(&mut self, threads_max: usize) -> Hand {
+        let (at_work, at_rest) = (self.running.len(), self.spinning + self.asleep.len());
+        debug_assert!(
+            self.coming + at_work + at_rest <= self.threads,
+            "a thread is in two places"
+        );
+        debug_assert!(self.threads <= threads_max, "more threads than are allowed");
         if self.order.is_empty() || self.coming > 0 || self.spinning > 0 {
             return Hand::Nobody;
         }
@@ -176,7 +182,7 @@ impl State {
         Hand::Nobody
     }
 
-    /// Takes what is to be done next, by what the classes are entitled to at the moment.
+    /// Takes the work to be done next, by the current shares and targets of the classes.
     fn take(&mut self, shared: &Shared) -> Option<(u64, Job, Charge)> {
         if self.order.is_empty() {
             return None;
@@ -211,7 +217,7 @@ impl Core {
         };
         Self {
             spin: clock.cycles_of(SPIN),
-            // A wake-up, which may be a part of the work, takes about as long again.
+            // Twice, as the work may include a wake-up, which takes about as long.
             brief: clock.cycles_of(2 * LINGER),
             short: clock.cycles_of(SHORT),
             in_vain: AtomicUsize::new(0),
@@ -251,11 +257,12 @@ impl Core {
         &self.settings.thread_suffix
     }
 
-    /// Queues work. If the queue is full or the lane closed, it is refused or cancelled, which its
-    /// join handle says. Work that is `kept` is done even if the lane closes before it was begun.
+    /// Queues work. If the queue is full it is refused, and if the lane is closed it is cancelled,
+    /// as its join handle reports. Work that is `kept` is done even if the lane closes before it
+    /// has begun.
     ///
-    /// Returns whether it is likely to be done within a moment: a thread waits for it awake, and
-    /// work of its class was brief of late.
+    /// Returns whether it is likely to be done within a moment: a thread spins, and work of its
+    /// class was brief of late.
     pub(crate) fn submit(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -298,23 +305,23 @@ impl Core {
         brief
     }
 
-    /// Drops cancelled work at once, if it still waits for a thread, as none may come for a long
-    /// time. Its place is free then.
-    pub(super) fn call_off(&self, task: &Header) {
+    /// Drops cancelled work at once if it is still queued, and frees its place: no thread may come
+    /// for a long time.
+    pub(super) fn cancel(&self, task: &Header) {
         let mut state = self.state.lock();
-        // Relaxed: the lock orders it.
+        // Relaxed: under the lock.
         let ticket = task.queued_at.load(Ordering::Relaxed);
-        let called_off = state.order.call_off(ticket);
+        let cancelled = state.order.cancel(ticket);
         self.note_queued(&state);
         drop(state);
-        if let Some(job) = called_off {
+        if let Some(job) = cancelled {
             job.task.cancel(|_| ());
         }
     }
 
-    /// Queues what is to be done in any case, such as a file to be closed, or written on: even if
-    /// the queue is full, and for as long as it takes. There is no more of it than there were
-    /// files. In a lane that is closed it is done here and now.
+    /// Queues work that is to be done in any case, such as closing a file or writing the rest of
+    /// its bytes: even if the queue is full, and however long it waits. There is no more of it than
+    /// there were files. If the lane is closed, it is done at once, on this thread.
     pub(crate) fn submit_anyway(self: &Arc<Self>, shared: &Arc<Shared>, task: Runnable) {
         let class = class_here(shared, &task);
         let now = shared.clock.cycles();
@@ -335,37 +342,37 @@ impl Core {
         self.send(shared, hand);
     }
 
-    /// Whether it takes no more work, as the runtime ends.
+    /// Whether the lane takes no more work, as the runtime ends.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Whether other work is under way or waits here, and such work was short of late.
+    /// Whether other work is running or queued here, and work was short of late.
     pub(crate) fn is_shared_by_short_work(&self) -> bool {
         let state = self.state.lock();
         let others = !state.running.is_empty() || !state.order.is_empty();
         others && state.lately < self.short
     }
 
-    /// What came of waiting awake for work of this lane.
+    /// Records whether lingering for work of this lane has paid off.
     pub(crate) fn learn_of_lingering(&self, paid: bool) {
         if !paid {
-            // Relaxed, here and below: a hint.
+            // Relaxed: a hint.
             self.in_vain.store(LINGER_PAUSE, Ordering::Relaxed);
         }
     }
 
     /// Whether the spinning thread is on another processor than the caller. If not, it needs the
-    /// caller's processor to go on.
+    /// caller's.
     fn spins_elsewhere(&self) -> bool {
         // Relaxed: a hint.
         self.spins_on.load(Ordering::Relaxed) != cpus::current()
     }
 
     fn may_linger(&self) -> bool {
+        // Relaxed: a hint.
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         if in_vain > 0 {
-            // Relaxed: as above.
             self.in_vain.store(in_vain - 1, Ordering::Relaxed);
         }
         in_vain == 0
@@ -379,7 +386,7 @@ impl Core {
     }
 
     fn note_queued(&self, state: &State) {
-        // Relaxed: a hint to those who spin, who look again under the lock.
+        // Relaxed: a hint.
         self.queued.store(state.order.len(), Ordering::Relaxed);
     }
 
@@ -414,20 +421,20 @@ impl Core {
         }
     }
 
-    /// Remembers a thread, to be joined at the end, and forgets those that have ended.
+    /// Keeps a thread's handle, to be joined at the end, and drops those that have ended.
     fn keep_track(&self, thread: JoinHandle<()>) {
         let mut state = self.state.lock();
         let ended = state.handles.extract_if(.., |thread| thread.is_finished());
         let ended: Vec<_> = ended.collect();
         state.handles.push(thread);
         drop(state);
-        // Dropped outside the lock: it may hold what a hook of the user's panicked with, whose drop
-        // may run anything.
+        // Dropped outside the lock: a handle may hold the payload of a panic in the user's hook,
+        // whose drop may run any code.
         drop(ended);
     }
 
-    /// A thread that was expected could not be started. If there are others, one of them does the
-    /// work; otherwise the work is refused rather than left waiting for ever.
+    /// A thread that was expected could not be started. If there are others, they do the work;
+    /// otherwise it is refused rather than left waiting for ever.
     fn give_up_thread(self: &Arc<Self>, shared: &Arc<Shared>, kind: std::io::ErrorKind) {
         let mut state = self.state.lock();
         state.threads -= 1;
@@ -440,8 +447,8 @@ impl Core {
             left.into_iter().partition(|job| job.patient);
         self.note_queued(&state);
         state.accounts.refused += orphans.len() as u64;
-        // The submitter set no timer, as it expected this thread. A timer is needed now, as the
-        // others may hang.
+        // The submitter set no timer, as it expected this thread. Now one is needed, as the others
+        // may hang.
         let waits = !state.order.is_empty() && self.settings.wait.is_some();
         let arm = waits && !state.armed && !state.closed;
         state.armed |= arm;
@@ -459,11 +466,11 @@ impl Core {
                 .into_join(),
             );
         }
-        // No thread would come to do it, perhaps for ever.
+        // Perhaps no thread would ever come to do it.
         patient.into_iter().for_each(|job| run_here(job.task));
     }
 
-    /// Does work until there has been none for the time to keep alive, or the lane closes.
+    /// Does work until there has been none for the keep-alive time, or the lane closes.
     fn run_thread(self: &Arc<Self>, shared: &Arc<Shared>) {
         let clock = shared.clock;
         let mut spinner = Spinner::new(self.level, self.spin, self.quota);
@@ -472,7 +479,7 @@ impl Core {
         drop(state);
         let mut idle_since = None;
         loop {
-            // What counts is when the work came, not how long it took to wake for it.
+            // What counts is when the work came, not how long the wake-up took.
             if let (Some(came), Some(since)) = (self.work(shared), idle_since) {
                 spinner.learn(came.saturating_sub(since));
             }
@@ -486,17 +493,17 @@ impl Core {
         }
     }
 
-    /// Does what there is to do. Returns when the first of it came.
+    /// Does all work in the queue. Returns when the first of it was queued.
     fn work(self: &Arc<Self>, shared: &Arc<Shared>) -> Option<u64> {
         let clock = &shared.clock;
         let mut first = None;
         let mut state = self.state.lock();
         while let Some((since, Job { task, .. }, charge)) = state.take(shared) {
             first = first.or(Some(since));
-            // Cancelled work is dropped, which says nothing about how long work takes.
-            let called_off = task.is_aborted();
+            // Cancelled work is only dropped, which says nothing about how long work takes.
+            let cancelled = task.is_aborted();
             let began = clock.cycles();
-            if !called_off {
+            if !cancelled {
                 count(&mut state.accounts.waits, began.saturating_sub(since));
             }
             let running = state.running.insert(Running {
@@ -507,11 +514,11 @@ impl Core {
             let hand = state.send_for_hand(self.settings.threads);
             drop(state);
             self.send(shared, hand);
-            // So the accounts have the work before its output is there.
+            // The work is counted before its output is there.
             let mut took = 0;
             let account = |_: &Header| {
                 took = clock.cycles().saturating_sub(began);
-                if !called_off {
+                if !cancelled {
                     self.state.lock().accounts.note_done(took);
                 }
             };
@@ -521,7 +528,7 @@ impl Core {
             }
             state = self.state.lock();
             state.running.remove(running);
-            if called_off {
+            if cancelled {
                 state.order.undone(charge);
                 continue;
             }
@@ -531,22 +538,22 @@ impl Core {
         first
     }
 
-    /// Busy-waits for work; one thread of a lane at a time. Returns whether there may be some.
+    /// Spins until there is work; one thread of a lane at a time. Returns whether there is some.
     fn spin(&self, shared: &Shared, limit: u64) -> bool {
         let mut state = self.state.lock();
-        // Others that work here may use all processors there are.
+        // The other threads of this lane may use all processors.
         let crowded = state.running.len() >= shared.seats.len() || !shared.idle.has_parked();
         if state.spinning > 0 || state.closed || crowded {
             return !state.order.is_empty();
         }
         state.spinning += 1;
         drop(state);
-        // The task that was woken by the result may be waiting for this very processor.
+        // The task that was woken by the last result may be waiting for this processor.
         thread::yield_now();
-        // Relaxed: a hint, for those who might wait awake for this thread.
+        // Relaxed: a hint, for workers that may linger.
         self.spins_on.store(cpus::current(), Ordering::Relaxed);
         let began = shared.clock.cycles();
-        // Relaxed: a hint; the lock below tells.
+        // Relaxed: a hint; the queue is looked at under the lock below.
         while self.queued.load(Ordering::Relaxed) == 0
             && shared.idle.has_parked()
             && shared.clock.cycles().saturating_sub(began) < limit
@@ -560,8 +567,8 @@ impl Core {
         !state.order.is_empty()
     }
 
-    /// Sleeps until there is work. Returns false if there was none until the thread may end, or if
-    /// the lane has closed.
+    /// Sleeps until there is work. Returns false if the thread is to end: its keep-alive time is
+    /// over, or the lane has closed.
     fn sleep(&self, began: Instant) -> bool {
         let me = thread::current();
         let mut state = self.state.lock();
@@ -578,7 +585,7 @@ impl Core {
             thread::park_timeout(left);
             state = self.state.lock();
             if !state.asleep.iter().any(|thread| thread.id() == me.id()) {
-                // The thread that took this one off the list has sent for it.
+                // This thread was called by the one that took it off the list.
                 state.coming -= 1;
                 return true;
             }
@@ -594,7 +601,7 @@ impl Core {
         }
     }
 
-    /// Has a timer look for what has waited too long.
+    /// Sets a timer that looks for work that has waited too long.
     fn set_timer(self: &Arc<Self>, shared: &Arc<Shared>, after: Duration) {
         let worker = shared.next_home();
         let tick = shared.clock.tick_at(clock::now() + after);
@@ -608,7 +615,6 @@ impl Core {
         }
     }
 
-    /// Fails what has waited too long.
     fn sweep(self: &Arc<Self>, shared: &Arc<Shared>) {
         let clock = &shared.clock;
         let now = clock.cycles();
@@ -636,7 +642,7 @@ impl Core {
         }
     }
 
-    /// Refuses work from now on, and cancels what waits for a thread, but for what is to be kept.
+    /// Refuses work from now on, and cancels queued work unless it is to be kept.
     pub(crate) fn close(self: &Arc<Self>, shared: &Arc<Shared>) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -655,8 +661,8 @@ impl Core {
         dropped.into_iter().for_each(|job| job.task.cancel(|_| ()));
     }
 
-    /// Waits, after [`close`](Core::close), for what runs. Returns false if some work has not ended
-    /// by the deadline.
+    /// Waits, after [`close`](Core::close), for the threads to end. Returns false if one has not
+    /// ended by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while state.threads > 0 {
@@ -668,19 +674,17 @@ impl Core {
         }
         let ended = std::mem::take(&mut state.handles);
         drop(state);
-        // They have counted themselves out, so none of these blocks for longer than a thread's
-        // end takes; after it, they hold nothing of the runtime's any more.
+        // All have counted themselves out, so a join takes no longer than a thread's end. After it,
+        // the thread holds nothing of the runtime.
         ended.into_iter().for_each(|thread| drop(thread.join()));
         true
     }
 
-    /// Whether nothing is done or waits here, and no thread is kept for more.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.lock();
         state.threads == 0 && state.order.is_empty()
     }
 
-    /// The work that is under way.
     pub(crate) fn running(&self) -> Vec<Running> {
         let state = self.state.lock();
         state.running.iter().map(|(_, running)| *running).collect()
@@ -704,22 +708,21 @@ impl Core {
     }
 }
 
-/// Keeps by which ticket the work that is queued next can be cancelled. Only what is queued by
-/// `submit` ever is.
+/// Stores the ticket by which the job can be cancelled, once it is queued. Only jobs queued by
+/// `submit` ever are.
 fn note_ticket(order: &Order<Job>, job: &Job) {
     let ticket = order.next_ticket();
-    // Relaxed: the lane's lock orders it.
+    // Relaxed: under the lane's lock.
     (job.task.header().queued_at).store(ticket, Ordering::Relaxed);
 }
 
-/// Does work on the calling thread.
 fn run_here(task: Runnable) {
     if let Ran::Again(task) = task.run(|_| true, |_| ()) {
         task.cancel(|_| ());
     }
 }
 
-/// A class of the user's own in another runtime means nothing here.
+/// The class of a task. One that was defined in another runtime means nothing here.
 fn class_here(shared: &Shared, task: &Runnable) -> Class {
     let known = |class: &Class| shared.config.classes.has(*class);
     Some(task.header().class())
@@ -731,7 +734,6 @@ fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
     buckets[bucket_of(cycles)] += 1;
 }
 
-/// What the timer calls.
 struct Sweep {
     core: Arc<Core>,
     shared: Arc<Shared>,
@@ -743,20 +745,19 @@ impl Wake for Sweep {
     }
 }
 
-/// Counts a thread out, however it ends.
 struct Leave<'a>(&'a Arc<Core>, &'a Arc<Shared>);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         let Leave(core, shared) = self;
         if thread::panicking() {
-            // A hook of the user's panicked, and would do so on the next thread as well.
+            // The user's hook panicked, and would do so on the next thread as well.
             return core.give_up_thread(shared, std::io::ErrorKind::Other);
         }
         let mut state = core.state.lock();
         state.threads -= 1;
-        // Work that came after this thread decided to leave may have counted on it, as the most
-        // threads were there; then another takes its place.
+        // Work that came after this thread decided to leave may have found no room for another
+        // thread. Then one takes this thread's place.
         let hand = state.send_for_hand(core.settings.threads);
         drop(state);
         core.ended.notify_all();

@@ -1,4 +1,4 @@
-//! Which device directories are on.
+//! A cache of the devices that directories are on.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::sched::shared::Shared;
 use crate::sync::Mutex;
 
-/// How many directories are remembered; when there are more, all are forgotten.
+/// How many directories are remembered; if there are more, all are forgotten.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Which device directories were found on. What is wrong here, as after a mount, costs nothing but
-/// that work is done in another device's lane, until the next open there sets it right.
+/// The devices of directories. A wrong entry, as after a mount, only means that work is done in the
+/// lane of another device, until the next open in that directory corrects it.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     devices: Mutex<HashMap<PathBuf, u64>>,
 }
 
 impl Directories {
-    /// Those of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }
@@ -35,6 +34,7 @@ impl Directories {
                     devices.clear();
                 }
                 devices.insert(directory.to_owned(), device);
+                debug_assert!(devices.len() <= REMEMBERED_MAX);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Why a lane did not do what it was given.
+//! Errors of lanes.
 
 use std::fmt;
 use std::io;
@@ -7,61 +7,59 @@ use std::time::Duration;
 use crate::sched::task::JoinError;
 use crate::sync::Arc;
 
-/// Why a lane did not do a piece of work, or why there is no output.
+/// Why a lane did not do a piece of work, or did not return its output.
 ///
-/// All but [`Panicked`](LaneError::Panicked) say that the work was never begun. As an
+/// In all cases but [`Panicked`](LaneError::Panicked) the work was never begun. As an
 /// [`io::Error`], which is how [`fs`](crate::fs) passes it on, [`QueueFull`](LaneError::QueueFull)
 /// is of the kind [`ResourceBusy`](io::ErrorKind::ResourceBusy),
 /// [`WaitedTooLong`](LaneError::WaitedTooLong) is [`TimedOut`](io::ErrorKind::TimedOut), and the
-/// `LaneError` can be had back with [`io::Error::downcast`].
+/// `LaneError` can be recovered with [`io::Error::downcast`].
 ///
 /// # Examples
 ///
 /// ```
 /// use evenkeel::blocking::{Lane, LaneError};
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let lane = Lane::builder("thumbnails").threads(2).queue(100).build()?;
 /// match lane.run(|| 6 * 7).await {
 ///     Ok(answer) => assert_eq!(answer, 42),
 ///     Err(LaneError::QueueFull { .. }) => { /* Answer "503 try again later". */ }
 ///     Err(error) => return Err(error.into()),
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[non_exhaustive]
 pub enum LaneError {
-    /// As much waits in the lane as may.
+    /// The queue of the lane is full.
     QueueFull {
         /// The lane's name.
         lane: Arc<str>,
-        /// How much may wait.
+        /// The limit of the queue, in pieces of work.
         limit: usize,
     },
-    /// The work waited as long as it may, and no thread of the lane had come to it.
+    /// The work waited for as long as it may, and no thread of the lane was free.
     WaitedTooLong {
         /// The lane's name.
         lane: Arc<str>,
         /// How long it waited.
         waited: Duration,
-        /// How long it might.
+        /// How long it might wait.
         limit: Duration,
     },
-    /// The runtime has shut down, or the lane has, before the work was begun.
+    /// The runtime or the lane has shut down before the work was begun.
     ShutDown {
         /// The lane's name.
         lane: Arc<str>,
     },
-    /// The lane has no thread, and the system gave none.
+    /// The lane has no thread, and the system could not start one.
     NoThread {
         /// The lane's name.
         lane: Arc<str>,
-        /// What the system said.
+        /// The kind of the system's error.
         kind: io::ErrorKind,
     },
-    /// The work panicked; [`JoinError::into_panic`] has what it said.
+    /// The work panicked; [`JoinError::into_panic`] returns the payload.
     Panicked(JoinError),
 }
 
@@ -79,7 +77,7 @@ impl LaneError {
         }
     }
 
-    /// As the task's error, for whoever holds its handle.
+    /// Converts this to the task's error, for its join handle.
     pub(crate) fn into_join(self) -> JoinError {
         JoinError::refused(Refusal(self))
     }
@@ -94,14 +92,13 @@ impl LaneError {
     }
 }
 
-/// Why a task was refused that a lane was to do.
 #[derive(Debug)]
 struct Refusal(LaneError);
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            // The lane of `spawn_blocking` has no name for the user.
+            // Users do not know the lane of `spawn_blocking` by name.
             LaneError::QueueFull { .. } => f.write_str(
                 "the blocking work was refused because its queue is full; \
                  retry later, or raise `Builder::blocking_queue_limit`",
@@ -136,7 +133,7 @@ impl fmt::Display for LaneError {
             ),
             LaneError::NoThread { lane, kind } => write!(
                 f,
-                "the lane `{lane}` has no thread, and the system gave none: {kind}; raise the \
+                "the lane `{lane}` has no thread, and none could be started: {kind}; raise the \
                  limit on threads"
             ),
             LaneError::Panicked(error) => write!(f, "work in a lane: {error}"),
@@ -144,7 +141,7 @@ impl fmt::Display for LaneError {
     }
 }
 
-/// `main` shows its error by `Debug`, so the message is part of it.
+/// Contains the message, as `main` prints its error by `Debug`.
 impl fmt::Debug for LaneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LaneError({self})")

@@ -1,4 +1,4 @@
-//! A lane of the user's own.
+//! The user's own lanes.
 
 use std::fmt;
 use std::future::Future;
@@ -23,23 +23,22 @@ use super::lanes::{Lanes, NAMED_MAX, Unnamed};
 
 /// More threads than a system lets a process have by default.
 const THREADS: std::ops::RangeInclusive<usize> = 1..=32_768;
-/// The most that a worker without other work waits for a piece of work awake. It is less than
-/// falling asleep and being woken take.
+/// How long a worker without other work lingers for a piece of work. It is less than falling asleep
+/// and being woken take.
 pub(super) const LINGER: Duration = Duration::from_micros(16);
-/// What a name may be, so that reports need not quote it.
 const NAME_LEN_MAX: usize = 32;
 
-/// A bounded queue of blocking work with threads of its own: for one database, one library that
-/// is not thread-safe, one kind of work that must not hold up any other.
+/// A bounded queue of blocking work with threads of its own: for a database, a library that is not
+/// thread-safe, or a kind of work that must not hold up any other.
 ///
 /// Files need none: [`fs`](crate::fs) has lanes for each device.
 ///
-/// Work is done in the order of coming within a class. Among classes, the one with the shortest
-/// latency target goes first, as long as it is not ahead of its share of the threads' time by more
-/// than 20 milliseconds, so much urgent work starves nobody.
+/// Within a class, work is done first come, first served. Among classes, the one with the shortest
+/// latency target goes first, unless it is ahead of its share of the threads' time by more than 20
+/// milliseconds. So even much urgent work starves nobody.
 ///
-/// Clones are the same lane. When the last is dropped, what waits is still done, and the threads
-/// end.
+/// Clones are the same lane. When the last one is dropped, queued work is still done, and then the
+/// threads end.
 ///
 /// # Examples
 ///
@@ -47,8 +46,7 @@ const NAME_LEN_MAX: usize = 32;
 /// use std::time::Duration;
 /// use evenkeel::blocking::Lane;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let database = Lane::builder("database")
 ///     .threads(4)
 ///     .queue(1_000)
@@ -56,8 +54,7 @@ const NAME_LEN_MAX: usize = 32;
 ///     .build()?;
 /// let rows = database.run(|| vec!["a row", "another"]).await?;
 /// assert_eq!(rows.len(), 2);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Lane {
@@ -66,8 +63,8 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Describes a lane; [`LaneBuilder::build`] makes it. The name is what errors and
-    /// [`LaneStats`](crate::stats::LaneStats) call it: 1 to 32 visible ASCII characters.
+    /// Describes a lane; [`LaneBuilder::build`] makes it. The name, of 1 to 32 visible ASCII
+    /// characters, appears in errors and in [`LaneStats`](crate::stats::LaneStats).
     pub fn builder(name: impl Into<String>) -> LaneBuilder {
         LaneBuilder {
             name: name.into(),
@@ -90,19 +87,18 @@ impl Lane {
     /// Runs a function on a thread of the lane. It may block.
     ///
     /// It is queued when this is called, not when the future is first polled, in the class of the
-    /// task that calls.
+    /// calling task.
     ///
     /// # Errors
     ///
-    /// If the queue is full, if the work waited longer than the lane's limit, if the runtime shuts
-    /// down before it was begun, or if it panicked.
+    /// The queue is full, the work waited longer than the lane's limit, the runtime shut down
+    /// before it was begun, or it panicked.
     ///
     /// # Cancel safety
     ///
-    /// Work that was not begun when the future is dropped is not done: what the function captured
-    /// is dropped with the future, and its place in the queue is free. (A thread that has just
-    /// taken it drops it itself, a moment later.) Work that was begun is done to its end, and its
-    /// output dropped.
+    /// Work that has not begun when the future is dropped is not done: the function is dropped with
+    /// the future, and its place in the queue is free. (A thread that has just taken it drops it a
+    /// moment later.) Work that has begun is done to its end, and its output is dropped.
     #[track_caller]
     pub fn run<F, T>(&self, function: F) -> impl Future<Output = Result<T, LaneError>> + use<F, T>
     where
@@ -134,9 +130,9 @@ impl fmt::Debug for Lane {
 pub(crate) struct InLane<T> {
     join: JoinHandle<T>,
     core: Arc<Core>,
-    /// It is done whether or not anybody waits for it.
+    /// Whether it is done even if nobody waits for it.
     kept: bool,
-    /// It is likely to be done within a moment.
+    /// Whether it is likely to be done within a moment.
     brief: bool,
     shared: Arc<Shared>,
 }
@@ -160,7 +156,7 @@ impl<T: Send + 'static> InLane<T> {
         )
     }
 
-    /// Work that is done even if nobody waits for it, or the runtime shuts down before it began.
+    /// Work that is done even if nobody waits for it or the runtime shuts down before it has begun.
     pub(crate) fn kept<F>(
         core: &Arc<Core>,
         shared: &Arc<Shared>,
@@ -179,8 +175,8 @@ impl<T: Send + 'static> InLane<T> {
         )
     }
 
-    /// As [`kept`](Self::kept), and also if the lane is full, or has closed: then on this thread.
-    /// For work that goes on with what was begun here.
+    /// As [`kept`](Self::kept), but also if the lane is full, or has closed: then on this thread.
+    /// For work that completes earlier work.
     pub(crate) fn anyway<F>(
         core: &Arc<Core>,
         shared: &Arc<Shared>,
@@ -218,8 +214,8 @@ impl<T: Send + 'static> InLane<T> {
         }
     }
 
-    /// Calls the work off if it has not begun, even if it is kept whether anybody waits or not.
-    pub(crate) fn call_off(&mut self) {
+    /// Cancels the work if it has not begun, even if it is to be kept.
+    pub(crate) fn cancel(&mut self) {
         self.join.call_off();
     }
 
@@ -250,8 +246,8 @@ impl<T> Drop for InLane<T> {
     }
 }
 
-/// Waits for work that is likely to be done within a moment, if the worker has nothing else to do:
-/// it would spin, fall asleep, and take longer to wake than the work takes.
+/// Lingers: waits awake for work that is likely to be done within a moment, if the worker has
+/// nothing else to do. It would otherwise fall asleep, and take longer to wake than the work takes.
 pub(crate) fn linger(core: &Core, shared: &Arc<Shared>, mut is_done: impl FnMut() -> bool) {
     let idle = context::with_worker(|worker| worker.is_some_and(Worker::has_no_other_task));
     if !idle {
@@ -282,23 +278,23 @@ pub struct LaneBuilder {
 impl LaneBuilder {
     /// How many threads the lane has at most, from 1 to 32768. Default: 1,
     /// [`defaults::LANE_THREADS`]. They are started when there is work for them, and end when there
-    /// was none for as long as
-    /// [`blocking_keep_alive`](crate::runtime::Builder::blocking_keep_alive) says.
+    /// was none for the time of
+    /// [`blocking_keep_alive`](crate::runtime::Builder::blocking_keep_alive).
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// How much work may wait for a thread, at least 1; more is refused with
+    /// How many pieces of work may wait for a thread, at least 1; more are refused with
     /// [`LaneError::QueueFull`]. Default: 1024, [`defaults::LANE_QUEUE`].
     pub fn queue(mut self, queue: usize) -> Self {
         self.queue = queue;
         self
     }
 
-    /// How long work may wait for a thread before it fails with [`LaneError::WaitedTooLong`],
-    /// which is noticed within some milliseconds; `None` for no limit. At least a millisecond.
-    /// Default: 30 seconds, [`defaults::LANE_WAIT`]. Work that was begun has no time limit: nothing
+    /// How long work may wait for a thread before it fails with [`LaneError::WaitedTooLong`]: at
+    /// least a millisecond, or `None` for no limit. It fails within some milliseconds of the limit.
+    /// Default: 30 seconds, [`defaults::LANE_WAIT`]. Work that has begun has no time limit: nothing
     /// can end it.
     pub fn wait_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.wait_limit = limit.into();
@@ -309,7 +305,7 @@ impl LaneBuilder {
     ///
     /// # Errors
     ///
-    /// Outside a runtime; if a setting makes no sense; if there is a lane of that name; or if there
+    /// There is no current runtime, a setting is invalid, there is a lane of that name, or there
     /// are 256 lanes already.
     pub fn build(self) -> Result<Lane, LaneBuildError> {
         let shared = context::current().map_err(LaneBuildError::NoRuntime)?;
@@ -373,24 +369,24 @@ impl LaneBuilder {
     }
 }
 
-/// Why there is no lane.
+/// Why a lane could not be made.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum LaneBuildError {
     /// The calling thread belongs to no runtime.
     NoRuntime(NoRuntime),
-    /// A setting makes no sense.
+    /// A setting is invalid.
     Setting {
         /// The builder's method.
         setting: &'static str,
-        /// What it was given.
+        /// Its argument.
         value: String,
-        /// What would do.
+        /// What to use instead.
         advice: &'static str,
     },
     /// There is a lane of this name.
     NameTaken(String),
-    /// There are as many lanes as may be.
+    /// The limit of 256 lanes is reached.
     TooMany,
     /// The runtime has shut down.
     ShutDown,
@@ -424,7 +420,7 @@ impl fmt::Display for LaneBuildError {
     }
 }
 
-/// `main` shows its error by `Debug`, so the message is part of it.
+/// Contains the message, as `main` prints its error by `Debug`.
 impl fmt::Debug for LaneBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LaneBuildError({self})")

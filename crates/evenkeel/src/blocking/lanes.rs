@@ -1,4 +1,4 @@
-//! All lanes of a runtime: the general one, those of devices, and those of the user's.
+//! All lanes of a runtime: the general one, those of devices, and the user's.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,34 +13,30 @@ use super::core::{Core, CoreStats, Running, Settings};
 use super::misses::{Backend, Misses};
 use super::turns::Turns;
 
-/// How many devices have lanes of their own; files of any more share one set of lanes.
+/// How many devices have lanes of their own. All others share one set of lanes.
 const DEVICES_MAX: usize = 64;
-/// How many lanes of the user's there may be.
 pub(crate) const NAMED_MAX: usize = 256;
-/// Threads for what only looks at names and attributes, for each device.
+/// Threads for operations on names and attributes, for each device.
 const NAME_THREADS: usize = 8;
-/// Threads for what may wait for a peer: FIFOs, terminals; for each device they were found on.
+/// Threads for files that may wait for a peer (FIFOs, terminals), for each device.
 const SPECIAL_THREADS: usize = 16;
-/// How many files of a device are written at length at a time, for each class, if there are fewer
-/// workers: one copies while the other is written.
+/// The least number of turns, for each device and class: one file is copied while another is
+/// written.
 const TURNS_MIN: usize = 2;
-/// Threads that find out on which device a directory is.
+/// Threads that find out which device a directory is on.
 const PATH_THREADS: usize = 8;
 
-/// The lanes of one device.
 #[derive(Debug)]
 pub(crate) struct Device {
     /// Names and attributes: open, stat, rename.
     pub(crate) names: Arc<Core>,
-    /// Reads and writes.
     pub(crate) data: Arc<Core>,
     /// Syncs, one at a time.
     pub(crate) syncs: Arc<Core>,
     /// FIFOs, terminals and other files that wait for a peer and not for the device.
     pub(crate) special: Arc<Core>,
-    /// How reads are done of what is not in the cache.
     pub(crate) misses: Misses,
-    /// Whose turn it is among those of a class that write long.
+    /// The turns of long writers, for each class.
     pub(crate) turns: [Arc<Turns>; CLASSES_MAX],
 }
 
@@ -54,14 +50,10 @@ impl Device {
     }
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// What `spawn_blocking` is given.
     pub(crate) general: Arc<Core>,
-    /// Where it is found out on which device a directory is.
     pub(crate) paths: Arc<Core>,
-    /// Which way reads of devices are done.
     pub(crate) backend: Arc<Backend>,
     registry: Mutex<Table>,
 }
@@ -75,7 +67,6 @@ struct Table {
     closed: bool,
 }
 
-/// Why there is no lane of the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unnamed {
     Taken,
@@ -84,7 +75,6 @@ pub(crate) enum Unnamed {
 }
 
 impl Lanes {
-    /// Those of a runtime.
     pub(crate) fn of(shared: &Shared) -> &Self {
         shared.extensions.get()
     }
@@ -107,14 +97,13 @@ impl Lanes {
         }
     }
 
-    /// The lanes of a device.
     pub(crate) fn device(&self, shared: &Arc<Shared>, number: u64) -> Arc<Device> {
         let mut registry = self.registry.lock();
         if let Some(device) = registry.devices.get(&number) {
             return Arc::clone(device);
         }
         if registry.devices.len() >= DEVICES_MAX {
-            // Those that nobody has a file on and whose threads have ended make room.
+            // Devices without open files, work and threads make room.
             (registry.devices)
                 .retain(|_, device| Arc::strong_count(device) > 1 || !device.is_empty());
         }
@@ -133,10 +122,10 @@ impl Lanes {
         }
         let device = make(&label_of(number));
         registry.devices.insert(number, Arc::clone(&device));
+        debug_assert!(registry.devices.len() <= DEVICES_MAX);
         device
     }
 
-    /// Adds a lane of the user's.
     pub(crate) fn add(
         &self,
         shared: &Arc<Shared>,
@@ -146,7 +135,7 @@ impl Lanes {
         if registry.closed {
             return Err(Unnamed::Closed);
         }
-        // Lanes that were given up and have nothing left to do make room.
+        // Lanes that were dropped and have no work and no threads left make room.
         (registry.named).retain(|core| Arc::strong_count(core) > 1 || !core.is_empty());
         if (registry.named.iter()).any(|core| **core.name() == *settings.name) {
             return Err(Unnamed::Taken);
@@ -156,6 +145,7 @@ impl Lanes {
         }
         let core = Arc::new(Core::new(settings, &shared.config, shared.clock));
         registry.named.push(Arc::clone(&core));
+        debug_assert!(registry.named.len() <= NAMED_MAX);
         Ok(core)
     }
 
@@ -165,7 +155,6 @@ impl Lanes {
         devices.map(Arc::clone).collect()
     }
 
-    /// How many reads were done without a thread of their own.
     pub(crate) fn reads_by_ring(&self) -> u64 {
         let done = |device: &Arc<Device>| device.misses.done();
         self.devices().iter().map(done).sum()
@@ -187,7 +176,7 @@ impl Lanes {
             .collect()
     }
 
-    /// Refuses work from now on, and cancels what waits.
+    /// Refuses work from now on, and cancels queued work.
     pub(crate) fn close(&self, shared: &Arc<Shared>) {
         self.registry.lock().closed = true;
         self.all().iter().for_each(|core| core.close(shared));
@@ -196,14 +185,14 @@ impl Lanes {
             .for_each(|device| device.misses.close());
     }
 
-    /// Waits for what runs. Returns false if some has not ended by the deadline.
+    /// Waits for running work. Returns false if some has not ended by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
-        // One after the other: the deadline is for all of them.
+        // One after the other: all have the same deadline.
         self.all().iter().all(|core| core.wait(deadline))
             && (self.devices().iter()).all(|device| device.misses.wait(deadline))
     }
 
-    /// The work that is under way, and what the thread is called that does it.
+    /// The work that is under way, with the names of its threads.
     pub(crate) fn running(&self) -> Vec<(String, Running)> {
         let lanes = self.all();
         let of_lane = |core: &Arc<Core>| {
@@ -215,7 +204,6 @@ impl Lanes {
         lanes.iter().flat_map(of_lane).collect()
     }
 
-    /// Of all lanes, the general one first.
     pub(crate) fn stats(&self) -> Vec<CoreStats> {
         self.all().iter().map(|core| core.stats()).collect()
     }
@@ -249,7 +237,7 @@ fn new_device(shared: &Arc<Shared>, label: &str) -> Device {
     }
 }
 
-/// A device as the system's own tools show it: `major:minor`.
+/// A device in the notation of the system's tools: `major:minor`.
 #[cfg(target_os = "linux")]
 fn label_of(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
@@ -275,7 +263,7 @@ mod tests {
         let handle = runtime.handle().clone();
         let shared = handle.shared();
         let lanes = Lanes::of(shared);
-        // All that have lanes of their own, but for one.
+        // All devices that may have lanes of their own, but one.
         let numbers = 1..DEVICES_MAX as u64;
         let mut used: Vec<_> = numbers.map(|number| lanes.device(shared, number)).collect();
         runtime.shutdown(Duration::from_secs(60)).unwrap();

@@ -1,10 +1,13 @@
-//! Reads that wait for the device: by which means, and how many.
+//! Reads that miss the page cache: by threads, or by the kernel's completion queue.
 //!
-//! A read that finds its bytes in the cache costs a thread some microseconds, one that does not
-//! holds it for as long as the device takes. Up to [`THREADS`] reads at a time are done by threads
-//! without asking which it will be: fewer thread switches are not possible. When so many are under
-//! way, the next asks the cache alone, and goes to the completion queue if it does not have the
-//! bytes. Reads of less than [`RING_MIN`] are over so soon that the hop costs more than the thread.
+//! A read that hits the cache takes a thread some microseconds; one that misses holds it for as
+//! long as the device takes. Threads do up to [`THREADS`] reads at a time without asking which it
+//! will be: fewer thread switches are not possible. While there are that many, the next read asks
+//! only the cache, and on a miss goes to the completion queue. Reads of less than [`RING_MIN`] are
+//! so short that the queue would cost more than the thread.
+//!
+//! All orderings are `Relaxed`: the number of reads only has to be about right, `unasked` is a
+//! hint, and a ring that is made while the device closes is closed when it is waited for.
 
 use std::any::Any;
 use std::fs::File;
@@ -20,28 +23,27 @@ use crate::sync::{Arc, Mutex, OnceLock};
 #[cfg(target_os = "linux")]
 use super::ring::{CompletionQueue, Read, Reply};
 
-/// How many reads of a device threads do at a time, where there is a ring for more.
+/// How many reads of a device threads do at a time, if there is a ring for more.
 const THREADS: usize = 4;
-/// The least that is read through the ring. Reads of 4 KiB, 32 at a time, were 5 to 21 % slower
-/// through it than by threads; those of 64 KiB were not.
+/// The shortest read that goes through the ring. Reads of 4 KiB, 32 at a time, were 5 to 21 %
+/// slower through it than by threads; reads of 64 KiB were not.
 const RING_MIN: usize = 64 << 10;
 
-/// What keeps a file open while the kernel reads it.
+/// Keeps a file open while the kernel reads it.
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
 
-/// What does reads that wait for a device.
+/// How reads that wait for a device are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiskBackend {
-    /// There were never so many at a time that it was of use to ask for a completion queue.
+    /// There were never so many reads at a time that a completion queue was tried.
     Untried,
-    /// Threads do.
+    /// By threads.
     Threads,
-    /// A few are done by threads, and what comes on top of these by the kernel's completion queue.
+    /// A few by threads, and the others by the kernel's completion queue.
     IoUring,
 }
 
-/// `untried`, `threads` or `io_uring`.
 impl std::fmt::Display for DiskBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -52,7 +54,7 @@ impl std::fmt::Display for DiskBackend {
     }
 }
 
-/// Which way reads are done in this runtime, for the accounts.
+/// How reads are done in this runtime, and why not otherwise.
 #[derive(Debug)]
 pub(crate) struct Backend {
     allowed: bool,
@@ -63,7 +65,7 @@ pub(crate) struct Backend {
 impl Backend {
     pub(crate) fn new(config: &Config) -> Self {
         let off = "`Builder::disk_ring` was set to false".to_owned();
-        let elsewhere = "io_uring is Linux's alone".to_owned();
+        let elsewhere = "only Linux has io_uring".to_owned();
         let (allowed, found) = if !cfg!(target_os = "linux") {
             (false, (DiskBackend::Threads, elsewhere))
         } else if config.disk_ring {
@@ -83,23 +85,20 @@ impl Backend {
     }
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Misses {
     backend: Arc<Backend>,
-    /// How many threads are in a read.
     reading: AtomicUsize,
-    /// Its file system does not say whether the cache has something.
+    /// Whether the cache is not asked: the file system cannot, or there is no ring.
     unasked: AtomicBool,
     closed: AtomicBool,
     #[cfg(target_os = "linux")]
     ring: OnceLock<Option<CompletionQueue<Keeper>>>,
 }
 
-/// What became of a read on its thread.
 pub(crate) enum Outcome {
     Done(Vec<u8>),
-    /// It is the ring's now.
+    /// The ring has the read now.
     #[cfg(target_os = "linux")]
     Asked(Arc<Reply>),
 }
@@ -116,7 +115,7 @@ impl Misses {
         }
     }
 
-    /// Reads at an offset: once, or until the buffer is full if it is to be `exact`.
+    /// Reads at an offset: once, or until the buffer is full if `exact`.
     pub(crate) fn read(
         &self,
         file: &File,
@@ -125,7 +124,7 @@ impl Misses {
         offset: u64,
         exact: bool,
     ) -> io::Result<Outcome> {
-        // Relaxed, here and below: how many there are exactly does not matter.
+        // Relaxed: see the module.
         let before = self.reading.fetch_add(1, Ordering::Relaxed);
         let _leave = Leaving(&self.reading);
         let by_thread = before < THREADS || buffer.len() < RING_MIN;
@@ -163,7 +162,7 @@ impl Misses {
             }
             Cached::Some(filled) => filled,
             Cached::Unknown => {
-                // Relaxed: a hint.
+                // Relaxed: see the module.
                 self.unasked.store(true, Ordering::Relaxed);
                 0
             }
@@ -182,7 +181,7 @@ impl Misses {
         }
     }
 
-    /// The ring, which is made when it is first of use.
+    /// The ring, made at its first use.
     #[cfg(target_os = "linux")]
     fn ring(&self) -> Option<&CompletionQueue<Keeper>> {
         let make = || {
@@ -196,21 +195,21 @@ impl Misses {
             };
             *self.backend.found.lock() = found;
             if made.is_err() {
-                // Relaxed: a hint.
+                // Relaxed: see the module.
                 self.unasked.store(true, Ordering::Relaxed);
             }
             made.ok()
         };
-        // Relaxed: a ring that is made all the same is closed when it is waited for.
+        // Relaxed: see the module.
         if self.closed.load(Ordering::Relaxed) {
             return None;
         }
         self.ring.get_or_init(make).as_ref()
     }
 
-    /// Ends the ring once what is under way has ended.
+    /// Closes the ring, which ends once its reads have ended.
     pub(crate) fn close(&self) {
-        // Relaxed: the ring that is made at this moment is closed with its device.
+        // Relaxed: see the module.
         self.closed.store(true, Ordering::Relaxed);
         #[cfg(target_os = "linux")]
         if let Some(Some(ring)) = self.ring.get() {
@@ -218,7 +217,7 @@ impl Misses {
         }
     }
 
-    /// Waits for what is under way. Returns false if some has not ended by the deadline.
+    /// Waits for the ring to end. Returns false if it has not by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         #[cfg(target_os = "linux")]
         if let Some(Some(ring)) = self.ring.get() {
@@ -229,7 +228,6 @@ impl Misses {
         true
     }
 
-    /// How many reads the ring has done.
     pub(crate) fn done(&self) -> u64 {
         #[cfg(target_os = "linux")]
         if let Some(Some(ring)) = self.ring.get() {
@@ -239,13 +237,13 @@ impl Misses {
     }
 }
 
-/// Counts a thread out.
 struct Leaving<'a>(&'a AtomicUsize);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        // Relaxed: as where it is counted in.
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        // Relaxed: see the module.
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "more reads ended than began");
     }
 }
 
@@ -259,7 +257,7 @@ fn read_by_thread(
         file.read_exact_at(&mut buffer[filled..], offset + filled as u64)?;
         return Ok(buffer);
     }
-    // What the cache had is all that a single read gives.
+    // A single read returns no more than the bytes that were in the cache.
     while filled == 0 && !buffer.is_empty() {
         match file.read_at(&mut buffer, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -272,14 +270,14 @@ fn read_by_thread(
     Ok(buffer)
 }
 
-/// What the cache had.
+/// How much of a read was in the cache.
 #[cfg(target_os = "linux")]
 enum Cached {
-    /// All there is, so many bytes.
+    /// All of it, or up to the end of the file: this many bytes.
     All(usize),
-    /// So many bytes, and not the next.
+    /// This many bytes, and not the next.
     Some(usize),
-    /// The file system does not say.
+    /// The file system cannot tell.
     Unknown,
 }
 

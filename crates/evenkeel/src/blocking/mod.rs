@@ -1,9 +1,9 @@
 //! Blocking work: functions that would hold up a worker, on threads of their own.
 //!
-//! Work is done in *lanes*: bounded queues with bounded threads, so that what hangs in one holds
-//! up no other. [`spawn_blocking`](crate::spawn_blocking) has a lane, [`fs`](crate::fs) has some
-//! for each device, and a [`Lane`] is one of your own. [`Stats::lanes`](crate::stats::Stats::lanes)
-//! has the accounts of all.
+//! Work is done in *lanes*: bounded queues with a bounded number of threads, so that work that
+//! hangs in one lane holds up no other. [`spawn_blocking`](crate::spawn_blocking) has a lane,
+//! [`fs`](crate::fs) has some for each device, and a [`Lane`] is your own.
+//! [`Stats::lanes`](crate::stats::Stats::lanes) has the figures of all.
 
 pub(crate) mod buffers;
 pub(crate) mod core;

@@ -1,68 +1,62 @@
-//! The order in which a lane's work is done: urgent work first, and each class gets its share. No
-//! clock, no thread.
+//! The order in which a lane's work is done: urgent work first, and each class gets its share.
 //!
-//! Each class has a queue, first in, first out, and a count of the thread time it has had, over its
-//! share. The class that wants to be served soonest, by its latency target, goes first. But if it
-//! is ahead of the class that had least by more than [`Limits::lead`], that class goes first. So a
-//! little urgent work does not wait, and much of it does not starve the others.
+//! Each class has a FIFO queue and a count of the thread time it has had, divided by its share, as
+//! in stride scheduling (C. A. Waldspurger, W. E. Weihl, 1995). The class with the shortest latency
+//! target goes first. But if it is ahead of the class that has had least by more than
+//! [`Limits::lead`], that class goes first. So a little urgent work does not wait, and much of it
+//! does not starve the others.
 //!
-//! Cancelled work leaves its queue at once; its ticket says where it is. A gap stays behind. Gaps
-//! at the front of a queue are closed, and all of them once they outnumber the work. So a gap
-//! costs a constant time, and a queue is at most twice as long as what waits in it.
+//! Cancelled work is dropped at once; its ticket says where it is. Its entry becomes a gap. Gaps at
+//! the front of a queue are removed, and all gaps once they outnumber the work. So a gap costs
+//! amortized constant time, and a queue is at most twice as long as the work in it.
 //!
-//! Time is a number that the caller passes in.
+//! There is no clock and no thread here: time is a number that the caller passes in.
 
 use std::collections::VecDeque;
 
 use crate::class::Class;
 
-/// What a class is entitled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entitled {
     /// Its weight, at least 1.
     pub(crate) share: u32,
-    /// How soon it wants to be served: the least goes first.
+    /// Its latency target: the shortest goes first.
     pub(crate) target: u64,
 }
 
-/// Bounds of an [`Order`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How much more may wait.
     pub(crate) queue: usize,
-    /// How long anything may wait.
     pub(crate) wait: Option<u64>,
     /// How much thread time a class may have had beyond its share and still go first.
     pub(crate) lead: u64,
 }
 
-/// Work that was taken, and what its class was charged for it in advance.
+/// What a class was charged in advance for work that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     class: Class,
-    /// As it was counted: the class's share may change before the work is done.
+    /// As counted then: the class's share may change before the work is done.
     advance: u128,
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Order<T> {
     limits: Limits,
     rows: Box<[Row<T>]>,
     len: usize,
-    /// The one that was given out last.
+    /// The latest ticket.
     ticket: u64,
-    /// The least time over share of any class that had work when some was last taken.
+    /// The least time over share among the classes that had work when some was last taken.
     floor: u128,
 }
 
-/// Work in a line, and since when.
 #[derive(Debug)]
 struct Waiting<T> {
-    /// They ascend within a line.
+    /// Ascends within a queue.
     ticket: u64,
     since: u64,
-    /// It may wait for as long as it takes.
+    /// Whether it may wait without limit.
     patient: bool,
     /// `None` once it has been cancelled.
     work: Option<T>,
@@ -70,17 +64,17 @@ struct Waiting<T> {
 
 #[derive(Debug)]
 struct Row<T> {
-    /// A gap is never first.
+    /// The queue. A gap is never first.
     line: VecDeque<Waiting<T>>,
     gaps: usize,
     entitled: Entitled,
     /// Thread time over share, in parts of 1 / [`SCALE`].
     had: u128,
-    /// How long its work lately took.
+    /// A moving mean of how long its work took.
     mean: u64,
 }
 
-/// How finely time over share is counted: shares go up to 10 000.
+/// The resolution of time over share: shares go up to 10 000.
 const SCALE: u128 = 1 << 20;
 
 impl<T> Row<T> {
@@ -90,11 +84,12 @@ impl<T> Row<T> {
 
     fn take_first(&mut self) -> Option<(u64, T)> {
         let Waiting { since, work, .. } = self.line.pop_front()?;
+        debug_assert!(work.is_some(), "a gap was first in its queue");
         self.close_gaps();
         work.map(|work| (since, work))
     }
 
-    fn call_off(&mut self, ticket: u64) -> Option<T> {
+    fn cancel(&mut self, ticket: u64) -> Option<T> {
         let place = (self.line)
             .binary_search_by_key(&ticket, |waiting| waiting.ticket)
             .ok()?;
@@ -113,6 +108,8 @@ impl<T> Row<T> {
             self.line.retain(|waiting| !waiting.is_gap());
             self.gaps = 0;
         }
+        debug_assert!(!self.line.front().is_some_and(Waiting::is_gap));
+        debug_assert!(self.gaps <= self.line.len() / 2);
     }
 }
 
@@ -123,7 +120,7 @@ impl<T> Waiting<T> {
 }
 
 impl<T> Order<T> {
-    /// For classes that are entitled to so much, in the order of their index.
+    /// For classes with these terms, in the order of their index.
     pub(crate) fn new(limits: Limits, classes: impl IntoIterator<Item = Entitled>) -> Self {
         let row = |entitled| Row {
             line: VecDeque::new(),
@@ -141,12 +138,12 @@ impl<T> Order<T> {
         }
     }
 
-    /// By which the work that is added next can be cancelled.
+    /// The ticket by which the entry that is added next can be cancelled.
     pub(crate) fn next_ticket(&self) -> u64 {
         self.ticket + 1
     }
 
-    /// Changes what a class is entitled to, from now on: what it has had stays as it was counted.
+    /// Changes the terms of a class from now on. The time it has had stays as it was counted.
     pub(crate) fn entitle(&mut self, class: Class, entitled: Entitled) {
         self.rows[class.index()].entitled = entitled;
     }
@@ -161,7 +158,7 @@ impl<T> Order<T> {
 
     /// # Errors
     ///
-    /// The work itself, if no more may wait.
+    /// The queues are full: returns the work.
     pub(crate) fn push(&mut self, now: u64, class: Class, work: T) -> Result<(), T> {
         if self.len >= self.limits.queue {
             return Err(work);
@@ -170,7 +167,7 @@ impl<T> Order<T> {
         Ok(())
     }
 
-    /// Adds work beyond any limit, which is not given up however long it waits.
+    /// Adds work that is subject to no limit, neither of number nor of time.
     pub(crate) fn push_anyway(&mut self, now: u64, class: Class, work: T) {
         self.add(now, class, work, true);
     }
@@ -178,10 +175,11 @@ impl<T> Order<T> {
     fn add(&mut self, since: u64, class: Class, work: T, patient: bool) {
         let row = &mut self.rows[class.index()];
         if row.line.is_empty() {
-            // A class that comes from rest has not saved up a right to hold up the others.
+            // An idle class saves up no right to hold up the others.
             row.had = row.had.max(self.floor);
         }
         self.ticket += 1;
+        debug_assert!((row.line.back()).is_none_or(|last| last.ticket < self.ticket));
         row.line.push_back(Waiting {
             ticket: self.ticket,
             since,
@@ -189,16 +187,23 @@ impl<T> Order<T> {
             work: Some(work),
         });
         self.len += 1;
+        self.check();
     }
 
-    /// Takes cancelled work out, if it still waits.
-    pub(crate) fn call_off(&mut self, ticket: u64) -> Option<T> {
-        let work = (self.rows.iter_mut()).find_map(|row| row.call_off(ticket))?;
+    /// Asserts that `len` is the number of entries that are not gaps.
+    fn check(&self) {
+        let in_row = |row: &Row<T>| row.line.len() - row.gaps;
+        debug_assert_eq!(self.len, self.rows.iter().map(in_row).sum::<usize>());
+    }
+
+    pub(crate) fn cancel(&mut self, ticket: u64) -> Option<T> {
+        let work = (self.rows.iter_mut()).find_map(|row| row.cancel(ticket))?;
         self.len -= 1;
+        self.check();
         Some(work)
     }
 
-    /// Takes what is to be done next, and since when it waited.
+    /// Takes the work to be done next, with the time at which it was added.
     pub(crate) fn pop(&mut self) -> Option<(u64, T, Charge)> {
         let index = self.turn()?;
         let row = &mut self.rows[index];
@@ -206,6 +211,7 @@ impl<T> Order<T> {
         let advance = row.over_share(row.mean);
         row.had += advance;
         self.len -= 1;
+        self.check();
         let class = Class::at(index);
         Some((since, work, Charge { class, advance }))
     }
@@ -225,29 +231,27 @@ impl<T> Order<T> {
         Some(index)
     }
 
-    /// How long a class's work lately took.
     pub(crate) fn usual(&self, class: Class) -> u64 {
         self.rows[class.index()].mean
     }
 
-    /// Work that was taken is done, and took so long.
+    /// Work that was taken has been done.
     pub(crate) fn done(&mut self, charge: Charge, took: u64) {
         let most = self.floor;
         let lead = self.limits.lead.saturating_mul(4);
         let row = &mut self.rows[charge.class.index()];
         row.mean = row.mean - row.mean / 8 + took / 8;
         let had = (row.had + row.over_share(took)).saturating_sub(charge.advance);
-        // Work that hung for an hour does not keep its class out for as long.
+        // Bounded, so that work that hung for an hour does not keep its class out for as long.
         row.had = had.min(most.max(row.had) + row.over_share(lead));
     }
 
-    /// Work that was taken will not be done.
     pub(crate) fn undone(&mut self, charge: Charge) {
         let row = &mut self.rows[charge.class.index()];
         row.had = row.had.saturating_sub(charge.advance);
     }
 
-    /// Takes what has waited too long, oldest first within its class.
+    /// Takes work that has waited too long, oldest first within its class.
     pub(crate) fn take_expired(&mut self, now: u64) -> Vec<(u64, T)> {
         let mut expired = Vec::new();
         let Some(wait) = self.limits.wait else {
@@ -272,10 +276,11 @@ impl<T> Order<T> {
             row.close_gaps();
         }
         self.len -= expired.len();
+        self.check();
         expired
     }
 
-    /// When the next of what waits will have waited too long.
+    /// When the next entry will have waited too long.
     pub(crate) fn next_expiry(&self) -> Option<u64> {
         let wait = self.limits.wait?;
         let impatient = |row: &Row<T>| {
@@ -286,7 +291,7 @@ impl<T> Order<T> {
         self.rows.iter().filter_map(impatient).min()
     }
 
-    /// Takes all that waits, in the order in which it would be done.
+    /// Takes all work, in the order in which it would be done.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         std::iter::from_fn(|| self.pop())
             .map(|(_, work, _)| work)

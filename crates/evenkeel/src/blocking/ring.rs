@@ -1,9 +1,9 @@
-//! Reads of a device through the kernel's completion queue: one thread for all of them.
+//! Reads of a device through the kernel's completion queue (io_uring), with one thread for all.
 //!
-//! A thread that waits for the device in a read is not there for other work, and each such thread
-//! wakes by itself. The ring's thread begins all reads that came together by one system call, and
-//! is woken once for all that have ended. Reads of what is in the cache do not come here, as this
-//! one thread would have to copy it all.
+//! A thread that waits for the device in a read can do no other work, and each such thread is woken
+//! separately. The ring's thread begins all reads that came together by one system call, and is
+//! woken once for all that have ended. Reads that hit the cache do not come here, since this one
+//! thread would have to copy all their bytes.
 
 use std::io;
 use std::mem;
@@ -16,24 +16,23 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::sys::ring::{Bell, Reading, Reads};
 
-/// How many entries the kernel is given at a time.
+/// The length of the submission queue.
 const ENTRIES: u32 = 128;
-/// How many reads may be under way; more are done by threads.
+/// How many reads may be under way; threads do the rest.
 const READS_MAX: usize = 512;
 
-/// A read, which may take several turns.
 pub(crate) struct Read<F> {
     file: F,
     descriptor: i32,
     buffer: Vec<u8>,
     offset: u64,
     filled: usize,
-    /// Whether the buffer is to be full.
+    /// Whether the buffer is to be filled.
     exact: bool,
     reply: Arc<Reply>,
 }
 
-/// What becomes of a read.
+/// The result of a read, once there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Reply(Mutex<Answer>);
 
@@ -45,7 +44,7 @@ struct Answer {
 
 impl Reply {
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
-        // A waker's clone and drop may run anything, so both are done outside the lock.
+        // A waker's clone and drop may run any code, so both happen outside the lock.
         let mut spare = None;
         loop {
             let mut answer = self.0.lock();
@@ -67,22 +66,24 @@ impl Reply {
 
     fn give(&self, result: io::Result<Vec<u8>>) {
         let mut answer = self.0.lock();
+        debug_assert!(answer.result.is_none(), "a read has one result");
         answer.result = Some(result);
         let waker = answer.waker.take();
         drop(answer);
-        // Also one that panics: the thread is needed by all who read.
+        // `wake_all` catches panics: all reads need this thread.
         wake_all(&mut waker.into_iter().collect());
     }
 }
 
-/// What follows when the kernel is through with a part of a read.
+/// What to do after an operation of a read.
 enum After<F> {
     Again(Read<F>),
     Over(Read<F>, io::Result<Vec<u8>>),
 }
 
 impl<F> Read<F> {
-    /// To be filled from `filled` on, at `offset` plus that. `file` keeps the descriptor open.
+    /// The buffer is filled from `filled` on, with the bytes at `offset + filled`. `file` keeps the
+    /// descriptor open.
     pub(crate) fn new(
         (file, descriptor): (F, i32),
         buffer: Vec<u8>,
@@ -104,12 +105,10 @@ impl<F> Read<F> {
         Arc::clone(&self.reply)
     }
 
-    /// What it was made of, where the ring does not take it.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.buffer, self.filled)
     }
 
-    /// What is to be done after a part of it was read.
     fn after(mut self, result: io::Result<usize>) -> After<F> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => After::Again(self),
@@ -117,6 +116,7 @@ impl<F> Read<F> {
             Ok(0) if self.exact => After::Over(self, Err(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
                 self.filled += count;
+                debug_assert!(self.filled <= self.buffer.len());
                 if self.exact && self.filled < self.buffer.len() {
                     return After::Again(self);
                 }
@@ -148,23 +148,22 @@ impl<F> Reading for Read<F> {
     }
 }
 
-/// See the module's documentation.
 pub(crate) struct CompletionQueue<F> {
     mailbox: Arc<Mailbox<F>>,
 }
 
 struct Mailbox<F> {
     state: Mutex<State<F>>,
-    /// The thread has ended.
+    /// Notified when the thread has ended.
     ended: Condvar,
     done: AtomicU64,
 }
 
 struct State<F> {
     reads: Vec<Read<F>>,
-    /// In the mailbox and under way.
+    /// Reads in the mailbox and under way.
     count: usize,
-    /// To be rung when something is put into the mailbox.
+    /// Wakes the thread when a read is put into the mailbox.
     bell: Option<Bell>,
     asleep: bool,
     closed: bool,
@@ -172,11 +171,6 @@ struct State<F> {
 }
 
 impl<F: Send + 'static> CompletionQueue<F> {
-    /// Makes a ring and starts its thread.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel has no such queue or forbids it, or the system gives no thread.
     pub(crate) fn start(thread_name: String) -> io::Result<Self> {
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(State {
@@ -193,7 +187,7 @@ impl<F: Send + 'static> CompletionQueue<F> {
         let told = Arc::new((Mutex::new(None), Condvar::new()));
         let (theirs, tell) = (Arc::clone(&mailbox), Arc::clone(&told));
         thread::Builder::new().name(thread_name).spawn(move || {
-            // By the thread that will use it: the queue is for that one alone.
+            // The queue is made by the only thread that will use it.
             let made = Reads::new(ENTRIES);
             let (reads, answer) = match made {
                 Ok(reads) => (Some(reads), Ok(())),
@@ -218,7 +212,7 @@ impl<F: Send + 'static> CompletionQueue<F> {
         }
     }
 
-    /// Begins a read, or gives it back if too many are under way.
+    /// Begins a read, or returns it if too many are under way.
     pub(crate) fn submit(&self, read: Read<F>) -> Result<(), Read<F>> {
         let mut state = self.mailbox.state.lock();
         if state.closed || !state.running || state.count >= READS_MAX {
@@ -236,14 +230,13 @@ impl<F: Send + 'static> CompletionQueue<F> {
         Ok(())
     }
 
-    /// How many reads the ring has done.
     pub(crate) fn done(&self) -> u64 {
         // Relaxed: a statistic.
         self.mailbox.done.load(Ordering::Relaxed)
     }
 
-    /// Waits, after [`close`](CompletionQueue::close), for what is under way. Returns false if some
-    /// of it has not ended by the deadline.
+    /// Waits, after [`close`](CompletionQueue::close), for the thread to end. Returns false if it
+    /// has not by the deadline.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.mailbox.state.lock();
         while state.running {
@@ -258,7 +251,7 @@ impl<F: Send + 'static> CompletionQueue<F> {
 }
 
 impl<F> CompletionQueue<F> {
-    /// Refuses more.
+    /// Refuses reads from now on, and ends the thread after those under way.
     pub(crate) fn close(&self) {
         let mut state = self.mailbox.state.lock();
         state.closed = true;
@@ -270,7 +263,6 @@ impl<F> CompletionQueue<F> {
     }
 }
 
-/// A ring that nobody can reach ends.
 impl<F> Drop for CompletionQueue<F> {
     fn drop(&mut self) {
         self.close();
@@ -289,7 +281,7 @@ impl<F> Mailbox<F> {
             }
             let mut ended = Vec::new();
             if let Err(error) = ring.wait(|read, result| ended.push((read, result))) {
-                // The kernel refuses to wait, so no result of what is under way will arrive.
+                // The kernel refuses to wait, so no more results will arrive.
                 return self.break_off(&ring, &error);
             }
             self.state.lock().asleep = false;
@@ -300,7 +292,7 @@ impl<F> Mailbox<F> {
                     After::Over(read, output) => over.push((read, output)),
                 }
             }
-            // Before the outputs are there, so that a reader finds its read counted.
+            // Reads are counted before their outputs are there.
             self.note_done(over.len());
             for (read, output) in over {
                 read.give(output);
@@ -315,11 +307,11 @@ impl<F> Mailbox<F> {
         self.state.lock().count -= count;
     }
 
-    /// Takes what is to be begun, and prepares to wait. Returns false if it is time to end.
+    /// Takes the new reads and prepares to wait. Returns false if it is time to end.
     fn take(&self, ring: &Reads<Read<F>>, reads: &mut Vec<Read<F>>) -> bool {
         let mut state = self.state.lock();
         reads.append(&mut state.reads);
-        // Set before the wait and under the lock, so what comes from now on rings the bell.
+        // Set before the wait and under the lock: reads that come from now on ring the bell.
         state.asleep = true;
         !(state.closed && reads.is_empty() && ring.len() == 0)
     }
@@ -331,7 +323,7 @@ impl<F> Mailbox<F> {
             mem::take(&mut state.reads)
         };
         for read in left.iter().chain(ring.readings()) {
-            let error = format!("the kernel broke off its completion queue: {error}");
+            let error = format!("the kernel's completion queue has failed: {error}");
             read.reply.give(Err(io::Error::other(error)));
         }
         self.end();

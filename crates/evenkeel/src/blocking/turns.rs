@@ -1,17 +1,17 @@
-//! Whose turn it is among the files of one device that are written in sequence, at length.
+//! Turns of the files of one device that are written in sequence, at length.
 //!
 //! If all of them wrote at once, the bytes of each would have left the processor's caches before
 //! they are copied on. So a few write at a time, and the others wait in line, first come, first
-//! served. A file *leaves* the line when it has used up its turn or has nothing more to write for
-//! now, and while it waits, when it is dropped or gives up. Each class has a line of its own, so
-//! urgent writes do not wait for others.
+//! served. A file *leaves* when it has used up its turn or has nothing more to write for now; and
+//! while it waits, when it is dropped or gives up. Each class has a line of its own, so urgent
+//! writes do not wait for others.
 //!
 //! A write that hangs in the kernel cannot be ended, and a task that was given a turn may not come.
 //! So a turn lasts [`LEASE_MS`] at most, and [`PAUSE_MS`] while nothing is written. Then it passes
 //! to the next in line as soon as a file comes or leaves. The file that had it goes on writing all
 //! the same.
 //!
-//! The line is as bounded as open files are: each stands in it once.
+//! The line is bounded by the number of open files: each stands in it once.
 // It knows no clock and is modelled; `fs::turn` is a file's side of it.
 
 use std::collections::VecDeque;
@@ -21,34 +21,31 @@ use crate::io::readiness::{WakeList, wake_all};
 use crate::sync::Mutex;
 
 /// How long a turn lasts, and how long a file waits for one. At a GB per second a turn takes a
-/// tenth of that; and as a wait it is short beside the limits of a lane.
+/// tenth of that, and it is short beside the wait limits of lanes.
 pub(crate) const LEASE_MS: u64 = 250;
-/// How long a turn lasts without a write under way: a task that has been woken comes sooner, unless
-/// the machine is overloaded.
+/// How long a turn lasts without a write under way. A woken task comes sooner, unless the machine
+/// is overloaded.
 pub(crate) const PAUSE_MS: u64 = 20;
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Turns(Mutex<Line>);
 
 #[derive(Debug)]
 struct Line {
-    /// How many turns there are.
     turns: usize,
-    /// Whose turn it is.
     holders: Vec<Holder>,
-    /// Who waits, in the order of coming, so their numbers ascend.
+    /// The files that wait, first come first, so their numbers ascend.
     waiting: VecDeque<Waiter>,
-    /// The number that was given out last.
+    /// The latest number.
     last: u64,
 }
 
 #[derive(Debug)]
 struct Holder {
     number: u64,
-    /// When somebody else may have it.
+    /// When the turn may pass to another file.
     until_ms: u64,
-    /// The same, until a write is under way.
+    /// The same, while no write is under way.
     paused_until_ms: Option<u64>,
 }
 
@@ -66,7 +63,7 @@ impl Holder {
 }
 
 impl Line {
-    /// Passes on turns that are free or overdue. The caller wakes those who get one.
+    /// Passes on turns that are free or overdue. The caller wakes the files that get one.
     fn pass_on(&mut self, now_ms: u64, wake: &mut WakeList) {
         if self.has_room() && self.waiting.is_empty() {
             return;
@@ -78,6 +75,7 @@ impl Line {
             self.give(next.number, now_ms);
             wake.extend(next.waker);
         }
+        debug_assert!(!self.has_room() || self.waiting.is_empty());
     }
 
     fn has_room(&self) -> bool {
@@ -85,6 +83,7 @@ impl Line {
     }
 
     fn give(&mut self, number: u64, now_ms: u64) {
+        debug_assert!(self.has_room() && self.holder(number).is_none());
         self.holders.push(Holder {
             number,
             until_ms: now_ms.saturating_add(LEASE_MS),
@@ -103,7 +102,7 @@ impl Line {
 }
 
 impl Turns {
-    /// So many turns at a time, at least one.
+    /// A line with this many turns at a time, at least one.
     pub(crate) fn new(turns: usize) -> Self {
         Self(Mutex::new(Line {
             turns: turns.max(1),
@@ -113,8 +112,8 @@ impl Turns {
         }))
     }
 
-    /// Takes a turn, or a place in line, under a number that is given out once. Its holder
-    /// [leaves](Turns::leave) in the end.
+    /// Takes a turn, or a place in line, under a fresh number. The file has to
+    /// [leave](Turns::leave) in the end.
     pub(crate) fn join(&self, now_ms: u64) -> u64 {
         let mut wake = WakeList::new();
         let mut line = self.0.lock();
@@ -125,6 +124,7 @@ impl Turns {
             line.give(number, now_ms);
         } else {
             let waker = None;
+            debug_assert!((line.waiting.back()).is_none_or(|last| last.number < number));
             line.waiting.push_back(Waiter { number, waker });
         }
         drop(line);
@@ -132,9 +132,9 @@ impl Turns {
         number
     }
 
-    /// Whether this file still waits in line. If so, the waker is woken when it has a turn.
+    /// Whether this file still waits in line. If so, the waker will be woken when it has a turn.
     pub(crate) fn waits(&self, number: u64, waker: &Waker) -> bool {
-        // Before the lock, as a waker may run anything; most ask once or twice for each turn.
+        // Cloned before the lock, as that may run any code. Most files ask only once or twice.
         let waker = waker.clone();
         let mut line = self.0.lock();
         let place = line.place_of(number);
@@ -147,14 +147,14 @@ impl Turns {
         place.is_some()
     }
 
-    /// Nothing is written for now in this turn.
+    /// Nothing more is written in this turn for now.
     pub(crate) fn pause(&self, number: u64, now_ms: u64) {
         if let Some(holder) = self.0.lock().holder(number) {
             holder.paused_until_ms = Some(now_ms.saturating_add(PAUSE_MS));
         }
     }
 
-    /// Something is written in this turn.
+    /// A write has begun in this turn.
     pub(crate) fn go_on(&self, number: u64) {
         if let Some(holder) = self.0.lock().holder(number) {
             holder.paused_until_ms = None;
@@ -174,7 +174,7 @@ impl Turns {
         wake_all(&mut wake);
     }
 
-    /// How many have a turn, and how many wait for one.
+    /// How many files have a turn, and how many wait for one.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> (usize, usize) {
         let line = self.0.lock();

@@ -1,4 +1,4 @@
-//! Functions as tasks, for a lane to run.
+//! Functions as tasks that a lane runs.
 
 use std::panic::Location;
 
@@ -12,21 +12,21 @@ use crate::sync::Arc;
 use super::core::Core;
 use super::lanes::Lanes;
 
-/// The scheduler of blocking work, which is polled once and never waits, so nothing wakes it.
+/// The scheduler of blocking work, which is polled once and never waits, so it is never woken.
 struct InQueue(Arc<Core>);
 
 impl Schedule for InQueue {
     fn schedule(&self, task: Runnable) {
-        // Only a task that waits is scheduled; if one ever did, ending it is the safe answer.
+        // Only a task that waits is scheduled. If one ever did, cancelling it would be safe.
         task.cancel(|_| ());
     }
 
     fn aborted_in_queue(&self, task: &Header) {
-        self.0.call_off(task);
+        self.0.cancel(task);
     }
 }
 
-/// A function as a task of the calling task's class, for this lane to run.
+/// Makes a function a task in the class of the calling task.
 pub(crate) fn new_work<F, T>(
     core: &Arc<Core>,
     spawned_at: &'static Location<'static>,

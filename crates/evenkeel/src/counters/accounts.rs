@@ -1,30 +1,29 @@
-//! Where one worker's time went: written by the worker alone, read by anybody.
+//! Where a worker's time went: written by the worker alone, read by any thread.
 //!
 //! Every moment of a worker's life is charged to exactly one state, so that the states add up to
-//! wall time. Charging is a few plain stores: each number has one writer.
+//! wall time. Charging takes a few plain stores, as each number has one writer.
 //!
-//! A version number, odd while the writer is at it, lets a reader know that it saw all numbers of
-//! one moment (a sequence lock; H.-J. Boehm, "Can Seqlocks Get Along With Programming Language
-//! Memory Models?", 2012, gives the fences).
+//! The times are a sequence lock: a version number, odd during a change, shows a reader whether it
+//! has seen all numbers of one moment. The fences are those of H.-J. Boehm, "Can Seqlocks Get Along
+//! With Programming Language Memory Models?", 2012. The Release fence after the odd version pairs
+//! with the Acquire fence before the second load of the version: a reader that sees a number of a
+//! change also sees the odd version. The Release store of the even version pairs with the Acquire
+//! of the first load. All other accesses are `Relaxed`.
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::hint;
 
-/// What a worker does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Polls tasks of a class.
     Run(Class),
-    /// Asks a readiness queue, hands out its events, and fires timers.
+    /// Checks a readiness queue, hands out its events, and fires timers.
     Check,
-    /// Busy-waits.
     Spin,
-    /// Sleeps in the kernel.
     Park,
-    /// Looks for work at other workers'.
+    /// Looks for tasks to steal from other workers.
     Steal,
-    /// Leaves its processor to the threads of the heavy pool, whose class is owed it.
+    /// Leaves its processor to threads of the heavy pool, whose class is owed it.
     Lend,
 }
 
@@ -44,28 +43,25 @@ impl State {
     }
 }
 
-/// Why a readiness queue was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckOrigin {
     /// The bound on the time between checks had passed.
     Due,
     /// There was nothing else to do.
     Idle,
-    /// While busy-waiting.
     Spin,
-    /// Another worker's check, as the owner could not.
+    /// By another thread, as the owner could not.
     Monitor,
 }
 
-/// How many origins there are.
 pub(crate) const ORIGINS: usize = 4;
-/// Buckets of the wait histogram: bucket `b` counts waits below `2^b` cycles and not below half.
+/// Buckets of the wait histogram: bucket `b` counts waits from `2^(b-1)` to below `2^b` cycles.
 #[cfg(not(evenkeel_loom))]
 pub(crate) const BUCKETS: usize = 48;
 #[cfg(evenkeel_loom)]
 pub(crate) const BUCKETS: usize = 2;
 
-/// One number with one writer.
+/// A number with one writer.
 #[derive(Debug)]
 pub(crate) struct Count(AtomicU64);
 
@@ -74,10 +70,9 @@ impl Count {
         Self(AtomicU64::new(0))
     }
 
-    /// For the one writer.
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
-        // Relaxed: a statistic with one writer; readers that need more use the version.
+        // Relaxed: see the module.
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_add(amount),
             Ordering::Relaxed,
@@ -86,38 +81,36 @@ impl Count {
 
     #[inline]
     pub(crate) fn load(&self) -> u64 {
-        // Relaxed: as in `add`.
+        // Relaxed: see the module.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// For the one writer.
     #[inline]
     pub(crate) fn put(&self, value: u64) {
-        // Relaxed: as in `add`.
+        // Relaxed: see the module.
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// One worker's accounts.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     version: AtomicU64,
-    /// Until when time has been charged, and what is being done since.
+    /// Until when time has been charged, and the state since then.
     charged_until: Count,
     doing: Count,
     spent: [Count; STATES],
     began: Count,
     pub(crate) polls: [Count; CLASSES_MAX],
-    /// How long the task that was polled last had waited, and about when a task was last polled or
-    /// none waited.
+    /// How long the last polled task had waited, and about when a task was last polled or none
+    /// waited.
     pub(crate) last_wait: [Count; CLASSES_MAX],
     pub(crate) last_served: [Count; CLASSES_MAX],
     pub(crate) waits: Box<[Box<[Count; BUCKETS]>]>,
-    /// By origin, and by whether anything was found.
+    /// By origin, and by whether events were found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
     pub(crate) events: Count,
-    /// Descriptors that sweeps looked at.
+    /// Entries of sweeps that were due.
     pub(crate) swept: Count,
     pub(crate) steals: Count,
     pub(crate) parks: Count,
@@ -172,7 +165,6 @@ impl Accounts {
         }
     }
 
-    /// The worker's life begins.
     pub(crate) fn begin(&self, now: u64) {
         self.last_served.iter().for_each(|at| at.put(now));
         self.write(|| {
@@ -182,8 +174,8 @@ impl Accounts {
         });
     }
 
-    /// Another thread goes on for the worker, which was at a poll. It is the one writer from now
-    /// on. Returns since when what was done last has not been charged, and its class.
+    /// Another thread takes over the seat of a worker that was at a poll, and is the writer from
+    /// now on. Returns since when the poll had not been charged, and its class.
     pub(crate) fn take_over(&self, now: u64) -> Option<(u64, Class)> {
         let since = self.charged_until.load();
         let class = self.doing_class();
@@ -196,13 +188,13 @@ impl Accounts {
         class.map(|class| (since, class))
     }
 
-    /// The class whose task is polled, if one is; exact only while that poll goes on.
+    /// The class whose task is being polled, if any; exact only while that poll goes on.
     pub(crate) fn doing_class(&self) -> Option<Class> {
         let doing = self.doing.load() as usize;
         (doing < CLASSES_MAX).then(|| Class::at(doing))
     }
 
-    /// Charges the time since the last charge to `done`; from now on `next` is done.
+    /// Charges the time since the last charge to `done`, and begins the state `next`.
     #[inline]
     pub(crate) fn charge(&self, now: u64, done: State, next: State) {
         self.write(|| {
@@ -214,39 +206,40 @@ impl Accounts {
 
     #[inline]
     fn write(&self, change: impl FnOnce()) {
-        // Relaxed: one writer. The Release fence keeps the odd version before the numbers for
-        // readers, and pairs with their Acquire fence.
+        // Relaxed: one writer. The Release fence pairs with the Acquire fence in `times`.
         let version = self.version.load(Ordering::Relaxed);
+        debug_assert!(
+            version.is_multiple_of(2),
+            "two threads write the accounts of one worker"
+        );
         self.version
             .store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change();
-        // Release pairs with the readers' Acquire of an even version.
+        // Release pairs with the Acquire of an even version in `times`.
         self.version
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Says what is being done since the last charge, which was just now. So a reader in the middle
-    /// of a long poll sees that it is one.
+    /// Changes the state that began with the last charge, just now. So a reader sees during a long
+    /// poll that it is one.
     #[inline]
     pub(crate) fn go_on(&self, doing: State) {
         self.doing.put(doing.index() as u64);
     }
 
-    /// Counts an I/O check.
     pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
         self.checks[origin as usize][usize::from(events == 0)].add(1);
         self.events.add(events as u64);
         self.deliveries.add(deliveries as u64);
     }
 
-    /// Counts a sweep: the descriptors it looked at, and the readers it woke.
+    /// Counts a sweep: its due entries, and the readers it woke.
     pub(crate) fn count_sweep(&self, looks: usize, deliveries: usize) {
         self.swept.add(looks as u64);
         self.deliveries.add(deliveries as u64);
     }
 
-    /// Counts a poll, and how long its task had waited.
     #[inline]
     pub(crate) fn count_poll(&self, class: Class, wait: u64) {
         self.polls[class.index()].add(1);
@@ -254,16 +247,15 @@ impl Accounts {
         self.waits[class.index()][bucket_of(wait)].add(1);
     }
 
-    /// All times at one moment, with what is being done charged until `now`.
+    /// All times at one moment, with the current state charged until `now`.
     pub(crate) fn times(&self, now: impl Fn() -> u64) -> Times {
         loop {
-            // Acquire pairs with the Release of an even version.
+            // Acquire pairs with the Release of an even version in `write`.
             let version = self.version.load(Ordering::Acquire);
             let mut spent: [u64; STATES] = std::array::from_fn(|state| self.spent[state].load());
             let (began, until) = (self.began.load(), self.charged_until.load());
             let doing = self.doing.load() as usize;
-            // Acquire fence pairs with the Release fence in `write`: whatever was read of a
-            // later change shows in the version.
+            // The Acquire fence pairs with the Release fence in `write`.
             fence(Ordering::Acquire);
             if version % 2 == 1 || self.version.load(Ordering::Relaxed) != version {
                 hint::spin_loop();

@@ -1,21 +1,21 @@
-//! What readers were brought: each thread that reads counts for itself.
+//! Deliveries to readers: each thread that reads counts for itself.
 
 use super::accounts::Count;
 
-/// Buckets of the histograms: bucket `b` counts what is below `2^b` and not below half of it.
+/// Buckets of the histograms: bucket `b` counts values from `2^(b-1)` to below `2^b`.
 pub(crate) const BUCKETS: usize = 40;
 
-/// One thread's count of what its reads brought. It has one writer.
+/// The counters of one thread, which is their only writer.
 #[derive(Debug)]
 pub(crate) struct DeliveryCounts {
-    /// Reads, and those of them that found nothing.
+    /// Reads, and how many of them found nothing.
     pub(crate) reads: Count,
     pub(crate) empty: Count,
     pub(crate) bytes: Count,
     pub(crate) deliveries: Count,
-    /// Bytes in a delivery that is over.
+    /// Bytes of ended deliveries.
     pub(crate) sizes: [Count; BUCKETS],
-    /// Nanoseconds for which a delivery that is over was held back.
+    /// Nanoseconds for which ended deliveries were held back.
     pub(crate) delays: [Count; BUCKETS],
     /// The longest of them.
     pub(crate) longest: Count,
@@ -34,7 +34,7 @@ impl DeliveryCounts {
         }
     }
 
-    /// A read brought bytes, the first of a delivery or more of it.
+    /// Counts a read that got bytes, the first of a delivery or more of it.
     #[inline]
     pub(crate) fn count_read(&self, bytes: u64, is_first: bool) {
         self.reads.add(1);
@@ -42,20 +42,17 @@ impl DeliveryCounts {
         self.deliveries.add(u64::from(is_first));
     }
 
-    /// A read found nothing.
     #[inline]
     pub(crate) fn count_empty(&self) {
         self.reads.add(1);
         self.empty.add(1);
     }
 
-    /// A delivery is over.
     #[inline]
     pub(crate) fn count_size(&self, bytes: u64) {
         self.sizes[bucket(bytes)].add(1);
     }
 
-    /// For how long a delivery that is over was held back.
     pub(crate) fn count_delay(&self, nanos: u64) {
         self.delays[bucket(nanos)].add(1);
         self.longest.put(self.longest.load().max(nanos));

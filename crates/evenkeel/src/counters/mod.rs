@@ -1,5 +1,5 @@
-//! Counters that threads write as they go and anybody may read: a worker's accounts, and what reads
-//! brought. [`stats`](crate::stats) has the readings of them.
+//! Counters that threads write as they go and any thread may read: a worker's accounts, and
+//! deliveries to readers. [`stats`](crate::stats) reads them.
 
 pub(crate) mod accounts;
 pub(crate) mod deliveries;

@@ -23,19 +23,22 @@ use super::stream::Pipe;
 
 /// An open file, whose work is done in the lanes of its device.
 ///
-/// There are two ways to read and write. *At an offset*, by `read_at`, `write_all_at` and their
-/// kin: they hand a buffer over and give it back, copy nothing, may run at the same time, and have
-/// reported what they report only when it was done. And *in sequence*, through Tokio's traits
-/// `AsyncRead`, `AsyncWrite` and `AsyncSeek`, with the promises of `tokio::fs::File`: a write is
-/// reported when its bytes were taken over, is done in the order of the calls whatever is dropped
-/// meanwhile, and an error of it is reported by the next write, flush, sync or shutdown. Both ways
-/// may be used on one file, but offsets know nothing of the cursor.
+/// There are two ways to read and write:
 ///
-/// Long writes in sequence (256 KiB and more) of tasks of one class to the cached files of one
-/// device take turns: as many files as the runtime has workers, but at least two, write up to
-/// 16 MiB each before it is the next one's turn. A write waits for a turn for 250 milliseconds at
-/// most, and then goes on without. Special files take no turns, nor what is opened with `O_DIRECT`,
-/// `O_SYNC` or `O_DSYNC`.
+/// - *At an offset*, by `read_at`, `write_all_at` and their like. They take a buffer and return it,
+///   copy nothing, may run at the same time, and complete only when the operation is done.
+/// - *In sequence*, through Tokio's traits `AsyncRead`, `AsyncWrite` and `AsyncSeek`, with the
+///   guarantees of `tokio::fs::File`: a write completes when its bytes have been taken over. It is
+///   done in the order of the calls, whatever is dropped meanwhile. Its error is returned by the
+///   next write, flush, sync or shutdown.
+///
+/// Both ways may be used on one file, but offsets are independent of the cursor.
+///
+/// Long writes in sequence (256 KiB and more) take turns, among the tasks of one class that write
+/// to cached files of one device: as many files as the runtime has workers, but at least two, write
+/// up to 16 MiB each before the turn passes on. A write waits for its turn for 250 milliseconds at
+/// most, and then goes on without. Special files and files opened with `O_DIRECT`, `O_SYNC` or
+/// `O_DSYNC` take no turns.
 ///
 /// Any task of any runtime may use a file; the work is done in the runtime that opened it.
 ///
@@ -44,29 +47,27 @@ use super::stream::Pipe;
 /// ```
 /// use evenkeel::fs::File;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-file-{}", std::process::id()));
 /// let file = File::create_new(&path).await?;
 /// file.write_all_at("hello", 0).await?;
 /// file.sync_data().await?;
 /// assert_eq!(file.read_exact_at(vec![0; 3], 2).await?, b"llo");
-/// # evenkeel::fs::remove_file(&path).await
-/// # }
+/// # evenkeel::fs::remove_file(&path).await }).unwrap();
 /// ```
 pub struct File {
     pub(super) inner: Arc<Inner>,
     pub(super) pipe: Arc<Mutex<Pipe>>,
 }
 
-/// What work that is under way keeps.
+/// The part of a file that work under way keeps alive.
 pub(super) struct Inner {
-    /// There until it is dropped.
+    /// `Some` until this is dropped.
     file: Option<std::fs::File>,
     device: Arc<Device>,
     number: u64,
     special: bool,
-    /// Whether long writes in sequence take turns with others'.
+    /// Whether long writes in sequence take turns.
     in_turns: bool,
     handle: Handle,
 }
@@ -84,7 +85,6 @@ impl Inner {
         self.special
     }
 
-    /// Where it is read and written.
     pub(super) fn data_lane(&self) -> &Arc<Core> {
         if self.special {
             &self.device.special
@@ -93,7 +93,6 @@ impl Inner {
         }
     }
 
-    /// Where it is looked at.
     fn names_lane(&self) -> &Arc<Core> {
         &self.device.names
     }
@@ -102,18 +101,17 @@ impl Inner {
         &self.handle
     }
 
-    /// The line in which a class's long writes in sequence to this file stand, if they take turns.
+    /// The line for long writes in sequence of a class, if this file takes turns.
     pub(super) fn turns(&self, class: Class) -> Option<&Arc<Turns>> {
         self.in_turns.then_some(&self.device.turns[class.index()])
     }
 
-    /// What is read and written in sequence passes through these.
     pub(super) fn buffers(&self) -> &Buffers {
         Buffers::of(self.handle.shared())
     }
 }
 
-/// Closing may take long, as the last of a deleted file's descriptors does, so no worker does it.
+/// Closing may take long, for the last descriptor of a deleted file, so no worker does it.
 impl Drop for Inner {
     fn drop(&mut self) {
         let file = self.file.take();
@@ -124,7 +122,7 @@ impl Drop for Inner {
 }
 
 impl File {
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     ///
     /// # Errors
     ///
@@ -132,12 +130,12 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a file that nobody waits for is closed.
+    /// Cancel safe: the file is closed.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
         OpenOptions::new().read(true).open(path).await
     }
 
-    /// Opens a file to be written: an empty one, made if there is none.
+    /// Opens a file for writing. It is truncated, or made if there is none.
     ///
     /// # Errors
     ///
@@ -152,7 +150,7 @@ impl File {
         options.open(path).await
     }
 
-    /// Makes a file, to be read and written, that must not be there.
+    /// Makes a file for reading and writing. It must not exist yet.
     ///
     /// # Errors
     ///
@@ -167,16 +165,16 @@ impl File {
         options.open(path).await
     }
 
-    /// How to open a file in other ways.
+    /// Returns options to open a file in other ways.
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// Takes a file over that is open already.
+    /// Takes over an open file of the standard library.
     ///
     /// # Errors
     ///
-    /// Outside a runtime, and if the system does not say which device the file is on.
+    /// There is no current runtime, or the metadata of the file cannot be read.
     pub fn from_std(file: std::fs::File) -> io::Result<File> {
         File::adopt(&runtime()?, file)
     }
@@ -200,12 +198,11 @@ impl File {
         self.inner.number
     }
 
-    /// Where it is synced.
     pub(super) fn sync_lane(&self) -> &Arc<Core> {
         &self.inner.device.syncs
     }
 
-    /// Does work in a lane. What is not begun when the future is dropped is cancelled.
+    /// Does work in a lane. It is cancelled if the future is dropped before it has begun.
     pub(super) fn run<T, F>(
         &self,
         name: &'static str,
@@ -220,8 +217,8 @@ impl File {
         in_lane(name, core, &self.inner.handle, move || work(inner.file()))
     }
 
-    /// Reads at an offset, once: up to as many bytes as the buffer is long. The buffer comes back
-    /// cut to what was read, and empty at the end of the file.
+    /// Reads once at an offset: up to as many bytes as the buffer is long. Returns the buffer,
+    /// truncated to the bytes read, and empty at the end of the file.
     ///
     /// # Errors
     ///
@@ -269,8 +266,8 @@ impl File {
         }
     }
 
-    /// Writes at an offset, once, and says how many bytes were written, which may be fewer than
-    /// there are. The bytes come back.
+    /// Writes once at an offset. Returns how many bytes were written, which may be fewer than
+    /// given, and the bytes.
     ///
     /// # Errors
     ///
@@ -278,8 +275,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// What was reported is in the file. If the future is dropped, all, some or none of the bytes
-    /// are written, by the time that a sync of this file begins or later.
+    /// A completed write is in the file. If the future is dropped, all, some or none of the bytes
+    /// are written, perhaps only after the next sync of this file.
     pub async fn write_at<B>(&self, bytes: B, offset: u64) -> io::Result<(usize, B)>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -291,7 +288,7 @@ impl File {
         written.await?
     }
 
-    /// Writes all bytes at an offset. They come back.
+    /// Writes all bytes at an offset, and returns them.
     ///
     /// # Errors
     ///
@@ -315,8 +312,8 @@ impl File {
         written.await?
     }
 
-    /// Writes the bytes of several buffers, one after the other, at an offset, in few calls of the
-    /// system. They come back.
+    /// Writes the bytes of several buffers, one after the other, at an offset, with few system
+    /// calls. Returns the buffers.
     ///
     /// # Errors
     ///
@@ -340,16 +337,16 @@ impl File {
         written.await?
     }
 
-    /// Waits until the bytes of the file, and its length, are on the device; its times may not be.
-    /// One sync at a time is under way on each device, in a lane of its own.
+    /// Waits until the bytes and the length of the file are on the device; its times may not be.
     ///
-    /// It covers every write that was reported before it was called, in whichever way.
+    /// It covers every write that had completed before the call, of both ways. Each device has a
+    /// lane for syncs, which does one at a time.
     ///
     /// # Errors
     ///
-    /// Those of [`std::fs::File::sync_data`], and those of the lane. After an error of the device
-    /// bytes may be lost that were reported written, and a later sync may succeed all the same:
-    /// what is not written anew is not to be relied upon.
+    /// Those of [`std::fs::File::sync_data`], and those of the lane. After an error of the device,
+    /// bytes of completed writes may be lost, and a later sync may still succeed: do not rely on
+    /// them until they have been written again.
     ///
     /// # Cancel safety
     ///
@@ -361,7 +358,7 @@ impl File {
         synced.await?
     }
 
-    /// Waits until all of the file is on the device; else as [`sync_data`](File::sync_data).
+    /// As [`sync_data`](File::sync_data), with all metadata of the file.
     ///
     /// # Errors
     ///
@@ -377,7 +374,7 @@ impl File {
         synced.await?
     }
 
-    /// Cuts the file, or fills it up with zeros, to a length.
+    /// Truncates the file, or extends it with zeros, to a length.
     ///
     /// # Errors
     ///
@@ -393,7 +390,7 @@ impl File {
         set.await?
     }
 
-    /// What the system knows of the file.
+    /// Returns the metadata of the file.
     ///
     /// # Errors
     ///
@@ -408,7 +405,7 @@ impl File {
         found.await?
     }
 
-    /// Changes who may do what with the file.
+    /// Changes the permissions of the file.
     ///
     /// # Errors
     ///
@@ -425,8 +422,8 @@ impl File {
         set.await?
     }
 
-    /// Another `File` for the same open file: with the same cursor, and what is locked or
-    /// appended to by one is by the other.
+    /// Makes another `File` for the same open file, which shares its cursor, its flags and its
+    /// locks.
     ///
     /// # Errors
     ///
@@ -445,7 +442,7 @@ impl File {
         cloned.await?
     }
 
-    /// The standard library's file, once all that is under way on this one is done.
+    /// Waits until all work on this file is done, and returns the standard library's file.
     ///
     /// # Cancel safety
     ///
@@ -460,7 +457,7 @@ impl File {
                     Some(file) => return file,
                     None => unreachable!("a file is taken out when it is dropped"),
                 },
-                // Work that was cancelled, or whose lane has not yet let go of it.
+                // Work that was cancelled, or that its lane has not dropped yet, holds it.
                 Err(shared) => inner = shared,
             }
             crate::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -468,7 +465,6 @@ impl File {
     }
 }
 
-/// Does it again while a signal interrupts it.
 pub(super) fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -487,10 +483,10 @@ fn write_all_vectored<B: AsRef<[u8]>>(
         .map(|buffer| IoSlice::new(buffer.as_ref()))
         .collect();
     let mut rest = &mut slices[..];
-    // Without the empty ones at its head, which would look like a full device.
+    // Skip empty buffers: writing none of their bytes would look like a full device.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
-        // One call takes as many buffers as the system allows, of those that it is given.
+        // `pwritev` of rustix passes on no more buffers than the system allows.
         let written = retry(|| Ok(rustix::io::pwritev(file, rest, offset)?))?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());

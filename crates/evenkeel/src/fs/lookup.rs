@@ -1,4 +1,4 @@
-//! Which device a path is on, and work in that device's lanes.
+//! Finding the device of a path, and doing work in its lanes.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -18,24 +18,23 @@ use crate::runtime::handle::Handle;
 use crate::sched::context;
 use crate::sync::Arc;
 
-/// The directory that a path's last name is in.
 pub(super) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
         Some(directory) => directory,
-        // The root is in itself.
+        // The root is its own directory.
         None => path,
     }
 }
 
-/// Whether reading or opening may wait for a peer rather than for the device.
+/// Whether opening or reading may wait for a peer rather than for the device.
 pub(super) fn is_special(metadata: &Metadata) -> bool {
     let kind = metadata.file_type();
     kind.is_fifo() || kind.is_char_device() || kind.is_socket()
 }
 
-/// Whether what is written is copied to the system's cache: to a regular file whose writes do not
-/// wait for the device.
+/// Whether writes only copy to the system's cache: to a regular file, and without waiting for the
+/// device.
 pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
     let past_cache = OFlags::SYNC | OFlags::DSYNC;
     #[cfg(target_os = "linux")]
@@ -43,14 +42,11 @@ pub(super) fn is_written_to_cache(file: &File, metadata: &Metadata) -> bool {
     metadata.is_file() && fcntl_getfl(file).is_ok_and(|flags| !flags.intersects(past_cache))
 }
 
-/// The runtime of the calling thread.
 pub(super) fn runtime() -> io::Result<Handle> {
     Handle::try_current().map_err(io::Error::other)
 }
 
-/// Does work in a lane, for the task that runs.
-///
-/// `name` is what the work is called where a runtime does not end because of it.
+/// Does work in a lane, for the current task. Reports call it `name`.
 pub(super) fn in_lane<T, F>(
     name: &'static str,
     core: &Arc<Core>,
@@ -64,13 +60,12 @@ where
     InLane::new(core, handle.shared(), called_from(), Some(name), work)
 }
 
-/// Where the task was spawned that runs: that says more than a line of this module.
+/// The spawn site of the current task, which says more than a line of this module.
 pub(super) fn called_from() -> &'static Location<'static> {
     context::with_worker(|worker| worker.and_then(|worker| worker.current_spawned_at()))
         .unwrap_or_else(|| Location::caller())
 }
 
-/// The class of the task that runs.
 pub(super) fn class_here() -> Class {
     context::with_worker(|worker| worker.map(|worker| worker.current_class())).unwrap_or_default()
 }
@@ -89,7 +84,7 @@ pub(super) async fn device_of(handle: &Handle, path: &Path) -> io::Result<Arc<De
                 if let Ok(number) = found {
                     Directories::of(finder.shared()).put(&directory, number);
                 }
-                // What does not exist will be found out by the work itself, or be made by it.
+                // If the directory does not exist, the work itself will fail, or make it.
                 found.unwrap_or_else(|_| nearest_device(&directory))
             };
             in_lane("fs look-up", &Lanes::of(shared).paths, handle, find).await?
@@ -98,7 +93,7 @@ pub(super) async fn device_of(handle: &Handle, path: &Path) -> io::Result<Arc<De
     Ok(Lanes::of(shared).device(shared, number))
 }
 
-/// The device of the nearest directory above that exists.
+/// The device of the nearest ancestor that exists.
 fn nearest_device(directory: &Path) -> u64 {
     let mut above = directory.ancestors().skip(1).map(|above| {
         if above.as_os_str().is_empty() {
@@ -124,8 +119,8 @@ where
     in_lane(name, &device.names, &handle, move || work(&path)).await?
 }
 
-/// Does what tidies up after a file, such as closing it, which may take long: at once, or, if that
-/// would be on a worker, in a lane, however much waits there.
+/// Cleans up after a file, such as closing it, which may take long: at once, or, if this is a
+/// worker, in a lane, even if its queue is full.
 pub(super) fn tidy_up<F>(name: &'static str, core: &Arc<Core>, handle: &Handle, work: F)
 where
     F: FnOnce() + Send + 'static,

@@ -1,26 +1,24 @@
-//! Files and directories, whose work is done in lanes: never on a worker, and none that hangs holds
-//! up another device's.
+//! Files and directories. Their work is done in lanes: never on a worker, and a device that hangs
+//! holds up no other device.
 //!
-//! Names are those of `tokio::fs` where that has them. The chapter [Disk](crate::guide::disk) says
+//! Names are those of `tokio::fs` where it has them. The chapter [Disk](crate::guide::disk) says
 //! what lanes promise, and what not.
 //!
-//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all that
-//! came while the last one was under way.
+//! [`GroupCommit`] makes the appends of many tasks durable together, with one sync for all records
+//! that came during the last one.
 //!
 //! # Examples
 //!
 //! ```
 //! use evenkeel::fs;
 //!
-//! # #[evenkeel::main]
-//! # async fn main() -> std::io::Result<()> {
+//! # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 //! # let path = std::env::temp_dir().join(format!("evenkeel-doc-fs-{}", std::process::id()));
 //! fs::create_dir_all(&path).await?;
 //! let log = fs::File::create_new(path.join("log")).await?;
 //! log.write_all_at("first\n", 0).await?;
 //! log.sync_data().await?;
-//! # fs::remove_dir_all(&path).await
-//! # }
+//! # fs::remove_dir_all(&path).await }).unwrap();
 //! ```
 
 #[cfg(not(evenkeel_loom))]

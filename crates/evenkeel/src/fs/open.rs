@@ -1,4 +1,4 @@
-//! How files are opened.
+//! Opening files.
 
 use std::fs::Metadata;
 use std::io;
@@ -14,21 +14,19 @@ use crate::sync::Arc;
 use super::file::File;
 use super::lookup::{device_of, directory_of, in_lane, is_special, runtime};
 
-/// How to open a file; as [`std::fs::OpenOptions`].
+/// Options to open a file; as [`std::fs::OpenOptions`].
 ///
 /// # Examples
 ///
 /// ```
 /// use evenkeel::fs::OpenOptions;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-open-{}", std::process::id()));
 /// let file = OpenOptions::new().read(true).write(true).create(true).open(&path).await?;
 /// file.write_all_at("a line", 0).await?;
 /// assert_eq!(file.metadata().await?.len(), 6);
-/// # evenkeel::fs::remove_file(&path).await
-/// # }
+/// # evenkeel::fs::remove_file(&path).await }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -43,7 +41,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Nothing is allowed yet.
+    /// All options are off.
     pub fn new() -> Self {
         Self {
             std: std::fs::OpenOptions::new(),
@@ -63,13 +61,13 @@ impl OpenOptions {
         self
     }
 
-    /// Whether every write goes to the end, wherever it was aimed.
+    /// Whether every write goes to the end of the file, even one at an offset.
     pub fn append(&mut self, append: bool) -> &mut Self {
         self.std.append(append);
         self
     }
 
-    /// Whether what is in the file goes away.
+    /// Whether the file is truncated.
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.std.truncate(truncate);
         self
@@ -81,15 +79,14 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file is made, and must not be there.
+    /// Whether the file is made, and must not exist yet.
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.std.create_new(create_new);
         self.create_new = create_new;
         self
     }
 
-    /// The permissions that a new file has, but for what the process's mask takes away. Default:
-    /// `0o666`.
+    /// The permissions of a new file, before the process's umask applies. Default: `0o666`.
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.std.mode(mode);
         self
@@ -101,17 +98,17 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the file, in the lane for names of its device. A FIFO or terminal, whose opening may
-    /// wait for a peer, is opened in the lane for special files, and holds up no other open.
+    /// Opens the file, in the lane for names of its device. A FIFO or a terminal, which may wait
+    /// for a peer, is opened in the lane for special files, and holds up no other open.
     ///
     /// # Errors
     ///
-    /// Those of [`std::fs::OpenOptions::open`], and those of the lane
-    /// ([`LaneError`](crate::blocking::LaneError)); and outside a runtime.
+    /// Those of [`std::fs::OpenOptions::open`], those of the lane
+    /// ([`LaneError`](crate::blocking::LaneError)), and if there is no current runtime.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the file may have been made or truncated. It is closed then.
+    /// If the future is dropped, the file may have been made or truncated, and is closed.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let path = path.as_ref();
         let handle = runtime()?;
@@ -132,9 +129,9 @@ impl OpenOptions {
         opened.await?
     }
 
-    /// `None` if the file is one whose opening may wait for a peer.
+    /// Returns `None` if opening the file may wait for a peer.
     fn open_unless_special(&self, handle: &Handle, path: &Path) -> io::Result<Option<File>> {
-        // If it is replaced by a FIFO between here and the open, that holds one thread of the lane.
+        // If a FIFO takes its place before the open, that blocks one thread of the lane.
         if !self.create_new && std::fs::metadata(path).is_ok_and(|found| is_special(&found)) {
             return Ok(None);
         }
@@ -154,7 +151,6 @@ impl From<std::fs::OpenOptions> for OpenOptions {
     }
 }
 
-/// The lanes for an open file, and what the system knows of it.
 pub(super) fn lanes_for(
     handle: &Handle,
     file: &std::fs::File,

@@ -1,4 +1,4 @@
-//! What is done with paths: directories, names, attributes.
+//! Operations on paths: directories, names, attributes.
 
 use std::fs::{Metadata, Permissions};
 use std::io;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::lookup::on_path;
 
-/// Functions of one path, each done in the lane for names of the path's device.
+/// Defines functions of one path, each done in the lane for names of the path's device.
 macro_rules! of_path {
     ($($(#[$doc:meta])* $name:ident -> $output:ty;)*) => {$(
         $(#[$doc])*
         ///
         /// # Errors
         ///
-        #[doc = concat!("Those of [`std::fs::", stringify!($name), "`], and those of the lane")]
-        /// ([`LaneError`](crate::blocking::LaneError)); and outside a runtime.
+        #[doc = concat!("Those of [`std::fs::", stringify!($name), "`], those of the lane")]
+        /// ([`LaneError`](crate::blocking::LaneError)), and if there is no current runtime.
         ///
         /// # Cancel safety
         ///
-        /// If the future is dropped, it is done wholly or not at all, as far as the system does it
-        /// in one step.
+        /// If the future is dropped, the operation is done wholly or not at all, as far as the
+        /// system does it in one step.
         pub async fn $name(path: impl AsRef<Path>) -> io::Result<$output> {
             let name = concat!("fs::", stringify!($name));
             on_path(name, path.as_ref(), |path| std::fs::$name(path)).await
@@ -30,29 +30,29 @@ macro_rules! of_path {
 of_path! {
     /// Makes a directory.
     create_dir -> ();
-    /// Makes a directory and those above it that are missing.
+    /// Makes a directory and its missing ancestors.
     create_dir_all -> ();
     /// Removes an empty directory.
     remove_dir -> ();
-    /// Removes a directory and all that is in it.
+    /// Removes a directory with its contents.
     remove_dir_all -> ();
     /// Removes a file's name, and the file if nobody has it open.
     remove_file -> ();
-    /// What the system knows of what a path leads to.
+    /// Returns the metadata of a path. Follows symbolic links.
     metadata -> Metadata;
-    /// What the system knows of a path's last name, be it a symbolic link.
+    /// Returns the metadata of a path. Does not follow a symbolic link.
     symlink_metadata -> Metadata;
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     read_link -> PathBuf;
-    /// The path without symbolic links, from the root.
+    /// Returns the absolute path without symbolic links.
     canonicalize -> PathBuf;
 }
 
-/// Whether a path leads to something.
+/// Whether a path exists. Follows symbolic links.
 ///
 /// # Errors
 ///
-/// If that cannot be found out, as [`Path::try_exists`]; and as [`metadata`].
+/// Those of [`Path::try_exists`], and as [`metadata`].
 ///
 /// # Cancel safety
 ///
@@ -61,7 +61,7 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     on_path("fs::try_exists", path.as_ref(), Path::try_exists).await
 }
 
-/// Changes who may do what with a file or directory.
+/// Changes the permissions of a file or directory.
 ///
 /// # Errors
 ///
@@ -77,8 +77,9 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
     .await
 }
 
-/// Gives a file or directory another name on the same device; what had that name is replaced, in
-/// one step. It outlasts a crash once the directory was synced ([`sync_dir`](super::sync_dir)).
+/// Renames a file or directory on the same device, and atomically replaces the file of that name,
+/// if any. The new name survives a crash once the directory is synced
+/// ([`sync_dir`](super::sync_dir)).
 ///
 /// # Errors
 ///
@@ -95,7 +96,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
     .await
 }
 
-/// Gives a file one name more.
+/// Gives a file another name.
 ///
 /// # Errors
 ///
@@ -112,7 +113,7 @@ pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io
     .await
 }
 
-/// Makes a symbolic link that says `original`.
+/// Makes a symbolic link to `original`.
 ///
 /// # Errors
 ///

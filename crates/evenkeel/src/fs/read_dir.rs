@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! Reading directories.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,10 +17,9 @@ use crate::sync::{Arc, Mutex};
 
 use super::lookup::{device_of, in_lane, on_path, runtime, tidy_up};
 
-/// How many entries are read at a time.
 const CHUNK: usize = 64;
 
-/// Opens a directory to be read.
+/// Opens a directory for reading.
 ///
 /// # Errors
 ///
@@ -33,21 +32,19 @@ const CHUNK: usize = 64;
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut entries = evenkeel::fs::read_dir("src").await?;
 /// let mut found = false;
 /// while let Some(entry) = entries.next_entry().await? {
 ///     found |= entry.file_name() == "lib.rs";
 /// }
 /// assert!(found);
-/// # Ok(())
-/// # }
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();
     let handle = runtime()?;
-    // The directory itself may be where another device is mounted.
+    // The directory itself may be the mount point of another device.
     let device = device_of(&handle, &path.join("entry")).await?;
     let target = path.to_owned();
     let (core, closer) = (Arc::clone(&device.names), handle.clone());
@@ -63,10 +60,10 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     Ok(ReadDir { state })
 }
 
-/// A directory that is open, as the system's reader and each of its entries have it. All of ours
-/// have this as well, and drop it after the system's: closing may take long, so no worker does it.
+/// An open directory. The standard library's reader and each of its entries keep it open, so ours
+/// keep this as well, and drop it last: closing may take long, so no worker does it.
 struct Directory {
-    /// There until this is dropped; one piece of work at a time reads.
+    /// `Some` until this is dropped; one piece of work at a time reads.
     reader: Mutex<Option<std::fs::ReadDir>>,
     core: Arc<Core>,
     handle: Handle,
@@ -94,7 +91,7 @@ enum State {
 
 struct Chunk {
     entries: VecDeque<io::Result<DirEntry>>,
-    /// What there is more of; `None` at the end.
+    /// Where there are more entries; `None` at the end.
     rest: Option<Arc<Directory>>,
 }
 
@@ -120,11 +117,11 @@ impl Chunk {
 }
 
 impl ReadDir {
-    /// The next entry, or `None` after the last.
+    /// Returns the next entry, or `None` after the last.
     ///
     /// # Errors
     ///
-    /// If the system gives an error, after which there are no more entries, or the lane does.
+    /// The error of the system, after which there are no more entries, or of the lane.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +130,7 @@ impl ReadDir {
         std::future::poll_fn(|cx| self.poll_next_entry(cx)).await
     }
 
-    /// As [`next_entry`](ReadDir::next_entry), for those who poll.
+    /// As [`next_entry`](ReadDir::next_entry), as a poll function.
     ///
     /// # Errors
     ///
@@ -180,11 +177,11 @@ impl fmt::Debug for ReadDir {
 /// An entry of a directory.
 pub struct DirEntry {
     entry: Arc<Entry>,
-    /// Most file systems say it with the name.
+    /// Most file systems return it with the name.
     kind: Option<FileType>,
 }
 
-/// In this order, in which the fields are dropped.
+/// The fields are dropped in this order.
 struct Entry {
     std: std::fs::DirEntry,
     _directory: Arc<Directory>,
@@ -201,7 +198,7 @@ impl DirEntry {
         }
     }
 
-    /// The directory's path, as it was given, with the entry's name.
+    /// The path given to [`read_dir`], joined with the entry's name.
     pub fn path(&self) -> PathBuf {
         self.entry.std.path()
     }
@@ -211,7 +208,7 @@ impl DirEntry {
         self.entry.std.file_name()
     }
 
-    /// What the system knows of the entry, be it a symbolic link.
+    /// Returns the metadata of the entry. Does not follow a symbolic link.
     ///
     /// # Errors
     ///
@@ -228,7 +225,7 @@ impl DirEntry {
         .await
     }
 
-    /// What the entry is.
+    /// Returns the type of the entry. Does not follow a symbolic link.
     ///
     /// # Errors
     ///

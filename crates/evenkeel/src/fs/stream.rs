@@ -1,13 +1,13 @@
 //! Reading and writing a file in sequence, through Tokio's traits.
 //!
-//! Between the tasks and the lane lies a *pipe*. A *pump*, which is a piece of work in the lane,
-//! moves bytes between it and the file, and goes on as long as there are some to move; the task
-//! copies between the pipe and its own buffers meanwhile. So long writes use two processors, and
-//! short writes that follow each other are written by one call of the system.
+//! Between the task and the lane lies a *pipe*. A *pump*, which is a piece of work in the lane,
+//! moves bytes between the pipe and the file as long as there are any; meanwhile the task copies
+//! between the pipe and its own buffers. So long writes use two processors, and several short
+//! writes are written by one system call.
 //!
-//! Of what a task asked to read, nothing is lost when it asks no more: it stays in the pipe for the
-//! next read. A seek or a write drops it, and moves the file's cursor back to where it began; but
-//! for a write to a special file, which has no cursor.
+//! Bytes that were read stay in the pipe if the task stops reading, and the next read gets them. A
+//! seek or a write drops them, and moves the file's cursor back to where they began; except for a
+//! write to a special file, which has no cursor.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,59 +29,58 @@ use super::file::{File, Inner, retry};
 use super::lookup::{called_from, class_here, in_lane};
 use super::turn::Turn;
 
-/// The most that one read asks for, or one write takes over.
+/// The most bytes that one read asks for, or one write takes over.
 const ASKED_MAX: usize = 2 << 20;
-/// How much is read at a time beside others: what the nearer caches hold.
+/// How much is read at a time beside other work: it fits the nearer caches.
 const CHUNK: usize = 256 << 10;
-/// How much of what is written bit by bit waits to be written together. More would leave the caches
-/// before it is.
+/// How many bytes of short writes are gathered to be written together. More would leave the caches
+/// before they are written.
 const PENDING_MAX: usize = 128 << 10;
-/// How often a pump that writes goes on before it lets others have its thread.
+/// How many times in a row a pump writes before it yields its thread to other work.
 const ROUNDS_MAX: usize = 64;
 
 /// The sequential side of a file.
 #[derive(Default)]
 pub(super) struct Pipe {
-    /// A pump runs, or waits for a thread.
+    /// Whether a pump runs, or waits for a thread.
     pumping: bool,
-    /// The pump was cancelled before it began: its lane says why.
+    /// Whether the pump was cancelled before it began. `pump` then has the lane's error.
     stopped: bool,
     /// The last pump, and how many there were.
     pump: Option<InLane<()>>,
     pumps: u64,
-    /// How much there is still to be read.
+    /// How many bytes the pump is still to read.
     asked: usize,
-    /// What was read and not yet handed out, from `start` of the first chunk on.
+    /// Bytes that were read and not yet handed out, from `start` of the first chunk on.
     chunks: VecDeque<Vec<u8>>,
     start: usize,
     spare: Vec<u8>,
     /// The end of the file, or an error, after all chunks.
     end: Option<io::Result<()>>,
-    /// How far the file's cursor is ahead of where the task is, not counting `chunks`.
+    /// How far the file's cursor is ahead of the task, not counting `chunks`.
     ahead: u64,
-    /// What is to be written, and whether the pump that runs writes.
+    /// Bytes to be written, and whether the current pump writes.
     pending: Vec<u8>,
     writing: bool,
-    /// The runtime ends, and the pump takes over nothing more.
+    /// Whether the runtime is ending and the pump takes over no more bytes.
     closing: bool,
-    /// The memory of what was written before.
+    /// An empty buffer, kept for its memory.
     written: Vec<u8>,
-    /// A write failed, and nobody has heard of it.
+    /// The error of a write, not yet returned to anybody.
     failed: Option<io::Error>,
-    /// A seek that was asked for, or is under way, and where the last one led.
+    /// A seek that was requested, the one under way, and the result of the last one.
     seek: Option<SeekFrom>,
     seeking: Option<InLane<io::Result<u64>>>,
     position: u64,
-    /// Among those who write long to the device.
+    /// The turn among the long writers of the device.
     turn: Turn,
-    /// The task waits for the pump in order to write more, at once or after a seek.
+    /// Whether the task waits for the pump in order to write more, at once or after a seek.
     goes_on: bool,
-    /// Who waits for the pump to get on: one who reads, one who writes and one who seeks, as they
-    /// may share the file by a lock; and any number who only want it to end, each struck off when
-    /// it waits no more.
+    /// The tasks that wait for progress of the pump: one reader, one writer and one seeker, which
+    /// may share the file by a lock; and any number of tasks that wait for its end.
     wakers: [Option<Waker>; 3],
     settling: Slab<Option<Waker>>,
-    /// How often they were told.
+    /// How many times they were woken.
     told: u64,
 }
 
@@ -93,12 +92,13 @@ impl Pipe {
         all.filter_map(Option::take).collect()
     }
 
-    /// Hands out what was read. Returns false if there is nothing.
+    /// Hands out bytes that were read. Returns false if there are none.
     fn hand_out(&mut self, buffers: &Buffers, buffer: &mut ReadBuf<'_>) -> bool {
         let mut any = false;
         while buffer.remaining() > 0
             && let Some(chunk) = self.chunks.front()
         {
+            debug_assert!(self.start < chunk.len(), "an empty chunk was kept");
             let rest = &chunk[self.start..];
             let count = rest.len().min(buffer.remaining());
             buffer.put_slice(&rest[..count]);
@@ -113,7 +113,7 @@ impl Pipe {
         any
     }
 
-    /// Drops what was read: the next byte is to come from, or go, where the task is.
+    /// Drops the bytes that were read: the next operation is to begin where the task is.
     fn drop_read(&mut self) {
         let read: usize = self.chunks.iter().map(Vec::len).sum();
         self.ahead += (read - self.start) as u64;
@@ -123,7 +123,7 @@ impl Pipe {
     }
 }
 
-/// No pump runs. If one was cancelled, says why, once.
+/// Called when no pump runs. If one was cancelled, returns its error, once.
 fn poll_stopped<'a>(
     lock: &'a Mutex<Pipe>,
     mut pipe: MutexGuard<'a, Pipe>,
@@ -132,7 +132,7 @@ fn poll_stopped<'a>(
     if !pipe.stopped {
         return Poll::Ready(Ok(pipe));
     }
-    // Out of the pipe, as it is asked with a waker, which may run anything.
+    // Polled outside the pipe, since it gets a waker, which may run any code.
     let mut pump = pipe.pump.take();
     drop(pipe);
     let polled = match &mut pump {
@@ -145,7 +145,7 @@ fn poll_stopped<'a>(
             mem::swap(&mut pipe.pump, &mut pump);
         }
         drop(pipe);
-        // It is being cancelled on another thread at this moment, or was asked on another.
+        // Another thread is cancelling or polling it at this moment.
         cx.waker().wake_by_ref();
         return Poll::Pending;
     };
@@ -160,8 +160,8 @@ fn poll_stopped<'a>(
     }
 }
 
-/// Keeps a waker in the pipe, for the next time that those who wait are told. It is cloned and
-/// dropped outside the lock, as either may run anything; if they are told meanwhile, it is woken.
+/// Stores a waker in the pipe until the waiting tasks are woken next. It is cloned and dropped
+/// outside the lock, as either may run any code; if the tasks are woken meanwhile, so is this one.
 fn enlist(
     lock: &Mutex<Pipe>,
     mut pipe: MutexGuard<'_, Pipe>,
@@ -184,7 +184,7 @@ fn enlist(
     waker.wake_by_ref();
 }
 
-/// Who waits.
+/// The tasks that have a waker of their own in the pipe.
 #[derive(Clone, Copy)]
 enum Waiter {
     Reader,
@@ -192,15 +192,13 @@ enum Waiter {
     Seeker,
 }
 
-/// The piece of work in the lane.
 struct Pump {
     inner: Arc<Inner>,
     pipe: Arc<Mutex<Pipe>>,
-    /// It has said that it ends, so `pumping` may be another one's already.
+    /// Whether it has ended its part, so that `pumping` may already mean another one.
     ended: Cell<bool>,
 }
 
-/// What a pump does.
 #[derive(Clone, Copy)]
 enum Direction {
     Read,
@@ -208,13 +206,13 @@ enum Direction {
 }
 
 impl Pump {
-    /// Starts a pump; the caller has set `pumping`. Returns whether it is likely to end within a
+    /// Starts a pump; the caller has set `pumping`. Returns whether it will likely end within a
     /// moment.
     fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) -> bool {
         Self::submit(inner, pipe, direction, false)
     }
 
-    /// `again`: a pump goes on, which nothing is to keep from it.
+    /// `again`: the new pump continues another, so it must not be refused.
     fn submit(
         inner: &Arc<Inner>,
         pipe: &Arc<Mutex<Pipe>>,
@@ -223,6 +221,7 @@ impl Pump {
     ) -> bool {
         let number = {
             let mut pipe = pipe.lock();
+            debug_assert!(pipe.pumping, "a pump was started without being announced");
             pipe.pumps += 1;
             pipe.pumps
         };
@@ -252,7 +251,7 @@ impl Pump {
         brief
     }
 
-    /// Moves the cursor back to where the task is.
+    /// Moves the file's cursor back to where the task is.
     fn set_back(&self) -> io::Result<()> {
         let ahead = mem::take(&mut self.pipe.lock().ahead);
         if ahead == 0 {
@@ -291,7 +290,7 @@ impl Pump {
 
     fn push(&self, chunk: Vec<u8>) {
         let mut pipe = self.pipe.lock();
-        // A short read is handed out as it is: the rest may take for ever.
+        // A short read is handed out at once: the rest may take for ever.
         pipe.asked = 0;
         pipe.chunks.push_back(chunk);
     }
@@ -300,21 +299,21 @@ impl Pump {
         let mut failed = self.set_back().err();
         let mut bytes = mem::take(&mut self.pipe.lock().written);
         let mut rounds = 0;
-        // In a lane that has closed, nobody else waits for the thread. So that it comes to an end,
-        // nothing more is taken over there.
+        // In a closed lane, nobody else waits for the thread, and no more bytes are taken over, so
+        // that it comes to an end.
         while rounds < ROUNDS_MAX || self.inner.data_lane().is_closed() {
             let mut pipe = self.pipe.lock();
             pipe.closing = rounds >= ROUNDS_MAX;
             rounds += 1;
             if let Some(error) = failed.take() {
-                // What comes after it is not to be written as if nothing had been.
+                // Bytes after the failed ones must not be written as if nothing had happened.
                 pipe.failed.get_or_insert(error);
                 pipe.pending.clear();
             }
             bytes.clear();
             mem::swap(&mut bytes, &mut pipe.pending);
             if bytes.is_empty() {
-                // Both stay, for what comes next.
+                // Both buffers stay, for later writes.
                 pipe.written = bytes;
                 return self.finish(pipe);
             }
@@ -331,13 +330,14 @@ impl Pump {
             pipe.pending.clear();
         }
         self.pipe.lock().written = bytes;
-        // Others in the lane have their turn before more is written. It will be, as it was taken
-        // over.
+        // Other work in the lane goes first. Then another pump writes the rest, which has been
+        // taken over.
         self.ended.set(true);
         Pump::submit(&self.inner, &self.pipe, Direction::Write, true);
     }
 
     fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
+        debug_assert!(pipe.pumping, "a pump ended twice");
         self.ended.set(true);
         pipe.pumping = false;
         pipe.closing = false;
@@ -355,7 +355,7 @@ impl Pump {
     }
 }
 
-/// If the pump was cancelled, whoever waits for it asks why.
+/// If the pump was cancelled, the waiting tasks find out why.
 impl Drop for Pump {
     fn drop(&mut self) {
         if !self.ended.get() {
@@ -371,12 +371,12 @@ impl File {
         self.inner.handle().shared().idle.has_parked()
     }
 
-    /// Whether others read what is cached at the same time, or no processor is free.
+    /// Whether other reads of cached bytes are under way, or no processor is free.
     fn has_company(&self) -> bool {
         !self.has_idle_worker() || self.inner.data_lane().is_shared_by_short_work()
     }
 
-    /// Waits for what was written in sequence, and says whether it was.
+    /// Waits until the writes in sequence are done, and returns their error, if any.
     pub(super) async fn settle(&self) -> io::Result<()> {
         let mut settling = Settling {
             pipe: &self.pipe,
@@ -385,9 +385,9 @@ impl File {
         poll_fn(|cx| settling.poll(cx)).await
     }
 
-    /// Waits for what was written in sequence, and for a seek that was given up.
+    /// Waits until the writes in sequence, and an abandoned seek, are done.
     pub(super) async fn come_to_rest(&self) {
-        // Errors are the next writer's, or reader's, to find out.
+        // Errors are left to the next writer or reader.
         let _ = self.settle().await;
         let _ = poll_fn(|cx| self.poll_sought(Waiter::Seeker, cx)).await;
     }
@@ -397,7 +397,7 @@ impl File {
         Poll::Ready(settled(pipe))
     }
 
-    /// Waits until no pump runs. If one was cancelled, says why, once.
+    /// Waits until no pump runs. If one was cancelled, returns its error, once.
     fn poll_pump<'a>(
         &'a self,
         pipe: MutexGuard<'a, Pipe>,
@@ -411,14 +411,14 @@ impl File {
         poll_stopped(&self.pipe, pipe, cx)
     }
 
-    /// Waits for the pump, or a seek, to get on.
+    /// Waits for progress of the pump or a seek.
     fn wait(&self, pipe: MutexGuard<'_, Pipe>, waiter: Waiter, cx: &Context<'_>) {
         enlist(&self.pipe, pipe, cx.waker(), |pipe| {
             &mut pipe.wakers[waiter as usize]
         });
     }
 
-    /// Waits for a turn to write so much, if this file takes turns.
+    /// Waits for a turn to write `length` bytes, if this file takes turns.
     fn poll_turn<'a>(
         &'a self,
         cx: &mut Context<'_>,
@@ -428,8 +428,8 @@ impl File {
         let Some(turns) = self.inner.turns(class_here()) else {
             return Poll::Ready(pipe);
         };
-        // Out of the pipe, as turns that are passed on wake others, which is not done under its
-        // lock. A pump that runs dry meanwhile finds none to give back.
+        // Polled outside the pipe: passing on a turn wakes tasks, which must not happen under a
+        // lock. A pump that runs dry meanwhile finds no turn to give back.
         let mut turn = mem::take(&mut pipe.turn);
         drop(pipe);
         let clock = self.inner.handle().shared().clock;
@@ -437,12 +437,12 @@ impl File {
         pipe = self.pipe.lock();
         pipe.turn = turn;
         ready!(polled);
-        // A pump that runs dry while this is copied is not the end of the turn.
+        // If the pump runs dry while the bytes are copied, the turn does not end.
         pipe.goes_on = true;
         Poll::Ready(pipe)
     }
 
-    /// Takes over as much of what is to be written as there is room for.
+    /// Takes over as many bytes to be written as there is room for.
     fn poll_take_over<'a>(
         &self,
         cx: &mut Context<'_>,
@@ -450,11 +450,11 @@ impl File {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_sought(Waiter::Writer, cx))?;
         let mut pipe = self.pipe.lock();
-        // A pump that reads is waited for; one that writes takes what is added meanwhile.
+        // Wait for a pump that reads. One that writes takes bytes that are added meanwhile.
         let writes = pipe.pumping && pipe.writing;
         if !writes {
             pipe = ready!(self.poll_pump(pipe, Waiter::Writer, cx))?;
-            // What a peer sent cannot be gone back to, and is not where the bytes go.
+            // Bytes that a peer sent cannot be read again, and do not affect where to write.
             if !self.inner.is_special() {
                 pipe.drop_read();
             }
@@ -462,7 +462,7 @@ impl File {
         if let Some(error) = pipe.failed.take() {
             return Poll::Ready(Err(error));
         }
-        // Messages to a peer are not joined. What is long is copied while the pump writes, if there
+        // Messages to a peer are not joined. A long write is copied while the pump writes, if there
         // is a processor for that.
         let length: usize = parts.clone().map(<[u8]>::len).sum();
         let alone = self.inner.is_special() || (length >= CHUNK && !self.has_idle_worker());
@@ -474,7 +474,7 @@ impl File {
         if length >= CHUNK {
             pipe = ready!(self.poll_turn(cx, pipe, length.min(ASKED_MAX)));
         }
-        // Out of the pipe, so that the pump need not wait for the copy. Only one task writes.
+        // Copied outside the pipe, so that the pump need not wait. Only one task writes.
         let mut bytes = mem::take(&mut pipe.pending);
         drop(pipe);
         let owes = !bytes.is_empty();
@@ -495,24 +495,24 @@ impl File {
         if pipe.written.capacity() < before.capacity() {
             pipe.written = before;
         }
-        // A pump that ended meanwhile found nothing to write, whether or not anything was added.
+        // The pump may have ended meanwhile, as it found nothing to write.
         if pipe.pending.is_empty() || pipe.pumping {
             return Poll::Ready(Ok(taken));
         }
         (pipe.pumping, pipe.writing) = (true, true);
         drop(pipe);
-        // With bytes that were taken over before, it goes on for the one that ended.
+        // If some bytes were taken over before, it continues the pump that ended.
         Pump::submit(&self.inner, &self.pipe, Direction::Write, owes);
         let pipe = self.pipe.lock();
         if pipe.stopped {
-            // Refused at once, so it is this write that failed.
+            // The lane has refused it at once, so this write has failed.
             drop(ready!(self.poll_pump(pipe, Waiter::Writer, cx))?);
         }
         Poll::Ready(Ok(taken))
     }
 }
 
-/// Copies as much as one write takes over. Returns how much.
+/// Copies as many bytes as one write takes over. Returns how many.
 fn append<'a>(bytes: &mut Vec<u8>, parts: impl Iterator<Item = &'a [u8]>) -> usize {
     let mut taken = 0;
     for part in parts {
@@ -523,25 +523,25 @@ fn append<'a>(bytes: &mut Vec<u8>, parts: impl Iterator<Item = &'a [u8]>) -> usi
     taken
 }
 
-/// Nobody takes any more what was still to be read, or asks where a seek led. What is to be written
-/// is written all the same.
+/// Reads and seeks are cancelled, since nobody needs their results. Bytes that were taken over are
+/// written all the same.
 impl Drop for File {
     fn drop(&mut self) {
         let mut pipe = self.pipe.lock();
         let reads = pipe.pumping && !pipe.writing;
         let reading = pipe.pump.take_if(|_| reads);
         let seeking = pipe.seeking.take();
-        // What is cancelled takes the lock when it is dropped.
+        // Cancelled work takes the lock when it is dropped.
         drop(pipe);
         if let Some(mut reading) = reading {
-            reading.call_off();
+            reading.cancel();
         }
         drop(seeking);
     }
 }
 
-/// A seek is over or cancelled: all who wait ask anew. By itself it would wake the last who asked,
-/// who may have given up.
+/// When a seek is over or cancelled, wakes all waiting tasks. By itself it would wake only the task
+/// that polled it last, which may have given up.
 struct Sought(Arc<Mutex<Pipe>>);
 
 impl Drop for Sought {
@@ -551,7 +551,7 @@ impl Drop for Sought {
     }
 }
 
-/// One of any number who wait for the pump to end.
+/// One of any number of tasks that wait for the pump to end.
 struct Settling<'a> {
     pipe: &'a Mutex<Pipe>,
     key: Option<usize>,
@@ -571,11 +571,11 @@ impl Settling<'_> {
     }
 }
 
-/// What was written in sequence is done: nobody goes on in this turn for now.
+/// Writes in sequence are done: gives the turn back, and returns an error of a write.
 fn settled(mut pipe: MutexGuard<'_, Pipe>) -> io::Result<()> {
     let (failed, turn) = (pipe.failed.take(), pipe.turn.give_back());
     drop(pipe);
-    // It may pass to others, who are woken outside the lock.
+    // It may pass to another task, which is woken outside the lock.
     drop(turn);
     failed.map_or(Ok(()), Err)
 }
@@ -584,7 +584,7 @@ impl Drop for Settling<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let waker = self.pipe.lock().settling.remove(key);
-            // Dropping it may run anything.
+            // Not under the lock, as its drop may run any code.
             drop(waker);
         }
     }
@@ -610,7 +610,7 @@ impl AsyncRead for File {
                 return Poll::Ready(end);
             }
             let wanted = buffer.remaining();
-            // With others at work, short turns in memory that the caches hold are better.
+            // Beside other work, short reads into memory that the caches hold are better.
             let most = match wanted > CHUNK && self.has_company() {
                 true => CHUNK,
                 false => ASKED_MAX,
@@ -674,8 +674,8 @@ impl AsyncSeek for File {
 }
 
 impl File {
-    /// A seek that somebody asked for and gave up is made before what follows it: made later, it
-    /// would lead what is read or written by then to another place.
+    /// An abandoned seek is done before the operation that follows. Done later, it would move the
+    /// place of reads and writes in between.
     fn poll_sought(&self, waiter: Waiter, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let is_asked_for = {
             let pipe = self.pipe.lock();
@@ -713,7 +713,7 @@ impl File {
         let Some(mut seeking) = pipe.seeking.take() else {
             return Poll::Ready(Ok(pipe.position));
         };
-        // Without the lock, which the seek takes at its end; only one task polls at a time.
+        // Polled without the lock, which the seek takes at its end. Only one task polls at a time.
         drop(pipe);
         let Poll::Ready(position) = Pin::new(&mut seeking).poll(cx) else {
             pipe = self.pipe.lock();
@@ -724,7 +724,7 @@ impl File {
         drop(seeking);
         pipe = self.pipe.lock();
         let position = position.map_err(io::Error::from).flatten()?;
-        // Where it fails, the cursor is as far ahead of the task as it was.
+        // If it fails, the cursor stays as far ahead of the task as it was.
         pipe.position = position;
         pipe.ahead = 0;
         Poll::Ready(Ok(position))

@@ -1,4 +1,4 @@
-//! One file's side of the line.
+//! The turn of one file, or its place in line.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::time::{Sleep, sleep};
 
 use crate::blocking::turns::{LEASE_MS, Turns};
 
-/// How much a file writes before it goes to the end of the line. Turns of half or a quarter of it
-/// gain less, as caches are filled anew more often; longer ones make others wait.
+/// How many bytes a file writes before it goes to the end of the line. Turns of half or a quarter
+/// of it gain less, as caches are refilled more often; longer ones make others wait.
 pub(crate) const TURN: usize = 16 << 20;
 
-/// What a file has: nothing; a place in line; a turn; or, if it has waited for as long as the bound
-/// says, leave to write as much without one.
+/// A file has either nothing, or a place in line, or a turn, or, after it has waited for the bound,
+/// permission to write as much without a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     place: Option<Place>,
-    /// There as long as the file waits.
+    /// `Some` while the file waits in line.
     patience: Option<Sleep>,
-    /// How much may be written before it waits again.
+    /// How many bytes may be written before it waits again.
     left: usize,
-    /// Nothing is written for now, and the line knows.
+    /// Whether the line has been told that nothing is written for now.
     paused: bool,
 }
 
-/// A turn or a place in line, which is left when this is dropped. That may wake anybody, so it is
+/// A turn or a place in line, which is given up when this is dropped. That may wake tasks, so it is
 /// done without a lock.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -43,8 +43,8 @@ impl Drop for Place {
 }
 
 impl Turn {
-    /// Waits until so many bytes may be written, but not longer than the bound. It gives turns back
-    /// that are used up, so it is called without a lock.
+    /// Waits until `length` bytes may be written, but not longer than the bound. It gives back a
+    /// used-up turn, so it is called without a lock.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,9 +52,11 @@ impl Turn {
         clock: Clock,
         length: usize,
     ) -> Poll<()> {
+        let is_in_line = self.place.is_some() && self.left == 0;
+        debug_assert!(self.patience.is_none() || is_in_line, "{self:?}");
         if self.left == 0 {
             if self.patience.is_none() {
-                // The one that is used up goes back before the next is asked for.
+                // Give back the used-up turn before asking for the next.
                 self.place = None;
                 let number = turns.join(clock.tick());
                 self.place = Some(Place {
@@ -85,7 +87,7 @@ impl Turn {
         if !place.turns.waits(place.number, cx.waker()) {
             return Poll::Ready(());
         }
-        // In a task of another runtime there are no timers to end the wait.
+        // A task of a foreign runtime has no timer to end the wait.
         if context::current().is_ok() {
             let bound = || sleep(Duration::from_millis(LEASE_MS));
             let patience = self.patience.get_or_insert_with(bound);
@@ -95,7 +97,7 @@ impl Turn {
         Poll::Ready(())
     }
 
-    /// Nothing is written for now, but the task is about to go on.
+    /// Tells the line that nothing is written for now. The task is about to go on.
     pub(crate) fn pause(&mut self) {
         if self.patience.is_none()
             && let Some(place) = &self.place
@@ -105,7 +107,7 @@ impl Turn {
         }
     }
 
-    /// The file's turn, if it has one, to be dropped where there is no lock. A place in line is
+    /// Takes the file's turn, if it has one, to be dropped outside every lock. A place in line is
     /// kept.
     #[must_use = "it is given back when it is dropped, which is not to be under a lock"]
     pub(crate) fn give_back(&mut self) -> Option<Place> {

@@ -1,4 +1,4 @@
-//! Whole files at once.
+//! Operations on whole files.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -15,8 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use super::file::File;
 use super::lookup::{device_of, directory_of, in_lane, is_special, on_path, runtime, tidy_up};
 
-/// Does work on a path in the lane for data of its device, or in the one for special files if it is
-/// such a file.
+/// Does work on a path in the lane for data of its device, or for special files if it is one.
 async fn on_data<T, F>(name: &'static str, path: &Path, work: F) -> io::Result<T>
 where
     F: FnOnce(&Path) -> io::Result<T> + Send + 'static,
@@ -39,7 +38,7 @@ where
     let handle = runtime()?;
     let device = device_of(&handle, path).await?;
     let (target, finder) = (path.to_owned(), handle.clone());
-    // What the path leads to may be on another device than its directory.
+    // The file may be on another device than its directory.
     let look = in_lane(name, &device.names, &handle, move || {
         lane_of(&finder, &target, other.as_deref())
     });
@@ -67,32 +66,30 @@ fn lane_of(handle: &Handle, path: &Path, other: Option<&Path>) -> Option<Arc<Cor
 ///
 /// # Errors
 ///
-/// Those of [`std::fs::read`], and those of the lane
-/// ([`LaneError`](crate::blocking::LaneError)); and outside a runtime.
+/// Those of [`std::fs::read`], those of the lane ([`LaneError`](crate::blocking::LaneError)), and
+/// if there is no current runtime.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe. A read that was begun goes on to its end, unheard.
+/// Cancel safe. A read that has begun goes on to its end, and its result is dropped.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let manifest = evenkeel::fs::read("Cargo.toml").await?;
 /// assert!(manifest.starts_with(b"[package]"));
-/// # Ok(())
-/// # }
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     on_data("fs::read", path.as_ref(), |path| std::fs::read(path)).await
 }
 
-/// Reads a file of text to its end; else as [`read`].
+/// Reads a text file to its end.
 ///
 /// # Errors
 ///
-/// If it is not UTF-8, and as [`read`].
+/// `InvalidData` if it is not UTF-8, and as [`read`].
 ///
 /// # Cancel safety
 ///
@@ -104,17 +101,17 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     .await
 }
 
-/// Writes a file, which is made if there is none. What was in it is gone as soon as it begins:
-/// where others read it, or a crash must not cost both, use [`replace`].
+/// Writes a file, which is made if there is none. Its old contents are lost as soon as the write
+/// begins. If others read it, or if a crash must not lose both, use [`replace`].
 ///
 /// # Errors
 ///
-/// Those of [`std::fs::write`], and as [`read`]. The file may hold a part of the bytes then.
+/// Those of [`std::fs::write`], and as [`read`]. The file may then hold a part of the bytes.
 ///
 /// # Cancel safety
 ///
-/// Once begun it goes on to its end, so if the future is dropped, the file is as it was, or will
-/// hold all the bytes.
+/// If the future is dropped, a write that has begun goes on to its end: the file stays as it was,
+/// or will hold all the bytes.
 pub async fn write<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
 where
     B: AsRef<[u8]> + Send + 'static,
@@ -125,8 +122,8 @@ where
     .await
 }
 
-/// Copies what is in a file, and its permissions, to another file, which is made if there is none.
-/// Returns how many bytes there were.
+/// Copies the contents and permissions of a file to another file, which is made if there is none.
+/// Returns the number of bytes.
 ///
 /// # Errors
 ///
@@ -143,36 +140,34 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
     .await
 }
 
-/// Puts a file in the place of another, or where there was none, so that whoever opens the path
-/// finds all of the old or all of the new one, also after a crash: a file beside it is written and
-/// synced, given the name, and its directory synced.
+/// Makes or replaces a file atomically: whoever opens the path finds all of the old or all of the
+/// new contents, also after a crash. It writes and syncs a file in the same directory, renames it,
+/// and syncs the directory.
 ///
-/// The new file has the permissions of the old one, and of what else belongs to a file (its owner,
-/// links to it) nothing. A symbolic link is replaced and not followed.
+/// The new file has the permissions of the old one, but not its owner or other links to it. A
+/// symbolic link is replaced and not followed.
 ///
 /// # Errors
 ///
-/// Those of the system for each of the steps, and as [`read`]. The old file is there then, unless
-/// it is the directory's sync that failed: then either may be there after a crash.
+/// Those of the system for each of the steps, and as [`read`]. The old file is still there, unless
+/// only the sync of the directory failed: then either may be there after a crash.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the old or the new file is there. Between two steps, the file beside
-/// it is removed; once the last has begun, it goes on to its end.
+/// If the future is dropped, the old or the new file is there. Dropped between two steps, the
+/// temporary file is removed; a step that has begun goes on to its end.
 ///
 /// # Examples
 ///
 /// ```
 /// use evenkeel::fs;
 ///
-/// # #[evenkeel::main]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("evenkeel-doc-replace-{}", std::process::id()));
 /// fs::replace(&path, "first").await?;
 /// fs::replace(&path, "second").await?;
 /// assert_eq!(fs::read_to_string(&path).await?, "second");
-/// # fs::remove_file(&path).await
-/// # }
+/// # fs::remove_file(&path).await }).unwrap();
 /// ```
 pub async fn replace<B>(path: impl AsRef<Path>, bytes: B) -> io::Result<()>
 where
@@ -211,8 +206,8 @@ where
     sync_dir(directory_of(path)).await
 }
 
-/// Waits until the names in a directory are on the device: without it, a crash may undo that a file
-/// was made, renamed or removed.
+/// Waits until the names in a directory are on the device. Without it, a crash may undo the
+/// creation, renaming or removal of a file.
 ///
 /// # Errors
 ///
@@ -233,11 +228,11 @@ pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     synced.await?
 }
 
-/// How many names are tried for the file beside another.
+/// How many names are tried for a temporary file.
 const NAMES_MAX: usize = 1_000;
 
-/// Makes a file in the same directory. A name may be taken by what a process of the same number
-/// left behind when it was killed, which in a container all have, or is at work on in another one.
+/// Makes a temporary file in the same directory. Its name may be taken by a process with the same
+/// id, which is common in containers: one that was killed, or one in another container.
 fn create_beside(
     target: &Path,
     options: &std::fs::OpenOptions,
@@ -250,30 +245,30 @@ fn create_beside(
         }
     }
     let what = format!(
-        "{NAMES_MAX} names for a file beside {} are taken; remove what is left there of \
-         processes that were killed: files that end in .new",
+        "{NAMES_MAX} names for a temporary file beside {} are taken; remove the files ending \
+        in .new that killed processes have left there",
         target.display()
     );
     Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
 }
 
-/// A name in the same directory that nobody else of this process uses.
+/// A name in the same directory that is unique in this process.
 fn beside(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the numbers only have to differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let process = std::process::id();
     let mut name = std::ffi::OsString::from(".");
-    // A name may have 255 bytes.
+    // A name may have at most 255 bytes.
     let base = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.push(String::from_utf8_lossy(&base[..base.len().min(60)]).as_ref());
     name.push(format!(".{process}-{number}.new"));
     directory_of(path).join(name)
 }
 
-/// A file that is not there in the end, unless it is given its name.
+/// A temporary file, which is removed in the end unless it is renamed.
 struct Draft {
-    /// There once it was made.
+    /// `Some` while the file exists under its temporary name.
     path: Option<PathBuf>,
     file: Option<std::fs::File>,
     device: Arc<Device>,
@@ -286,7 +281,8 @@ impl Draft {
         let mut options = std::fs::File::options();
         options.write(true).create_new(true);
         if permissions.is_some() {
-            // The old file may be its owner's alone, and then no byte of the new one is others'.
+            // The old file may be private, and then no byte of the new one may be readable to
+            // others.
             options.mode(0o600);
         }
         let (path, file) = create_beside(target, &options)?;
@@ -304,6 +300,10 @@ impl Draft {
     }
 
     fn give_name(mut self, target: &Path) -> io::Result<()> {
+        debug_assert!(
+            self.path.is_some(),
+            "a draft is written before it is renamed"
+        );
         let path = self.path.as_deref().unwrap_or(Path::new(""));
         std::fs::rename(path, target)?;
         self.path = None;
@@ -319,8 +319,7 @@ impl Drop for Draft {
         }
         tidy_up("fs::replace", &self.device.names, &self.handle, move || {
             drop(file);
-            // What is left of a failed replacement is of no use; if it stays, it is in nobody's
-            // way.
+            // A failed replacement is of no use, and harmless if it cannot be removed.
             if let Some(path) = path {
                 let _ = std::fs::remove_file(path);
             }

@@ -1,4 +1,4 @@
-//! How a socket's reader is woken: what users choose.
+//! Delivery: the user's choice of how a socket's reader is woken.
 
 use std::fmt;
 use std::io;
@@ -7,21 +7,19 @@ use std::time::Duration;
 /// How the reader of a socket is woken.
 ///
 /// A *delivery* is one wake-up of a reader with data. Each costs a poll of its task, a read, and
-/// whatever the task does once per read; many small packets delivered one by one can cost more
-/// than the work on their bytes. The other modes hold a wake-up back, within a bound, so that it
-/// brings more.
+/// whatever the task does once per read. Many small packets that are delivered one by one can cost
+/// more than the work on their bytes. The other modes hold a wake-up back, within a bound, so that
+/// it brings more data.
 ///
-/// What ends a connection is never held back: the end of the stream, an error and the runtime's
-/// shutdown wake the reader at once, with what came before them. Nor is a receive buffer that is
-/// full, on TCP on Linux; elsewhere, and on Unix streams, it waits for the delay. The
+/// The end of the stream, an error and the shutdown of the runtime are never held back: they wake
+/// the reader at once, with the data before them. The same goes for a full receive buffer on TCP on
+/// Linux; elsewhere, and on Unix streams, it waits for the delay. The
 /// [guide](crate::guide::delivery) says what each mode promises, and what it does not.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{Delivery, TcpListener, TcpStream};
 /// use std::time::Duration;
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,32 +36,29 @@ use std::time::Duration;
 /// let mut heard = [0; 128];
 /// let len = recorder.read(&mut heard).await?;
 /// assert_eq!(&heard[..len], b"a tail much shorter than the watermark");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// The reader is woken as soon as there is something to read.
     #[default]
     Immediate,
-    /// The reader is woken when `bytes` wait to be read, and otherwise when bytes have waited for
-    /// `delay`.
+    /// The reader is woken when `bytes` bytes are there to be read, or when the first of them has
+    /// waited for `delay`.
     Coalesce {
         /// How many bytes are worth a wake-up: the watermark. 0 and 1 mean [`Delivery::Immediate`].
         /// The kernel takes no more than half of what the receive buffer may grow to.
         ///
         /// Only TCP on Linux has a watermark. Elsewhere, and on Unix streams, the delay alone
-        /// decides. Datagram sockets ask for that in so many words: `usize::MAX`.
+        /// decides. Datagram sockets have to say so: they accept only `usize::MAX`.
         bytes: usize,
-        /// How long bytes may be held back at most, from when their worker could have heard of
-        /// them, in whole milliseconds: less than one counts as one, and zero means
+        /// How long bytes may be held back at most, from the moment at which their worker could
+        /// have noticed them, in whole milliseconds: less than one counts as one, and zero means
         /// [`Delivery::Immediate`]. At most [`Delivery::DELAY_MAX`].
         delay: Duration,
     },
-    /// The reader is woken at once while its worker keeps up. When tasks that were woken have to
-    /// wait for it, it holds readers back, the longer the older its queues are.
+    /// The reader is woken at once while its worker keeps up. When woken tasks have to wait, the
+    /// worker holds readers back: the longer its tasks wait, the longer the delay.
     Adaptive {
         /// How long bytes may be held back at most; as `delay` of [`Delivery::Coalesce`].
         max_delay: Duration,
@@ -71,10 +66,9 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// The longest delay there may be.
+    /// The longest delay that is accepted.
     pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
-    /// The most that bytes may be held back.
     pub(crate) fn delay_max(self) -> Duration {
         match self {
             Delivery::Immediate => Duration::ZERO,
@@ -83,15 +77,11 @@ impl Delivery {
         }
     }
 
-    /// Whether nothing is ever held back.
     pub(crate) fn is_immediate(self) -> bool {
         let passes_all = matches!(self, Delivery::Coalesce { bytes: 0 | 1, .. });
         passes_all || self.delay_max().is_zero()
     }
 
-    /// # Errors
-    ///
-    /// The delay is too long.
     pub(crate) fn check(self) -> Result<(), DeliveryError> {
         let delay = self.delay_max();
         if delay > Self::DELAY_MAX {
@@ -100,9 +90,6 @@ impl Delivery {
         Ok(())
     }
 
-    /// # Errors
-    ///
-    /// As [`check`](Self::check), or a watermark is asked for.
     pub(crate) fn check_for_datagrams(self) -> Result<(), DeliveryError> {
         match self {
             Delivery::Coalesce { bytes, .. } if bytes != usize::MAX => {
@@ -135,13 +122,13 @@ impl fmt::Display for DeliveryError {
         match self {
             DeliveryError::TooLong { delay } => write!(
                 f,
-                "bytes were to be held back for {delay:?}; choose {:?} or less",
+                "a delay of {delay:?} is too long; choose {:?} or less",
                 Delivery::DELAY_MAX
             ),
             DeliveryError::NoWatermark { bytes } => write!(
                 f,
-                "a datagram socket cannot wait for {bytes} bytes, as the system counts none for \
-                 it; hold datagrams back by delay alone, with `bytes: usize::MAX`"
+                "a datagram socket cannot wait for {bytes} bytes, as the system does not count \
+                them; hold datagrams back by delay alone, with `bytes: usize::MAX`"
             ),
         }
     }

@@ -1,15 +1,19 @@
-//! A worker's readiness queue: what the kernel says about the descriptors registered with it.
+//! A worker's I/O driver: its readiness queue, and the descriptors registered with it.
 //!
 //! Descriptors are registered once, for both directions, edge-triggered, and never re-armed. The
 //! worker that owns the queue checks it; any other thread, a *visitor*, may do so when the owner
 //! cannot.
 //!
-//! The owner's wake-up is an event like others, and reported once. A visitor that takes it stores
-//! it for the owner, under the lock of the queue, which the owner holds while it sleeps. So the
-//! owner finds it before its next sleep, and no visitor takes it during one.
+//! The owner's wake-up is an event like others, and the kernel reports it once. A visitor that gets
+//! it stores it for the owner, under the lock of the queue, which the owner holds while it sleeps.
+//! So the owner finds it before its next sleep, and no visitor gets it during one.
 //!
-//! Beside the queue stands its *sweep*: the deadlines of those descriptors whose readers are held
-//! back ([`pace`](super::pace)).
+//! Beside the queue stands its *sweep*: the deadlines of the readers that are held back
+//! ([`pace`](super::pace)).
+//!
+//! All orderings here are `Relaxed`. `closed` is accessed under the lock of `slots`. `registered`
+//! tells only whether a check is worth it: the first event of a descriptor that another thread
+//! registers comes at the owner's next check or sleep, which follow soon whatever is read.
 
 use std::io;
 use std::mem;
@@ -29,43 +33,37 @@ use crate::sys::prefetch::prefetch;
 use crate::sys::watermark;
 use crate::timer::timers::{Key, Timers};
 
-/// The token by which a worker is woken; no descriptor has it, see `slots`.
+/// The token of a worker's wake-up; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);
 
 /// How many cache lines an event touches of its descriptor's readiness.
 const READINESS_LINES: usize = 2;
 
-/// What an I/O check brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checked {
     /// Events that reached a registered descriptor.
     pub(crate) events: usize,
-    /// Readers that were woken.
     pub(crate) deliveries: usize,
 }
 
-/// What a sweep brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
-    /// Descriptors that were looked at.
     pub(crate) looks: usize,
-    /// Readers that were woken.
     pub(crate) deliveries: usize,
 }
 
-/// One readiness queue.
 #[derive(Debug)]
 pub(crate) struct Driver {
     queue: Mutex<Queue>,
     registry: mio::Registry,
     waker: mio::Waker,
     slots: Mutex<Slots<Arc<Readiness>>>,
-    /// How many descriptors are registered, for a look without the lock: a queue without any
-    /// needs no check.
+    /// How many descriptors are registered, to be read without the lock: a queue without any needs
+    /// no check.
     registered: AtomicUsize,
-    /// Nobody checks the queue any more. Written and read under the lock of `slots`.
+    /// Whether the driver has shut down. Accessed under the lock of `slots`.
     closed: AtomicBool,
-    /// The descriptors whose readers are to be woken at some tick.
+    /// The descriptors whose readers are held back, by the tick at which they are due.
     sweep: Timers<Arc<Readiness>>,
     /// Kept so that sweeps allocate nothing.
     due: Mutex<Vec<Arc<Readiness>>>,
@@ -78,17 +76,18 @@ pub(crate) struct Driver {
 struct Queue {
     poll: mio::Poll,
     events: mio::Events,
-    /// A visitor took the owner's wake-up. Cleared by the owner's next check, which does not sleep.
+    /// Set by a visitor that got the owner's wake-up. Cleared by the owner's next check, which does
+    /// not sleep.
     wake_up: bool,
 }
 
 impl Driver {
-    /// A queue that takes at most `events_max` events in one check. More wait in the kernel for the
-    /// next: it is a bound on how long a check takes.
+    /// Makes a queue that takes at most `events_max` events in one check, which bounds how long a
+    /// check takes. The rest wait in the kernel for the next.
     ///
     /// # Errors
     ///
-    /// If the system gives no more readiness queues or descriptors.
+    /// The system has no readiness queues or descriptors left.
     pub(crate) fn new(events_max: usize, clock: Clock) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let registry = poll.registry().try_clone()?;
@@ -114,12 +113,10 @@ impl Driver {
     /// Whether a check could find anything but a wake-up.
     #[inline]
     pub(crate) fn has_descriptors(&self) -> bool {
-        // Relaxed: whoever registers a descriptor from elsewhere gets its first event at the
-        // owner's next check or sleep, which follow soon whatever is seen here.
+        // Relaxed: see the module.
         self.registered.load(Ordering::Relaxed) > 0
     }
 
-    /// How many descriptors are registered.
     pub(crate) fn descriptors(&self) -> usize {
         self.slots.lock().len()
     }
@@ -128,8 +125,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The kernel's: it cannot watch this kind of descriptor, or its limit is reached. Or the
-    /// runtime has shut down.
+    /// The kernel cannot watch this kind of descriptor, its limit is reached, or the runtime has
+    /// shut down.
     pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
         let mut slots = self.slots.lock();
         // Relaxed: under the lock.
@@ -143,34 +140,36 @@ impl Driver {
             .registry
             .register(&mut SourceFd(&fd), mio::Token(token.0), both)
         {
-            self.slots.lock().remove(token);
+            let removed = self.slots.lock().remove(token);
+            debug_assert!(removed.is_some(), "nobody else has the token yet");
             return Err(error);
         }
-        // Relaxed: see `has_descriptors`.
+        // Relaxed: see the module.
         self.registered.fetch_add(1, Ordering::Relaxed);
         Ok(token)
     }
 
-    /// Ends what `register` began. Events on their way are dropped by their token.
+    /// Undoes `register`. Events that are on their way are recognized by their token and dropped.
     ///
     /// # Errors
     ///
-    /// The kernel's, if the descriptor was closed under our feet; the slot is free all the same.
+    /// The kernel no longer knows the descriptor. The slot is freed all the same.
     pub(crate) fn deregister(&self, fd: RawFd, token: Token) -> io::Result<()> {
         if self.slots.lock().remove(token).is_some() {
-            // Relaxed: see `has_descriptors`.
-            self.registered.fetch_sub(1, Ordering::Relaxed);
+            // Relaxed: see the module.
+            let before = self.registered.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "more descriptors left than were registered");
         }
         self.registry.deregister(&mut SourceFd(&fd))
     }
 
-    /// Announces that the owner goes to sleep in [`check`](Self::check), and says until which tick
-    /// it may, as far as the sweep goes; see [`Timers::before_park`].
+    /// Announces that the owner goes to sleep in [`check`](Self::check). Returns the tick of the
+    /// next entry of the sweep, if any; see [`Timers::before_park`].
     pub(crate) fn before_park(&self) -> Option<u64> {
         self.sweep.before_park()
     }
 
-    /// An I/O check by the queue's owner; sleeps at most `timeout`, for ever with `None`.
+    /// An I/O check by the owner. Sleeps at most `timeout`, or without a limit for `None`.
     pub(crate) fn check(&self, timeout: Option<Duration>, wakers: &mut WakeList) -> Checked {
         self.check_locked(&mut self.queue.lock(), timeout, true, wakers)
     }
@@ -181,8 +180,8 @@ impl Driver {
         self.sweep.next_due()
     }
 
-    /// Wakes the readers whose deadline has come. Like timers, a bounded number of them: the rest
-    /// is due still.
+    /// Wakes the readers whose deadline has come. As with timers, their number is bounded; the rest
+    /// stay due.
     pub(crate) fn sweep(&self, now_tick: u64, wakers: &mut WakeList) -> Swept {
         let mut due = mem::take(&mut *self.due.lock());
         self.sweep.fire(now_tick, &mut due);
@@ -195,7 +194,7 @@ impl Driver {
         swept
     }
 
-    /// Where a descriptor of this queue is held back.
+    /// What holding back a descriptor of this queue needs.
     pub(crate) fn ground<'a>(&'a self, readiness: &'a Arc<Readiness>) -> impl Ground + 'a {
         Post {
             driver: self,
@@ -203,7 +202,7 @@ impl Driver {
         }
     }
 
-    /// An I/O check by somebody else, unless the owner is at it.
+    /// An I/O check by a visitor. `None` if another thread is checking the queue.
     pub(crate) fn visit(&self, wakers: &mut WakeList) -> Option<Checked> {
         let mut queue = self.queue.try_lock()?;
         Some(self.check_locked(&mut queue, Some(Duration::ZERO), false, wakers))
@@ -216,6 +215,7 @@ impl Driver {
         by_owner: bool,
         wakers: &mut WakeList,
     ) -> Checked {
+        debug_assert!(by_owner || timeout.is_some_and(|timeout| timeout.is_zero()));
         let Queue {
             poll,
             events,
@@ -231,12 +231,12 @@ impl Driver {
         let polled = poll.poll(events, timeout);
         crate::sync::point();
         if by_owner {
-            // Before any event is held back, so that no thread wakes a worker that is awake.
+            // Before any event is held back, so that nobody wakes a worker that is awake.
             self.sweep.after_park();
         }
         if let Err(error) = polled {
-            // A signal ends a sleep early. Nothing else can go wrong with arguments such as
-            // ours; if it does, the next check says so again, and descriptors stay silent.
+            // A signal has ended the sleep. No other error is possible with these arguments. If
+            // there were one, the next check would return it again.
             debug_assert_eq!(error.kind(), io::ErrorKind::Interrupted, "{error}");
             return checked;
         }
@@ -255,7 +255,7 @@ impl Driver {
                 *wake_up |= !by_owner;
                 continue;
             }
-            // A stale event's token resolves to nothing.
+            // The token of a stale event resolves to nothing.
             if let Some(readiness) = slots.resolve(Token(event.token().0)) {
                 checked.events += 1;
                 let ready = ready_of(event);
@@ -269,13 +269,13 @@ impl Driver {
     pub(crate) fn wake(&self) {
         crate::sync::point();
         if let Err(error) = self.waker.wake() {
-            // The event descriptor lives as long as the driver and cannot be full for long, so this
-            // is a defect. The worker would go on sleeping, which must not go unnoticed.
+            // The event descriptor lives as long as the driver and is never full for long. So this
+            // is a defect, and it must not go unnoticed: the worker would sleep on.
             panic!("a worker could not be woken through its readiness queue: {error}");
         }
     }
 
-    /// Tells everyone who waits, now or later, that no more events will come.
+    /// Wakes all waiters and refuses new ones: no more events will come.
     pub(crate) fn shut_down(&self, wakers: &mut WakeList) {
         let slots = self.slots.lock();
         // Relaxed: under the lock.
@@ -284,14 +284,13 @@ impl Driver {
             readiness.set(Ready::SHUTDOWN, wakers);
         }
         drop(slots);
-        // All readers that were held back have been woken. What is dropped here may hold the last
-        // reference to a waker, whose drop may run anything, so no lock is held.
+        // All readers that were held back have been woken. The entries may hold the last references
+        // to wakers, whose drop may run any code, so they are dropped without a lock.
         let mut held = Vec::new();
         self.sweep.close(&mut held);
     }
 }
 
-/// One descriptor of a driver's.
 struct Post<'a> {
     driver: &'a Driver,
     readiness: &'a Arc<Readiness>,
@@ -355,14 +354,14 @@ mod tests {
     use super::*;
     use crate::sync::thread;
 
-    /// In a check without end; a test that fails leaves its thread behind.
+    /// The owner checks without a limit; if the test fails, its thread is left behind.
     #[test]
     fn a_visitor_leaves_the_owner_its_wake_up() {
         let driver = Arc::new(Driver::new(16, Clock::start()).unwrap());
         let (done, ended) = mpsc::channel();
         let owner = Arc::clone(&driver);
         driver.wake();
-        // The second finds nothing, which takes nothing back.
+        // The second finds nothing, and leaves the wake-up alone.
         for _ in 0..2 {
             assert!(driver.visit(&mut WakeList::new()).is_some());
         }

@@ -1,8 +1,7 @@
-//! What a task wants of a descriptor, and what the descriptor is ready for.
+//! Interest of tasks in a descriptor, and its readiness.
 
 use std::ops::{Add, BitOr, BitOrAssign};
 
-/// The direction in which one operation moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
@@ -81,7 +80,7 @@ impl Ready {
     pub const READABLE: Ready = Ready(1);
     /// A write would not block.
     pub const WRITABLE: Ready = Ready(1 << 1);
-    /// The peer will send no more, or the reading side was shut down.
+    /// The peer sends no more, or the reading side was shut down.
     pub const READ_CLOSED: Ready = Ready(1 << 2);
     /// The peer takes no more, or the writing side was shut down.
     pub const WRITE_CLOSED: Ready = Ready(1 << 3);
@@ -92,18 +91,20 @@ impl Ready {
 
     const READ_SIDE: u8 = 0b11_0101;
     const WRITE_SIDE: u8 = 0b11_1010;
+    /// All flags; `readiness` packs them below its own.
+    pub(super) const ALL: u8 = Self::READ_SIDE | Self::WRITE_SIDE;
 
     /// Whether nothing is ready.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a read would give data, the end of the stream, or an error.
+    /// Whether a read would return data, the end of the stream, or an error.
     pub fn is_readable(self) -> bool {
         self.0 & (Self::READABLE.0 | Self::READ_CLOSED.0) != 0
     }
 
-    /// Whether a write would take data or give an error.
+    /// Whether a write would take data or return an error.
     pub fn is_writable(self) -> bool {
         self.0 & (Self::WRITABLE.0 | Self::WRITE_CLOSED.0) != 0
     }
@@ -148,10 +149,10 @@ impl Ready {
     }
 
     pub(crate) fn from_bits(bits: usize) -> Ready {
-        Ready((bits & 0x3F) as u8)
+        Ready(bits as u8 & Self::ALL)
     }
 
-    /// The flag that a would-block clears. Closing and errors last.
+    /// The flag that `WouldBlock` clears. Closing and errors last.
     pub(crate) fn of_direction(direction: Direction) -> Ready {
         match direction {
             Direction::Read => Ready::READABLE,

@@ -1,4 +1,4 @@
-//! Readiness: what descriptors are ready for, and how tasks hear of it.
+//! Readiness of descriptors, and the tasks that wait for it.
 
 pub(crate) mod delivery;
 #[cfg(not(evenkeel_loom))]

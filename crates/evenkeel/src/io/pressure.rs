@@ -1,49 +1,52 @@
-//! How far a worker is behind: what `Adaptive` delivery goes by.
+//! How far a worker is behind, as a measure for `Adaptive` delivery.
 //!
-//! Each time a worker looks around, it notes the longest wait among the tasks that it polled since
-//! the last time. The mean of that over the last 20 ms, in which sleep counts as zero, is the *age*
-//! of its queues. A queue that is long for a moment raises the mean a little; one that stays long
-//! raises it to its own age.
+//! Each time a worker looks around, it notes the longest wait among the tasks that it has polled
+//! since the last time. The mean of these waits over the last 20 ms, in which sleep counts as zero,
+//! is the *age* of its queues. A backlog of a moment raises the mean a little; a lasting one raises
+//! it to its own age.
 //!
-//! The pressure rises with the age at once and falls slowly, over a second. The queues may be young
-//! only because readers are held back, so young queues alone do not mean that this can end. A
-//! worker that sleeps nearly all the time is not behind, and its pressure follows the age at once.
+//! The pressure rises with the age at once and falls slowly, over a second: the queues may be young
+//! only because readers are held back. A worker that sleeps nearly all the time is not behind, and
+//! its pressure follows the age at once.
+//!
+//! All orderings are `Relaxed`: these are estimates with one writer. A reader that sees numbers of
+//! two notes gets an estimate between them.
 
 use std::time::Duration;
 
 use super::pace::PRESSURE_MAX;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// After this time half of what was counts.
+/// After this time, the past counts half.
 const AGE_HALVES: Duration = Duration::from_millis(14);
 const BUSY_HALVES: Duration = Duration::from_millis(20);
 /// Up to this age there is no pressure: one or two tasks of a few microseconds each.
 const AGE_MIN: Duration = Duration::from_micros(30);
 /// From this age on the pressure is full.
 const AGE_MAX: Duration = Duration::from_micros(150);
-/// How long it takes to fall from all to nothing.
+/// How long the pressure takes to fall from its maximum to zero.
 const FALL: Duration = Duration::from_secs(1);
 /// A worker that is awake for less than this share of the time is idle.
 const IDLE: u64 = ONE / 20;
 
-/// The whole of a share.
+/// One, in fixed point.
 const ONE: u64 = 1 << 20;
-/// All of the pressure, as it is kept here.
+/// The highest pressure, in fixed point.
 const LEVEL_MAX: u64 = PRESSURE_MAX * ONE;
 
-/// The numbers as one worker writes them and any thread reads them.
+/// The pressure of a worker, which writes it; any thread reads it.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     /// The mean age, and the mean share of time in which the worker was awake.
     age: AtomicU64,
     busy: AtomicU64,
     level: AtomicU64,
-    /// Until when they have been taken.
+    /// The time of the latest note.
     at: AtomicU64,
     lengths: Lengths,
 }
 
-/// Durations in the unit of all times here.
+/// The durations above, in the unit of the times passed in.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     age_halves: u64,
@@ -53,7 +56,6 @@ struct Lengths {
     fall: u64,
 }
 
-/// What is known at one moment.
 #[derive(Clone, Copy, Debug)]
 struct State {
     age: u64,
@@ -62,7 +64,7 @@ struct State {
 }
 
 impl State {
-    /// After `passed`, in which tasks waited for up to `age`, and the worker was awake or not.
+    /// The state after a time `passed` in which tasks waited for up to `age`.
     fn after(self, passed: u64, age: u64, is_awake: bool, lengths: &Lengths) -> State {
         let busy = if is_awake { ONE } else { 0 };
         let age = faded(self.age, age, passed, lengths.age_halves);
@@ -75,12 +77,16 @@ impl State {
         } else {
             of_age.max(self.level.saturating_sub(fallen))
         };
+        debug_assert!(
+            busy <= ONE && level <= LEVEL_MAX,
+            "busy {busy}, level {level}"
+        );
         State { age, busy, level }
     }
 }
 
 impl Pressure {
-    /// `length_of`: a duration in the unit of all times here.
+    /// `length_of` converts a duration to the unit of the times passed in.
     pub(crate) fn new(length_of: impl Fn(Duration) -> u64) -> Self {
         let at_least_one = |duration| length_of(duration).max(1);
         Self {
@@ -98,22 +104,22 @@ impl Pressure {
         }
     }
 
-    /// From the latest note until `now` tasks waited for up to `age`, and the worker was awake or
-    /// asleep. For the worker alone.
+    /// Notes that from the latest note until `now` tasks waited for up to `age`, and whether the
+    /// worker was awake. For the worker alone.
     pub(crate) fn note(&self, now: u64, age: u64, is_awake: bool) {
         let (state, passed) = self.read(now);
         let state = state.after(passed, age, is_awake, &self.lengths);
-        // Relaxed, as in `read`.
+        // Relaxed: see the module.
         self.age.store(state.age, Ordering::Relaxed);
         self.busy.store(state.busy, Ordering::Relaxed);
         self.level.store(state.level, Ordering::Relaxed);
         self.at.store(now, Ordering::Relaxed);
     }
 
-    /// The pressure, from 0 to [`PRESSURE_MAX`]. What has not been noted yet counts as sleep.
+    /// The pressure, from 0 to [`PRESSURE_MAX`]. The time since the latest note counts as sleep.
     pub(crate) fn now(&self, now: u64) -> u64 {
         let (state, passed) = self.read(now);
-        // The common case: no pressure is left to fall, and sleep does not raise any.
+        // The common case: there is no pressure, and sleep does not raise any.
         if state.level == 0 && state.age <= self.lengths.age_min {
             return 0;
         }
@@ -121,8 +127,7 @@ impl Pressure {
     }
 
     fn read(&self, now: u64) -> (State, u64) {
-        // Relaxed, here and below: an estimate with one writer. Whoever reads some numbers of an
-        // older note gets an estimate between the two.
+        // Relaxed: see the module.
         let state = State {
             age: self.age.load(Ordering::Relaxed),
             busy: self.busy.load(Ordering::Relaxed),
@@ -133,13 +138,14 @@ impl Pressure {
     }
 }
 
-/// Between `before` and `then`: after each time of `halves` half of `before` counts.
+/// An exponential mean: the weight of `before` halves with each `halves` passed, the rest is
+/// `then`.
 fn faded(before: u64, then: u64, passed: u64, halves: u64) -> u64 {
     let times = passed / halves;
     if times >= 32 {
         return then;
     }
-    // Two to the power of -x, between two halvings: 1 - 2/3 x + 1/6 x², right within 0.6 %.
+    // 2^-x between two halvings: 1 - 2/3 x + 1/6 x², exact to 0.6 %.
     let x = scaled(ONE, passed % halves, halves);
     let keeps = (ONE - x * 2 / 3 + scaled(x, x, 6 * ONE)) >> times;
     let sum = u128::from(before) * u128::from(keeps) + u128::from(then) * u128::from(ONE - keeps);
@@ -147,6 +153,7 @@ fn faded(before: u64, then: u64, passed: u64, halves: u64) -> u64 {
 }
 
 fn scaled(whole: u64, part: u64, of: u64) -> u64 {
+    debug_assert!(part <= of, "{part} is not a part of {of}");
     (u128::from(whole) * u128::from(part) / u128::from(of)) as u64
 }
 
@@ -154,7 +161,7 @@ fn scaled(whole: u64, part: u64, of: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// With microseconds for the tests' times, and a finer unit behind them.
+    /// Times of the tests are in microseconds, with a finer unit behind them.
     struct Fine(Pressure);
 
     impl Fine {
@@ -167,8 +174,8 @@ mod tests {
         Fine(Pressure::new(|duration| duration.as_nanos() as u64))
     }
 
-    /// A worker that notes every 100 us, from `from` until `to` us, and is awake in every
-    /// `awake`th of them.
+    /// A worker that notes every 100 us, from `from` until `to` us, and is awake in every `awake`th
+    /// note.
     fn keep_noting(pressure: &Fine, from: u64, to: u64, age: u64, awake: u64) {
         for (number, at) in (from..to).step_by(100).enumerate() {
             let is_awake = (number as u64).is_multiple_of(awake);
@@ -178,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_keeps_up_has_none() {
+    fn a_worker_that_keeps_up_has_no_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 1_000_000, 29, 1);
         assert_eq!(pressure.now(1_000_000), 0);
     }
 
     #[test]
-    fn queues_that_stay_old_make_all_of_it() {
+    fn a_lasting_backlog_makes_full_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 100_000, 160, 1);
         assert!(pressure.now(100_000) > PRESSURE_MAX * 9 / 10);
@@ -194,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_in_a_second_while_there_is_work() {
+    fn pressure_falls_in_a_second_while_there_is_work() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 200_000, 1_000, 1);
         keep_noting(&pressure, 200_000, 700_000, 1, 4);
@@ -205,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_worker_soon_has_none() {
+    fn an_idle_worker_soon_has_no_pressure() {
         let pressure = pressure();
         keep_noting(&pressure, 0, 200_000, 1_000, 1);
         assert!(pressure.now(220_000) > 0);
@@ -216,7 +223,7 @@ mod tests {
 
     /// A few readers at once for 200 us, every 100 ms.
     #[test]
-    fn a_short_queue_now_and_then_makes_none() {
+    fn occasional_backlogs_make_no_pressure() {
         let pressure = pressure();
         for period in 0..20 {
             let began = period * 100_000;

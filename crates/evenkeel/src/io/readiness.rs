@@ -1,9 +1,9 @@
-//! One descriptor's readiness, and who waits for it.
+//! A descriptor's readiness, and the tasks that wait for it.
 //!
 //! # The protocol
 //!
-//! Events are edge-triggered: the kernel says once that something changed. The word below keeps
-//! what it said until an operation finds that it would block.
+//! Events are edge-triggered: the kernel reports a change once. The word below keeps its report
+//! until an operation finds that it would block.
 //!
 //! ```text
 //!  task                                      whoever checks the readiness queue
@@ -15,9 +15,13 @@
 //!  4. enlist, unlock, wait
 //! ```
 //!
-//! An event between 1 and 2 advances the tick, so that it is not cleared away. An event between
-//! 2 and 4 either came before the look in step 3, or takes the lock after step 4 and finds the
-//! waiter. So no event is lost.
+//! An event between 1 and 2 advances the tick, so it is not cleared. An event between 2 and 4
+//! either comes before the look in step 3, or takes the lock after step 4 and finds the waiter. So
+//! no event is lost.
+//!
+//! `set` advances the word with Release and `look` loads it with Acquire, so that a task that sees
+//! an event also sees the writes before it. Updates of the word need no more than that: a failed
+//! exchange is only tried again with the word that it found.
 //!
 //! | bits of the word | content |
 //! |---|---|
@@ -42,8 +46,9 @@ pub(crate) use held::Ground;
 const PACED: usize = 1 << 6;
 const TICK: usize = 1 << 8;
 const FLAGS: usize = TICK - 1;
+const _: () = assert!((Ready::ALL as usize) < PACED && PACED < TICK);
 
-/// What was known when the readiness was looked at.
+/// A value of the word, as [`look`](Readiness::look) found it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     word: usize,
@@ -61,7 +66,6 @@ impl Seen {
     }
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     word: AtomicUsize,
@@ -74,7 +78,7 @@ struct Waiters {
     /// The latest waker of a poll function, one for each direction.
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Those who wait in an async function, any number of them.
+    /// The tasks that wait in an async function, any number of them.
     others: Slab<Waiter>,
 }
 
@@ -84,27 +88,27 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// How many cache lines a wake-up touches of a task.
+/// How many cache lines of a task a wake-up touches.
 const HEADER_LINES: usize = 2;
 
-/// Where the wakers of one event go; its caller wakes them outside every lock.
+/// Collects the wakers of an event, which the caller wakes without holding a lock.
 pub(crate) type WakeList = Vec<Waker>;
 
-/// Wakes everyone on the list, in its order. A waker is the user's; if one panics, which the panic
-/// hook reports, the ones after it are woken all the same.
+/// Wakes all tasks on the list, in its order. A waker may be the user's; if it panics, which the
+/// panic hook reports, the rest are woken all the same.
 pub(crate) fn wake_all(wakers: &mut WakeList) {
-    // That of a task of ours points to the task's header.
+    // The data of our own wakers points to the task's header.
     (wakers.iter()).for_each(|waker| prefetch(waker.data(), HEADER_LINES));
     for waker in wakers.drain(..) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-            // It may itself panic when it is dropped, and is leaked rather than risked.
+            // Its drop may panic too, so it is leaked.
             std::mem::forget(payload);
         }
     }
 }
 
 impl Readiness {
-    /// Starts with `ready`: what is worth trying before any event came.
+    /// Starts with `ready`: the directions to try before any event has come.
     pub(crate) fn new(ready: Ready) -> Self {
         Self {
             word: AtomicUsize::new(ready.bits()),
@@ -116,7 +120,7 @@ impl Readiness {
     /// (1) What the descriptor is ready for.
     #[inline]
     pub(crate) fn look(&self) -> Seen {
-        // Acquire pairs with the Release in `set`: what the event's cause wrote is seen.
+        // Acquire pairs with the Release in `set`.
         Seen {
             word: self.word.load(Ordering::Acquire),
         }
@@ -125,9 +129,8 @@ impl Readiness {
     /// (2) An operation would have blocked. Does nothing if an event came since `seen`.
     pub(crate) fn clear(&self, seen: Seen, direction: Direction) {
         let flag = Ready::of_direction(direction).bits();
-        // The other direction's flag may change meanwhile without a new tick, hence the loop.
-        // AcqRel: keeps the order of the word's changes; Relaxed loads are enough on failure, as
-        // only the tick is compared.
+        // A loop, as the other direction's flag may change meanwhile without a new tick. Orderings:
+        // see the module.
         let _ = self
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
@@ -135,11 +138,11 @@ impl Readiness {
             });
     }
 
-    /// (2) As [`clear`](Self::clear), after an operation that did block: so an error was taken, and
-    /// the side is not closed, whatever an earlier event said.
+    /// (2) As [`clear`](Self::clear), after `WouldBlock`. It shows that there is no error and the
+    /// side is not closed, whatever earlier events said.
     pub(crate) fn clear_blocked(&self, seen: Seen, direction: Direction) {
         let side = seen.ready().for_interest(direction.into()).bits() & !Ready::SHUTDOWN.bits();
-        // Orderings as in `clear`.
+        // Orderings: see the module.
         let _ = self
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
@@ -149,8 +152,8 @@ impl Readiness {
 
     /// (3, 4) Enlists the one waiter of a direction, unless the descriptor is ready by now.
     pub(crate) fn enlist(&self, direction: Direction, waker: &Waker) -> bool {
-        // A waker's clone and drop may run anything, so both are done outside the lock: these two
-        // are dropped after it. Cloned in advance, as mostly the event before took the last one.
+        // A waker's clone and drop may run any code, so both happen outside the lock; these two are
+        // dropped after it. Usually the event before has taken the stored waker.
         let fresh = waker.clone();
         let _displaced;
         let mut waiters = self.waiters.lock();
@@ -172,8 +175,8 @@ impl Readiness {
         true
     }
 
-    /// (3, 4) Enlists one of many waiters, under the key it had before or a new one. Returns
-    /// false, and strikes the key off, if the descriptor is ready by now.
+    /// (3, 4) Enlists one of many waiters, under its earlier key or a new one. Returns false, and
+    /// removes it, if the descriptor is ready by now.
     pub(crate) fn enlist_among(
         &self,
         key: &mut Option<usize>,
@@ -201,16 +204,15 @@ impl Readiness {
         true
     }
 
-    /// One of many waiters goes away.
     pub(crate) fn strike_off(&self, key: usize) {
         let waiter = self.waiters.lock().others.try_remove(key);
-        // Dropping a waker may run anything, so it is done outside the lock.
+        // Dropped outside the lock, as a waker's drop may run any code.
         drop(waiter);
     }
 
-    /// (a, b) An event came. Returns how many readers it concerns.
+    /// (a, b) An event came. Returns how many readers it wakes.
     pub(crate) fn set(&self, ready: Ready, wakers: &mut WakeList) -> usize {
-        // AcqRel: Release pairs with the Acquire in `look`. Never fails.
+        // Release pairs with the Acquire in `look`. Never fails.
         let _ = self
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {

@@ -1,7 +1,7 @@
 //! Which descriptor an event belongs to: the pure core of a readiness queue.
 //!
-//! The kernel hands back a token with each event. A token names a slot and the slot's generation,
-//! so that an event which is still on its way when its descriptor is closed cannot reach the next
+//! The kernel returns a token with each event. A token names a slot and the slot's generation, so
+//! that an event that is still on its way when its descriptor is closed cannot reach the next
 //! descriptor in the same slot. (mio#172 and others: events delivered to a reused token.)
 
 /// A slot and its generation, packed into the number that travels through the kernel.
@@ -10,11 +10,12 @@ pub(crate) struct Token(pub(crate) usize);
 
 const INDEX_BITS: u32 = 32;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
-/// One generation less than fits, so that no token is `usize::MAX`, which wakes the worker.
+/// One generation fewer than fit, so that no token is `usize::MAX`, the worker's wake-up.
 const GENERATIONS: usize = (1 << (usize::BITS - INDEX_BITS)) - 1;
 
 impl Token {
     fn new(index: usize, generation: usize) -> Self {
+        debug_assert!(index <= INDEX_MASK && generation < GENERATIONS);
         Token(generation << INDEX_BITS | index)
     }
 
@@ -48,11 +49,12 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes a slot. It is the caller's until [`remove`](Slots::remove).
+    /// Takes a slot, which is in use until [`remove`](Slots::remove).
     pub(crate) fn insert(&mut self, value: T) -> Token {
         match self.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index];
+                debug_assert!(slot.value.is_none(), "slot {index} is free and in use");
                 slot.value = Some(value);
                 Token::new(index, slot.generation)
             }
@@ -66,7 +68,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// What the token stands for, unless it was removed meanwhile.
+    /// The value of the token, unless it was removed meanwhile.
     pub(crate) fn resolve(&self, token: Token) -> Option<&T> {
         let slot = self.slots.get(token.index())?;
         if slot.generation == token.generation() {
@@ -76,7 +78,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Gives the slot back. Its next user gets another token.
+    /// Frees the slot. Its next user gets another token.
     pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
         let slot = self.slots.get_mut(token.index())?;
         if slot.generation != token.generation() {
@@ -85,15 +87,14 @@ impl<T> Slots<T> {
         let value = slot.value.take()?;
         slot.generation = (slot.generation + 1) % GENERATIONS;
         self.free.push(token.index());
+        debug_assert!(self.free.len() <= self.slots.len());
         Some(value)
     }
 
-    /// Everything that is registered.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
-    /// How many descriptors are registered.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -120,8 +121,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of all tokens ever given: a token resolves to its own value while it is
-        /// registered, and to nothing ever after, whoever has its slot.
+        /// A token resolves to its own value while it is registered, and to nothing afterwards,
+        /// even if its slot is in use again.
         #[test]
         fn a_stale_token_reaches_nobody(ops in prop::collection::vec(op(), 1..200)) {
             let mut slots = Slots::new();

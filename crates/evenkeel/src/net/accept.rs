@@ -1,9 +1,13 @@
-//! Accepting when things go wrong: a connection that died in the backlog, and a process that has
-//! no descriptor left for the next one.
+//! Errors of `accept`: a connection that died in the backlog, and a process that has run out of
+//! descriptors.
 //!
-//! A connection that cannot be accepted for want of a descriptor stays in the backlog, so the
-//! listener stays readable, and a server that simply tries again burns its processor until some
-//! other connection closes. [`Pause`] makes the attempt after such a failure wait.
+//! A connection that cannot be accepted for want of a descriptor stays in the backlog. The listener
+//! stays readable, so a server that simply tries again burns its processor until some other
+//! connection closes. [`Pause`] makes the attempt after such a failure wait.
+//!
+//! `Pause` has a flag that spares the lock while nothing is wrong. All its accesses are `Relaxed`,
+//! because it is only a hint: all that counts stands under the lock. A task that sees an old value
+//! makes one attempt too early, or takes the lock in vain.
 
 use std::fmt;
 use std::io;
@@ -16,8 +20,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Instant, Sleep, sleep_until};
 
-/// The pause after the first failure in a row: short enough that nobody notices, long enough that
-/// a hundred failures a second cost nothing.
+/// The pause after the first failure in a row: short enough that nobody notices, long enough that a
+/// hundred failures a second cost nothing.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// The longest pause, and so the longest that a freed descriptor stays unused.
@@ -27,7 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// them cannot keep a poll from ending.
 const SKIPPED_MAX: usize = 16;
 
-/// Accepts, skipping connections that their peers, or the network, gave up while they were queued.
+/// Accepts, and skips connections that were aborted while they were queued.
 pub(super) fn skip_dead<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut skipped = 0;
     loop {
@@ -38,7 +42,7 @@ pub(super) fn skip_dead<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Res
     }
 }
 
-/// Errors that `accept` hands on from the connection it was about to return.
+/// Whether this is an error of the connection that `accept` was about to return.
 fn is_dead_connection(error: &io::Error) -> bool {
     let Some(code) = error.raw_os_error() else {
         return false;
@@ -61,7 +65,7 @@ fn is_dead_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Errors that say that this process or this system has run out of something.
+/// Whether the process or the system has run out of descriptors or memory.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -71,8 +75,7 @@ fn is_shortage(error: &io::Error) -> bool {
 
 /// The wait of a listener between an attempt that failed for want of a descriptor and the next.
 pub(super) struct Pause {
-    /// Spares the lock while nothing is wrong. All that is acted upon stands under the lock; a
-    /// task that sees an old value makes one attempt too early or takes the lock in vain.
+    /// Whether there is a pause: a hint, see the module.
     pausing: AtomicBool,
     state: Mutex<State>,
 }
@@ -81,7 +84,7 @@ struct State {
     /// The latest pause, doubled at each failure after its end.
     pause: Duration,
     until: Option<Instant>,
-    /// What [`Pause::poll`] waits on between its calls.
+    /// The timer of [`Pause::poll`], kept between its calls. It ends at `until`.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -103,7 +106,7 @@ impl Pause {
 
     /// Waits for the end of the pause, if there is one. Cancel safe: the end stays where it is.
     pub(super) async fn wait(&self) {
-        // Relaxed: a hint, see the field.
+        // Relaxed: a hint.
         if self.pausing.load(Ordering::Relaxed) {
             let until = self.state.lock().until;
             if let Some(until) = until {
@@ -114,12 +117,12 @@ impl Pause {
 
     /// Like [`wait`](Self::wait), for one waiter at a time.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // Relaxed: a hint, see the field.
+        // Relaxed: a hint.
         while self.pausing.load(Ordering::Relaxed) {
             let Some((until, mut sleep)) = self.take_sleep() else {
                 break;
             };
-            // Without the lock: polling stores and drops wakers, which are others' code.
+            // Without the lock: polling clones and drops wakers, which run foreign code.
             let polled = sleep.as_mut().poll(cx);
             if polled.is_ready() {
                 break;
@@ -131,16 +134,20 @@ impl Pause {
         Poll::Ready(())
     }
 
-    /// What to wait on, and its time, if there is a pause.
+    /// The end of the pause and the timer for it, if there is a pause.
     fn take_sleep(&self) -> Option<(Instant, Pin<Box<Sleep>>)> {
         let mut state = self.state.lock();
         let until = state.until?;
         let sleep = state.sleep.take();
         drop(state);
+        debug_assert!(
+            sleep.as_ref().is_none_or(|sleep| sleep.deadline() == until),
+            "a timer of an earlier pause was kept"
+        );
         Some((until, sleep.unwrap_or_else(|| Box::pin(sleep_until(until)))))
     }
 
-    /// Keeps what is waited on until the next call, unless the pause has changed: then false.
+    /// Keeps the timer for the next call. Returns false if the pause has changed meanwhile.
     fn put_sleep(&self, until: Instant, sleep: Pin<Box<Sleep>>) -> bool {
         let mut state = self.state.lock();
         let is_current = state.until == Some(until);
@@ -150,16 +157,16 @@ impl Pause {
             Some(sleep)
         };
         drop(state);
-        // Its waker goes with it, so not under the lock.
+        // Not under the lock, since its waker is dropped with it.
         drop(before);
         is_current
     }
 
-    /// Hears how an attempt ended, and hands its result on.
+    /// Begins or ends the pause by the result of an attempt, and hands the result on.
     pub(super) fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
         match &result {
             Err(error) if is_shortage(error) => self.begin(Instant::now()),
-            // Relaxed: a hint, see the field.
+            // Relaxed: a hint.
             Ok(_) if self.pausing.load(Ordering::Relaxed) => self.end(),
             _ => {}
         }
@@ -169,13 +176,13 @@ impl Pause {
     fn begin(&self, now: Instant) {
         let mut state = self.state.lock();
         let mut outdated = None;
-        // Several tasks may fail at once at the end of one pause. That is one failure.
+        // Several tasks may fail at once at the end of a pause. That counts as one failure.
         if state.until.is_none_or(|until| until <= now) {
             state.pause = (state.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             state.until = Some(now + state.pause);
             outdated = state.sleep.take();
         }
-        // Relaxed: a hint, see the field.
+        // Relaxed: a hint.
         self.pausing.store(true, Ordering::Relaxed);
         drop(state);
         drop(outdated);
@@ -184,7 +191,7 @@ impl Pause {
     fn end(&self) {
         let mut state = self.state.lock();
         let ended = mem::replace(&mut *state, State::NONE);
-        // Relaxed: a hint, see the field.
+        // Relaxed: a hint.
         self.pausing.store(false, Ordering::Relaxed);
         drop(state);
         drop(ended);

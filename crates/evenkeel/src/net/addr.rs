@@ -1,4 +1,4 @@
-//! Socket addresses and the names that stand for them.
+//! Socket addresses, and the lookup of names.
 
 use std::fmt;
 use std::io;
@@ -9,13 +9,13 @@ use crate::runtime;
 
 use self::sealed::Targets;
 
-/// What can be turned into socket addresses: an address, a list of them, or a name with a port.
+/// A value that can be turned into socket addresses: an address, a list of them, or a name with a
+/// port.
 ///
 /// Addresses, and text that spells one, are used at once. A name is looked up by the system's
 /// resolver on a blocking thread, as the resolver has no other interface.
 ///
-/// The trait is implemented for the types listed below and by design for no other: its one method
-/// is not part of the public interface.
+/// The trait is sealed: it is implemented for the types listed below and for no others.
 pub trait ToSocketAddrs: sealed::Sealed {}
 
 impl<T: sealed::Sealed + ?Sized> ToSocketAddrs for T {}
@@ -26,25 +26,21 @@ impl<T: sealed::Sealed + ?Sized> ToSocketAddrs for T {}
 ///
 /// # Errors
 ///
-/// The name cannot be resolved, the text is no `host:port`, or the pool of blocking threads has no
-/// room for the lookup.
+/// The name cannot be resolved, the text is not of the form `host:port`, or the queue of blocking
+/// work is full.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe. A lookup that has begun on its blocking thread runs to its end there, unheard.
+/// Cancel safe. A lookup that has begun on its blocking thread runs to its end, and its result is
+/// dropped.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut addresses = evenkeel::net::lookup_host("localhost:80").await?;
 /// assert!(addresses.all(|address| address.ip().is_loopback()));
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn lookup_host<T: ToSocketAddrs>(
     host: T,
@@ -52,7 +48,7 @@ pub async fn lookup_host<T: ToSocketAddrs>(
     resolve(host).await
 }
 
-/// The addresses of `host`, at once where no name is involved.
+/// The addresses of `host`, without a lookup where no name is involved.
 pub(super) async fn resolve<T: ToSocketAddrs>(host: T) -> io::Result<Addresses> {
     match host.targets() {
         Targets::One(address) => Ok(Addresses::One(Some(address).into_iter())),
@@ -77,7 +73,8 @@ where
     }
 }
 
-/// Calls `attempt` with each address of `host` until it succeeds; the last error stands for all.
+/// Calls `attempt` with each address of `host` until it succeeds. Returns the last error if none
+/// does.
 pub(super) async fn each_address<T, R, F>(
     host: T,
     mut attempt: impl FnMut(SocketAddr) -> F,
@@ -103,7 +100,7 @@ pub(super) fn no_address() -> io::Error {
     )
 }
 
-/// Socket addresses, one by one. A single one, by far the commonest, costs no allocation.
+/// Socket addresses, one by one. A single one, by far the most common case, costs no allocation.
 #[derive(Debug)]
 pub(super) enum Addresses {
     One(option::IntoIter<SocketAddr>),
@@ -131,7 +128,7 @@ impl Iterator for Addresses {
 mod sealed {
     use std::net::SocketAddr;
 
-    /// What is known of an address before any lookup.
+    /// A host before any lookup.
     #[derive(Debug, PartialEq, Eq)]
     pub enum Targets {
         One(SocketAddr),
@@ -151,7 +148,7 @@ impl<T: sealed::Sealed + ?Sized> sealed::Sealed for &T {
     }
 }
 
-/// Types that an address is made of without any doubt.
+/// Types that hold an address.
 macro_rules! known {
     ($($type:ty),* $(,)?) => {$(
         impl sealed::Sealed for $type {

@@ -26,15 +26,15 @@ macro_rules! halves {
         #[doc = concat!("The reading direction of a [`", stringify!($stream), "`], owned.")]
         ///
         #[doc = concat!("Made by [`into_split`](", stringify!($stream), "::into_split).")]
-        /// Dropping it says nothing to the peer.
+        /// Dropping it is not visible to the peer.
         #[derive(Debug)]
         pub struct OwnedReadHalf(Arc<$stream>);
 
         #[doc = concat!("The writing direction of a [`", stringify!($stream), "`], owned.")]
         ///
         #[doc = concat!("Made by [`into_split`](", stringify!($stream), "::into_split).")]
-        /// Dropping it shuts the write side down, which the peer sees as the end of the stream;
-        /// see [`forget`](Self::forget).
+        /// Dropping it shuts the write side down, which the peer sees as the end of the stream; see
+        /// [`forget`](Self::forget).
         #[derive(Debug)]
         pub struct OwnedWriteHalf {
             stream: Arc<$stream>,
@@ -52,27 +52,27 @@ macro_rules! halves {
         }
 
         impl OwnedReadHalf {
-            /// Makes one stream of two halves again.
+            /// Makes one stream of its two halves again.
             ///
             /// # Errors
             ///
-            /// The halves are not of one stream; the error holds both.
+            /// The halves belong to different streams; the error holds both.
             pub fn reunite(self, other: OwnedWriteHalf) -> Result<$stream, ReuniteError> {
                 if !Arc::ptr_eq(&self.0, &other.stream) {
                     return Err(ReuniteError(self, other));
                 }
-                // The other reference goes first, so that this one is the last.
+                // Drop the other reference first, so that this one is the last.
                 other.forget();
                 Ok(Arc::into_inner(self.0).expect("a stream has exactly two owned halves"))
             }
         }
 
         impl OwnedWriteHalf {
-            /// Makes one stream of two halves again.
+            /// Makes one stream of its two halves again.
             ///
             /// # Errors
             ///
-            /// The halves are not of one stream; the error holds both.
+            /// The halves belong to different streams; the error holds both.
             pub fn reunite(self, other: OwnedReadHalf) -> Result<$stream, ReuniteError> {
                 other.reunite(self)
             }
@@ -131,7 +131,7 @@ macro_rules! halves {
         $crate::net::halves::writing!(WriteHalf<'_>, $stream);
         $crate::net::halves::writing!(OwnedWriteHalf, $stream);
 
-        /// Two halves that were to be made one stream, but are not of one stream.
+        /// The error of `reunite`: the two halves belong to different streams.
         #[derive(Debug)]
         pub struct ReuniteError(
             /// The read half, unchanged.
@@ -150,7 +150,6 @@ macro_rules! halves {
     };
 }
 
-/// What each half has.
 macro_rules! common {
     ($half:ty, $stream:ident, $address:ty) => {
         impl $half {
@@ -158,7 +157,7 @@ macro_rules! common {
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn local_addr(&self) -> io::Result<$address> {
                 self.as_ref().local_addr()
             }
@@ -167,7 +166,7 @@ macro_rules! common {
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn peer_addr(&self) -> io::Result<$address> {
                 self.as_ref().peer_addr()
             }
@@ -188,7 +187,6 @@ macro_rules! common {
     };
 }
 
-/// What a read half has.
 macro_rules! reading {
     ($half:ty, $stream:ident) => {
         impl $half {
@@ -210,7 +208,7 @@ macro_rules! reading {
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             ///
             /// # Cancel safety
             ///
@@ -262,7 +260,6 @@ macro_rules! reading {
     };
 }
 
-/// What a write half has.
 macro_rules! writing {
     ($half:ty, $stream:ident) => {
         impl $half {

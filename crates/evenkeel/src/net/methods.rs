@@ -4,14 +4,15 @@
 //! the field `io: Source<_>`; for the traits of `hyper` and `futures_io` it also has a method
 //! `source`.
 
-/// What every socket that transfers bytes has: waiting for readiness, and attempts by the user.
+/// Methods of every socket that transfers bytes: waiting for readiness, and the user's own
+/// attempts.
 macro_rules! readiness {
     ($socket:ident) => {
         impl $socket {
-            /// Waits until the socket is ready for any part of `interest`, and tells for which.
+            /// Waits until the socket is ready for any part of `interest`, and returns for which.
             ///
-            /// Readiness is a hint: the attempt that follows may still find nothing to do, and
-            /// return `WouldBlock`, upon which to wait again.
+            /// Readiness is a hint: the attempt that follows may still return `WouldBlock`. Then
+            /// wait again.
             ///
             /// # Errors
             ///
@@ -27,7 +28,8 @@ macro_rules! readiness {
                 self.io.ready(interest).await
             }
 
-            /// Waits until there is something to read, or its end. See [`ready`](Self::ready).
+            /// Waits until there is something to read, or the stream has ended. See
+            /// [`ready`](Self::ready).
             ///
             /// # Errors
             ///
@@ -53,11 +55,11 @@ macro_rules! readiness {
                 self.ready($crate::io::Interest::WRITABLE).await.map(drop)
             }
 
-            /// Tries `operation`, a non-blocking operation on this socket that the type itself
-            /// does not offer, if the socket is ready for `interest`.
+            /// Tries `operation`, a non-blocking operation on this socket that the type itself does
+            /// not offer, if the socket is ready for `interest`.
             ///
-            /// `operation` has to return `WouldBlock` when the socket was not ready after all, and
-            /// only then: it makes the next wait a real one. `interest` is one direction; with
+            /// `operation` has to return `WouldBlock` if the socket was not ready after all, and
+            /// only then, because the next wait relies on it. `interest` is one direction; with
             /// both, it is taken as reading.
             ///
             /// # Errors
@@ -72,8 +74,8 @@ macro_rules! readiness {
                     .try_io($crate::net::methods::direction(interest), |_| operation())
             }
 
-            /// Waits until the socket is ready for `interest` and tries `operation`, again and
-            /// again until it returns something else than `WouldBlock`.
+            /// Waits until the socket is ready for `interest` and tries `operation`, and repeats
+            /// this while it returns `WouldBlock`.
             ///
             /// The rules for `operation` are those of [`try_io`](Self::try_io).
             ///
@@ -91,8 +93,8 @@ macro_rules! readiness {
             ) -> ::std::io::Result<R> {
                 let direction = $crate::net::methods::direction(interest);
                 let attempt = self.io.io(direction, |_| match operation() {
-                    // The source tries its own calls again when a signal interrupts them; whether
-                    // that is right for this one, its author knows.
+                    // The source retries its own calls after an interruption by a signal. Whether
+                    // that is right for this operation, only its author knows.
                     Err(error) if error.kind() == ::std::io::ErrorKind::Interrupted => {
                         Ok(Err(error))
                     }
@@ -104,15 +106,15 @@ macro_rules! readiness {
     };
 }
 
-/// What every stream has: attempts, the I/O traits, and readiness for one waiter.
+/// Methods and traits of every stream: attempts, the I/O traits, and readiness for one waiter.
 macro_rules! stream {
     ($stream:ident) => {
         impl $stream {
             /// Sets how the reader of this stream is woken.
             ///
-            /// It may be called at any time, by the holder of either half. What was held back is
-            /// released: the reader may be woken once and find nothing. On Linux, the option
-            /// `SO_RCVLOWAT` of a TCP socket is the runtime's from the first call on.
+            /// May be called at any time, by the holder of either half. Data that was held back is
+            /// released, so the reader may be woken once and find nothing. On Linux, the runtime
+            /// controls the option `SO_RCVLOWAT` of a TCP socket from the first call on.
             ///
             /// # Errors
             ///
@@ -130,7 +132,7 @@ macro_rules! stream {
                 self.io.delivery()
             }
 
-            /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+            /// Like [`readable`](Self::readable), for one waiter at a time; shares it with
             /// [`tokio::io::AsyncRead`].
             ///
             /// # Errors
@@ -143,7 +145,7 @@ macro_rules! stream {
                 self.io.poll_ready(cx, $crate::net::source::Direction::Read)
             }
 
-            /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+            /// Like [`writable`](Self::writable), for one waiter at a time; shares it with
             /// [`tokio::io::AsyncWrite`].
             ///
             /// # Errors
@@ -166,8 +168,8 @@ macro_rules! stream {
                 $crate::net::stream::try_read(&self.io, buf)
             }
 
-            /// Like [`try_read`](Self::try_read), behind what `buf` holds, which may be a `Vec<u8>`
-            /// or one of the `bytes` crate. A buffer that can grow does so if it has no room.
+            /// Like [`try_read`](Self::try_read), but appends to `buf`, which may be a `Vec<u8>` or
+            /// a buffer of the `bytes` crate. A buffer that can grow does so if it has no room.
             ///
             /// # Errors
             ///
@@ -220,7 +222,7 @@ macro_rules! stream {
     };
 }
 
-/// `AsyncRead` for `$type`, whose source `$source` names.
+/// Implements `AsyncRead` for `$type`, whose source is `$source`.
 macro_rules! async_read {
     (<$($lifetime:lifetime)?> $type:ty, |$stream:ident| $source:expr) => {
         impl $(<$lifetime>)? ::tokio::io::AsyncRead for $type {
@@ -236,8 +238,8 @@ macro_rules! async_read {
     };
 }
 
-/// `AsyncWrite` for `$type`, whose source `$source` names. Nothing is buffered, so there is nothing
-/// to flush.
+/// Implements `AsyncWrite` for `$type`, whose source is `$source`. Nothing is buffered, so there is
+/// nothing to flush.
 macro_rules! async_write {
     (<$($lifetime:lifetime)?> $type:ty, |$stream:ident| $source:expr) => {
         impl $(<$lifetime>)? ::tokio::io::AsyncWrite for $type {
@@ -281,7 +283,7 @@ macro_rules! async_write {
     };
 }
 
-/// What every socket is: a descriptor that comes from the standard library and goes back to it.
+/// Conversions of every socket from the standard library and back, and access to its descriptor.
 macro_rules! descriptor {
     ($socket:ident, $mio:ty, $std:ty) => {
         impl $socket {
@@ -289,7 +291,7 @@ macro_rules! descriptor {
             ///
             /// # Errors
             ///
-            /// The mode cannot be set, or there is no runtime around.
+            /// The mode cannot be set, or there is no current runtime.
             pub fn from_std(socket: $std) -> ::std::io::Result<Self> {
                 socket.set_nonblocking(true)?;
                 Self::from_mio(<$mio>::from_std(socket))
@@ -304,11 +306,11 @@ macro_rules! descriptor {
                 self.io.into_inner().map(Into::into)
             }
 
-            /// Takes the error that waits on the socket, if any.
+            /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
             ///
             /// # Errors
             ///
-            /// The error cannot be asked for.
+            /// The option cannot be read.
             pub fn take_error(&self) -> ::std::io::Result<Option<::std::io::Error>> {
                 self.io.get_ref().take_error()
             }
@@ -347,7 +349,6 @@ pub(super) use {async_read, async_write, descriptor, readiness, stream};
 use crate::io::Interest;
 use crate::net::source::Direction;
 
-/// The one direction that a user's own operation goes.
 pub(super) fn direction(interest: Interest) -> Direction {
     if interest.is_readable() {
         Direction::Read

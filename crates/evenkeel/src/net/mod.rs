@@ -1,15 +1,13 @@
 //! TCP, UDP and Unix sockets, and the lookup of names.
 //!
-//! Names and meanings are those of `tokio::net`, and the streams implement
-//! [`tokio::io::AsyncRead`] and [`tokio::io::AsyncWrite`], so that code written against those
-//! traits runs here unchanged.
+//! Names and meanings are those of `tokio::net`, and the streams implement [`tokio::io::AsyncRead`]
+//! and [`tokio::io::AsyncWrite`], so that code written against those traits runs here unchanged.
 //!
 //! # Who may wait
 //!
 //! An `async` method (`accept`, `readable`, `recv_from`, `peek`…) may wait in any number of tasks
-//! at once on one socket, shared by reference or in an `Arc`. A `poll_` method, and with it the
-//! I/O traits, keeps one waiter per direction: the waker of the latest call replaces the one
-//! before.
+//! at once on one socket, shared by reference or in an `Arc`. A `poll_` method, and with it the I/O
+//! traits, keeps one waiter per direction: the waker of the latest call replaces the one before.
 //!
 //! # Cancel safety
 //!
@@ -22,22 +20,17 @@
 //! descriptor, through the `socket2` crate and without unsafe code:
 //!
 //! ```
-//! # #[cfg(feature = "macros")]
-//! # #[evenkeel::main(workers = 1)]
-//! # async fn main() -> std::io::Result<()> {
+//! # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 //! let socket = evenkeel::net::UdpSocket::bind("127.0.0.1:0").await?;
 //! socket2::SockRef::from(&socket).set_recv_buffer_size(256 * 1024)?;
-//! # Ok(())
-//! # }
-//! # #[cfg(not(feature = "macros"))]
-//! # fn main() {}
+//! # Ok::<(), std::io::Error>(()) }).unwrap();
 //! ```
 //!
 //! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.
 
-// The files: `source` is what all sockets stand on, and `stream` what byte streams have in common;
-// `methods` and `halves` write the methods that types share; `read` reads into memory that nobody
-// has initialised; `accept` is for listeners, `addr` for names.
+// `source` is the base of all sockets, and `stream` of byte streams. `methods` and `halves` define
+// the methods that several types share. `read` reads into uninitialised memory, `accept` serves
+// listeners, and `addr` resolves names.
 
 mod accept;
 mod addr;

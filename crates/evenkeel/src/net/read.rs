@@ -1,4 +1,4 @@
-//! Reading into memory that nobody has initialised yet: the one place of `net` with unsafe code.
+//! Reading into uninitialised memory: the one place of `net` with unsafe code.
 //!
 //! Zeroing a buffer that the kernel is about to overwrite costs as much as a small read. The calls
 //! below hand the kernel the uninitialised part itself, through `rustix` and `socket2`, whose
@@ -20,12 +20,11 @@ pub(super) fn recv(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usiz
     received.map(|(len, ())| len)
 }
 
-/// Receives into a growing buffer, behind what it holds, and returns the number of bytes received.
+/// Appends to a growing buffer and returns the number of bytes received.
 pub(super) fn recv_buf(socket: &impl AsFd, buf: &mut impl BufMut) -> io::Result<usize> {
     fill_buf(buf, |room| Ok((call_recv(socket, room)?, ()))).map(|(len, ())| len)
 }
 
-/// Like [`recv_buf`], and returns the sender's address.
 pub(super) fn recv_buf_from(
     socket: &impl AsFd,
     buf: &mut impl BufMut,
@@ -41,18 +40,16 @@ pub(super) fn peek(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usiz
     received.map(|(len, ())| len)
 }
 
-/// Like [`recv`], and returns the sender's address.
 pub(super) fn recv_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
     fill(buf, |unfilled| SockRef::from(socket).recv_from(unfilled)).map(|(_, from)| from)
 }
 
-/// Like [`peek`], and returns the sender's address.
 pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
     fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
 }
 
-/// `rustix` makes the system call itself. libc's function is a point where its thread may be
-/// cancelled, which nobody does here and which costs each call two atomic operations.
+/// `rustix` makes the system call itself. libc's function is a cancellation point of its thread,
+/// which nobody uses here and which costs each call two atomic operations.
 fn call_recv(socket: &impl AsFd, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     let (_, len) = rustix::net::recv(socket, room, RecvFlags::empty())?;
     Ok(len)
@@ -77,13 +74,13 @@ pub(crate) fn poll_read_cursor<S: super::stream::Stream>(
     }
 }
 
-/// Lets `receive`, a receiving function of `rustix` or `socket2`, write behind what `buf` holds.
+/// Lets `receive`, a receiving function of `rustix` or `socket2`, append to `buf`.
 fn fill_buf<T>(
     buf: &mut impl BufMut,
     receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, T)>,
 ) -> io::Result<(usize, T)> {
-    // SAFETY: as in `fill`: nothing uninitialised is written to the slice, and `advance_mut` is
-    // told the number of bytes that the kernel wrote at its start, no more than its length.
+    // SAFETY: as in `fill`, nothing uninitialised is written to the slice, and `advance_mut` gets
+    // the number of bytes that the kernel wrote at its start, which is no more than its length.
     unsafe {
         let unfilled = buf.chunk_mut().as_uninit_slice_mut();
         let room = unfilled.len();
@@ -106,8 +103,8 @@ fn fill<T>(
     // SAFETY: `unfilled_mut` asks that no initialised byte be made uninitialised: every `receive`
     // in this file is one call of `rustix` or `socket2` that does not write uninitialised bytes to
     // its buffer. `assume_init` asks that `len` bytes be initialised: the call returns the number
-    // of bytes that the kernel wrote at the start of the slice. The assertion keeps a count beyond
-    // the slice (a datagram's full length, say) from ever being believed.
+    // of bytes that the kernel wrote at the start of the slice. The assertion refuses a count
+    // beyond the slice, such as a datagram's full length.
     unsafe {
         let unfilled = buf.unfilled_mut();
         let room = unfilled.len();

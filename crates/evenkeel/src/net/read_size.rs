@@ -1,15 +1,13 @@
 //! How long a read buffer should be.
 
-/// Advises how long a read buffer should be, by what reads have lately returned.
+/// Advises how long a read buffer should be, by the lengths of the latest reads.
 ///
-/// A read that comes back shorter than its buffer has emptied the socket, and the stream then
-/// waits without asking the kernel again. So the best buffer is a little longer than what a
-/// delivery brings: with a shorter one each delivery takes several reads, and a much longer one
+/// A read that comes back shorter than its buffer has emptied the socket, and the stream then waits
+/// without asking the kernel again. So the best buffer is a little longer than a delivery: with
 /// wastes memory. `ReadSize` doubles its advice when a read fills it, and halves it when 16 reads
 /// in a row needed less than a quarter.
 ///
-/// It holds three numbers and no memory; the buffer is the caller's, and may be shared by
-/// connections.
+/// It holds four numbers and no memory. The buffer is the caller's, and connections may share it.
 ///
 /// # Examples
 ///
@@ -53,7 +51,7 @@ pub struct ReadSize {
     small: u8,
 }
 
-/// After as many reads that needed less than a quarter, half is enough.
+/// After this many reads in a row that needed less than a quarter, the advice is halved.
 const SMALL_READS: u8 = 16;
 
 impl ReadSize {
@@ -81,7 +79,7 @@ impl ReadSize {
         self.size
     }
 
-    /// A read into a buffer of that length returned `len` bytes.
+    /// Records that a read into a buffer of that length returned `len` bytes.
     pub fn record(&mut self, len: usize) {
         if len >= self.size {
             self.size = self.size.saturating_mul(2).min(self.max);
@@ -95,6 +93,7 @@ impl ReadSize {
                 self.small = 0;
             }
         }
+        debug_assert!((self.min..=self.max).contains(&self.size) && self.small < SMALL_READS);
     }
 }
 

@@ -3,9 +3,16 @@
 //! # Life of a descriptor
 //!
 //! It starts unregistered: operations are simply tried. When one would block for the first time,
-//! the descriptor is registered with the readiness queue of the worker on which that task runs,
-//! and stays there. So connections spread over workers as their tasks do, and a connection whose
-//! data is always there in time costs no registration at all.
+//! the descriptor is registered with the readiness queue of the worker on which its task runs, and
+//! stays there. So connections spread over workers as their tasks do, and a connection whose data
+//! always arrives in time is never registered.
+//!
+//! # Orderings
+//!
+//! `registered` is set once, with Release, after `home` and `worker`; whoever needs these loads it
+//! with Acquire. A Relaxed load decides only whether events can be relied on: an unregistered
+//! descriptor gets none, and the task tries. `brought` is `Relaxed` because only the reader changes
+//! it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -26,52 +33,41 @@ use crate::sched::coop;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// Where a descriptor is registered.
 #[derive(Clone, Copy, Debug)]
 struct Registration {
     worker: usize,
     token: Token,
 }
 
-/// What an operation received that takes many datagrams at once.
+/// The outcome of an operation that receives many datagrams at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     pub(crate) bytes: usize,
-    /// The socket was empty afterwards.
     pub(crate) is_last: bool,
 }
 
-/// See the module's documentation.
 pub(crate) struct Source<E: AsRawFd> {
-    /// There until `into_inner`.
+    /// `Some` until `into_inner`.
     io: Option<E>,
     readiness: Arc<Readiness>,
-    /// Whether `home` is filled, for a look without the lock.
+    /// Whether `home` is filled, to be read without the lock.
     registered: AtomicBool,
-    /// The worker of `home`, for a look without the lock.
+    /// The worker of `home`, to be read without the lock.
     worker: AtomicUsize,
     home: Mutex<Option<Registration>>,
-    /// Bytes that the current delivery has brought; the reader's to change.
+    /// Bytes that the current delivery has brought; only the reader changes it.
     brought: AtomicU64,
     runtime: Handle,
 }
 
 impl<E: AsRawFd> Source<E> {
-    /// Takes a non-blocking descriptor on which everything is worth a try.
-    ///
-    /// # Errors
-    ///
-    /// Outside a runtime.
+    /// Takes a non-blocking descriptor on which both directions may be tried at once.
     pub(crate) fn new(io: E) -> io::Result<Self> {
         Self::with_readiness(io, Ready::READABLE | Ready::WRITABLE)
     }
 
-    /// As [`new`](Source::new), for a descriptor that has to hear of an event first, such as a
-    /// stream that is being connected.
-    ///
-    /// # Errors
-    ///
-    /// Outside a runtime.
+    /// As [`new`](Source::new), for a descriptor that needs an event first, such as a stream that
+    /// is being connected.
     pub(crate) fn new_pending(io: E) -> io::Result<Self> {
         Self::with_readiness(io, Ready::EMPTY)
     }
@@ -96,11 +92,11 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Gives the descriptor back, registered nowhere.
+    /// Deregisters the descriptor and gives it back.
     ///
     /// # Errors
     ///
-    /// If the kernel did not know the descriptor any more.
+    /// The kernel no longer knew the descriptor.
     pub(crate) fn into_inner(mut self) -> io::Result<E> {
         let result = self.deregister();
         match self.io.take() {
@@ -127,10 +123,10 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// As [`poll_io`](Source::poll_io), for moving at most `len` bytes. A transfer that comes back
-    /// short has emptied (or filled) the socket's buffer, so the next attempt waits for an event
-    /// instead of asking the kernel to say so. That is sound with edge-triggered events: what
-    /// arrives after the look advances the tick, and a closed side stays ready.
+    /// As [`poll_io`](Source::poll_io), for a transfer of at most `len` bytes. A shorter one has
+    /// emptied (or filled) the socket's buffer, so the next attempt waits for an event instead of
+    /// asking the kernel. That is sound with edge-triggered events: data that arrives after `look`
+    /// advances the tick, and a closed side stays ready.
     #[inline]
     pub(crate) fn poll_transfer(
         &self,
@@ -149,11 +145,11 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Waits until the direction is worth a try; one waiter for each direction.
+    /// Waits until the direction is ready; one waiter for each direction.
     ///
     /// # Errors
     ///
-    /// The kernel's, if the descriptor cannot be watched; or the runtime has shut down.
+    /// The descriptor cannot be registered, or the runtime has shut down.
     pub(crate) fn poll_ready(
         &self,
         cx: &mut Context<'_>,
@@ -162,8 +158,8 @@ impl<E: AsRawFd> Source<E> {
         self.poll_seen(cx, direction).map_ok(|_| coop::got_on())
     }
 
-    /// Waits for readiness, and gives way where there is some and the task's slice is used up. A
-    /// task that waits gives way anyhow, and needs no reading of the clock.
+    /// Waits for readiness. If there is some but the task's slice is used up, gives way first. A
+    /// task that has to wait gives way anyhow, and needs no reading of the clock.
     #[inline]
     fn poll_seen(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
         loop {
@@ -179,7 +175,7 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Tries `op` until it does not block. Any number of tasks may wait at once.
+    /// Tries `op` until it does not return `WouldBlock`. Any number of tasks may wait at once.
     ///
     /// # Cancel safety
     ///
@@ -198,7 +194,7 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Waits until the descriptor is ready for something of the interest.
+    /// Waits until the descriptor is ready for a part of the interest.
     ///
     /// # Cancel safety
     ///
@@ -234,11 +230,7 @@ impl<E: AsRawFd> Source<E> {
         .await
     }
 
-    /// One attempt, whatever the readiness says.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if the descriptor is not ready, else what `op` gives.
+    /// Makes one attempt, unless the descriptor is known not to be ready.
     pub(crate) fn try_io<R>(
         &self,
         direction: Direction,
@@ -249,10 +241,6 @@ impl<E: AsRawFd> Source<E> {
 
     /// As [`try_io`](Self::try_io), for moving at most `len` bytes; see
     /// [`poll_transfer`](Self::poll_transfer).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_io`](Self::try_io).
     pub(crate) fn try_transfer(
         &self,
         direction: Direction,
@@ -284,10 +272,6 @@ impl<E: AsRawFd> Source<E> {
     }
 
     /// As [`batch`](Self::batch), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_io`](Self::try_io).
     pub(crate) fn try_batch(&self, op: impl FnOnce(&E) -> io::Result<Batch>) -> io::Result<()> {
         let seen = self.readiness.look();
         let batch = self.try_once(seen, Direction::Read, true, op)?;
@@ -303,7 +287,7 @@ impl<E: AsRawFd> Source<E> {
         op: impl FnOnce(&E) -> io::Result<R>,
     ) -> io::Result<R> {
         if seen.ready().for_interest(direction.into()).is_empty()
-            // Relaxed: an unregistered descriptor gets no events; trying is the only way.
+            // Relaxed: without events, trying is the only way.
             && self.registered.load(Ordering::Relaxed)
         {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -318,8 +302,8 @@ impl<E: AsRawFd> Source<E> {
         result
     }
 
-    /// Runs `op` once for every interruption by a signal. None: it would block. `moves_bytes`: see
-    /// [`note_blocked`](Self::note_blocked).
+    /// Runs `op`, again after every interruption by a signal. Returns `None` if it would block. For
+    /// `moves_bytes` see [`note_blocked`](Self::note_blocked).
     #[inline]
     fn attempt<R>(
         &self,
@@ -340,23 +324,24 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Joins the readiness queue of the worker that this runs on; does so once.
+    /// Registers with the readiness queue of the worker that this runs on, unless registered.
     fn register(&self) -> io::Result<()> {
-        // Acquire pairs with the Release below: the registration is complete.
+        // Acquire pairs with the Release below.
         if self.registered.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut home = self.home.lock();
         if home.is_none() {
+            // Relaxed: written under this lock only.
+            debug_assert!(!self.registered.load(Ordering::Relaxed));
             let shared = self.runtime.shared();
             let worker = context::worker_index(shared).unwrap_or_else(|| shared.next_home());
             let fd = self.get_ref().as_raw_fd();
             let token = shared.driver(worker).register(fd, &self.readiness)?;
             *home = Some(Registration { worker, token });
-            // Relaxed: read by those who see `registered`.
             self.worker.store(worker, Ordering::Relaxed);
             self.readiness.settle(fd);
-            // Release pairs with the Acquire above.
+            // Release pairs with the Acquire loads; it covers `worker` too.
             self.registered.store(true, Ordering::Release);
         }
         Ok(())
@@ -365,6 +350,9 @@ impl<E: AsRawFd> Source<E> {
     fn deregister(&mut self) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
             (Some(home), Some(io)) => {
+                // Relaxed: nobody else has the source any more.
+                debug_assert!(self.registered.load(Ordering::Relaxed));
+                debug_assert_eq!(self.worker.load(Ordering::Relaxed), home.worker);
                 let driver = self.runtime.shared().driver(home.worker);
                 self.readiness.unsettle(&driver.ground(&self.readiness));
                 driver.deregister(io.as_raw_fd(), home.token)
@@ -374,15 +362,15 @@ impl<E: AsRawFd> Source<E> {
     }
 }
 
-/// How readers are woken, and what they were brought.
+/// Delivery to the reader.
 impl<E: AsRawFd> Source<E> {
     pub(crate) fn delivery(&self) -> Delivery {
         self.readiness.delivery()
     }
 
-    /// `has_watermark`: the kernel can be told how many bytes to wait for.
+    /// Changes the mode of delivery. `has_watermark` says whether the kernel supports a watermark.
     pub(crate) fn set_delivery(&self, mode: Delivery, has_watermark: bool) {
-        // The lock, so that a registration under way comes before or after.
+        // Hold the lock, so that a registration comes either before or after this.
         let home = self.home.lock();
         let ground = home
             .as_ref()
@@ -401,8 +389,8 @@ impl<E: AsRawFd> Source<E> {
         self.runtime.shared().driver(worker)
     }
 
-    /// A transfer of at most `len` bytes was tried. One that comes back short has emptied, or
-    /// filled, the socket's buffer.
+    /// Records the result of a transfer of at most `len` bytes. If `len` is 0, a short one means
+    /// nothing.
     #[inline]
     fn note_transfer(
         &self,
@@ -414,6 +402,7 @@ impl<E: AsRawFd> Source<E> {
         let Ok(count @ 1..) = *result else {
             return;
         };
+        debug_assert!(len == 0 || count <= len, "{count} bytes moved of {len}");
         if direction == Direction::Read {
             self.note_bytes(count);
         }
@@ -431,20 +420,19 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// A read brought bytes.
     #[inline]
     fn note_bytes(&self, count: usize) {
-        // Relaxed: the reader's own.
+        // Relaxed: only the reader changes it.
         let before = self.brought.load(Ordering::Relaxed);
         self.brought.store(before + count as u64, Ordering::Relaxed);
         let shared = self.runtime.shared();
         shared.count_delivery(|counts| counts.count_read(count as u64, before == 0));
     }
 
-    /// A transfer has emptied, or filled, the socket's buffer.
+    /// Records that a transfer has emptied, or filled, the socket's buffer.
     #[inline]
     fn note_short(&self, seen: Seen, direction: Direction) {
-        // Relaxed: while unregistered there are no events to rely on.
+        // Relaxed: an unregistered descriptor gets no events to rely on.
         if self.registered.load(Ordering::Relaxed) {
             self.readiness.clear(seen, direction);
             if direction == Direction::Read {
@@ -453,7 +441,7 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// An operation would have blocked. `moves_bytes`: it is one of those that are counted.
+    /// Records that an operation would have blocked. `moves_bytes` says whether it is counted.
     #[inline]
     fn note_blocked(&self, seen: Seen, direction: Direction, moves_bytes: bool) {
         self.readiness.clear_blocked(seen, direction);
@@ -466,10 +454,10 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// The reader has found its socket empty.
+    /// Ends a delivery: the reader has found its socket empty.
     #[inline]
     fn end_delivery(&self, seen: Seen) {
-        // Relaxed: the reader's own.
+        // Relaxed: only the reader changes it.
         let brought = self.brought.load(Ordering::Relaxed);
         if brought > 0 {
             self.brought.store(0, Ordering::Relaxed);
@@ -483,11 +471,10 @@ impl<E: AsRawFd> Source<E> {
 
     #[cold]
     fn pace(&self, brought: u64) {
-        // Acquire pairs with the Release in `register`. What is unregistered is not held back.
+        // Acquire pairs with the Release in `register`. An unregistered reader is not held back.
         if !self.registered.load(Ordering::Acquire) {
             return;
         }
-        // Relaxed: written before `registered`.
         let driver = self.driver(self.worker.load(Ordering::Relaxed));
         let ground = driver.ground(&self.readiness);
         if brought == 0 {
@@ -500,7 +487,7 @@ impl<E: AsRawFd> Source<E> {
     }
 }
 
-/// A shut-down runtime brings no more events, so waiting for one is an error.
+/// Refuses to wait in a runtime that has shut down, since no events come any more.
 fn alive(seen: Seen) -> io::Result<Seen> {
     if seen.ready().is_shutdown() {
         return Err(ended());
@@ -508,7 +495,7 @@ fn alive(seen: Seen) -> io::Result<Seen> {
     Ok(seen)
 }
 
-/// One of many waiters, struck off when its future is dropped.
+/// One of many waiters, removed when its future is dropped.
 struct Enlisted<'a> {
     readiness: &'a Readiness,
     key: Option<usize>,
@@ -524,7 +511,7 @@ impl Drop for Enlisted<'_> {
 
 impl<E: AsRawFd> Drop for Source<E> {
     fn drop(&mut self) {
-        // An error means that the kernel forgot the descriptor already, which is the aim.
+        // An error means that the kernel no longer knows the descriptor, which is the aim.
         let _ = self.deregister();
     }
 }

@@ -1,10 +1,10 @@
-//! What TCP and Unix streams have in common: how bytes move, and what a short move tells.
+//! The common part of TCP and Unix streams.
 //!
 //! Readiness is edge-triggered, so a stream normally learns that its socket is empty from a call
-//! that fails with `WouldBlock`. A read that returns fewer bytes than it had room for has emptied
-//! the socket already, and a write that took fewer bytes than it was given has filled it; telling
-//! that to the [`Source`] saves the call that would fail. Waiting transfers below therefore tell
-//! the length that would not be short; a length of 0 says that nothing follows from a short one.
+//! that fails with `WouldBlock`. But a read that returns fewer bytes than it had room for has
+//! emptied the socket already, and a write that took fewer bytes than it was given has filled it.
+//! Telling that to the [`Source`] saves the call that would fail. So the transfers below pass the
+//! length of a full transfer; a length of 0 says that nothing follows from a short one.
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::Shutdown;
@@ -21,12 +21,12 @@ use crate::io::delivery::Delivery;
 use crate::net::source::{Direction, Source};
 use crate::sys::watermark;
 
-/// Buffers that one call passes on: of more the kernel takes so many, or none (`IOV_MAX` on Linux).
+/// The most buffers that one call passes on: the kernel refuses more than `IOV_MAX` on Linux.
 const BUFFERS_MAX: usize = 1024;
 
-/// A write to a peer that has gone must fail with `EPIPE`; the signal that comes with it by
-/// default would kill a process that does not ignore it. Apple's systems have an option of the
-/// socket for this instead, which `mio` and `std` set.
+/// A write to a peer that has gone must fail with `EPIPE`. The signal that comes with it by default
+/// would kill a process that does not ignore it. On Apple's systems it is a socket option instead,
+/// which `mio` and `std` set.
 #[cfg(not(target_vendor = "apple"))]
 const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
@@ -36,7 +36,7 @@ const SEND_FLAGS: SendFlags = SendFlags::empty();
 pub(crate) trait Stream: AsFd + AsRawFd {
     /// Whether a short read shows that the socket is empty.
     const SHORT_READ_DRAINS: bool;
-    /// Whether the kernel can be told how many bytes to wait for.
+    /// Whether the kernel supports a watermark: a number of bytes to wait for.
     const HAS_WATERMARK: bool;
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
@@ -45,8 +45,8 @@ pub(crate) trait Stream: AsFd + AsRawFd {
 }
 
 impl Stream for mio::net::TcpStream {
-    // A read also ends early at urgent data. A peer that sends such data while it awaits an answer
-    // to what it sent after may wait until it sends again, and delays nobody but itself.
+    // A read also ends early at urgent data. A peer that sends some, and then waits for an answer
+    // to later data, may wait until it sends again. It delays nobody but itself.
     const SHORT_READ_DRAINS: bool = true;
     const HAS_WATERMARK: bool = watermark::HAS_WATERMARK;
 
@@ -65,10 +65,10 @@ impl Stream for mio::net::TcpStream {
 
 #[cfg(unix)]
 impl Stream for mio::net::UnixStream {
-    // A read ends early where the bytes of one sender, or of one passed descriptor, meet the next:
-    // more may be waiting behind, for which no event will come any more.
+    // A read ends early at the border between two senders or passed descriptors. More may be
+    // waiting behind it, for which no event will come.
     const SHORT_READ_DRAINS: bool = false;
-    // Linux takes the option, and wakes at every byte all the same.
+    // Linux accepts the option, and still wakes at every byte.
     const HAS_WATERMARK: bool = false;
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
@@ -98,7 +98,6 @@ pub(crate) fn poll_read<S: Stream>(
     received.map_ok(drop)
 }
 
-/// As [`poll_read`], into memory that is initialised.
 #[cfg(feature = "futures-io")]
 pub(crate) fn poll_read_slice<S: Stream>(
     source: &Source<S>,
@@ -157,7 +156,7 @@ pub(crate) fn poll_write_vectored<S: Stream>(
 /// Sends the end of the stream behind what was written.
 pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
     match source.get_ref().shutdown(Shutdown::Write) {
-        // The peer has reset the connection: it will not miss the end of the stream.
+        // The peer has reset the connection, and needs no end of the stream.
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
         result => result,
     }
@@ -198,7 +197,7 @@ pub(super) fn try_write_vectored<S: Stream>(
     source.try_io(Direction::Write, |stream| send_vectored(stream, bufs))
 }
 
-/// System calls without libc: see `call_recv` in `read`.
+/// A system call without libc; see `call_recv` in `read`.
 fn send(stream: &impl AsFd, buf: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, buf, SEND_FLAGS)?)
 }
@@ -213,11 +212,13 @@ fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> 
     )?)
 }
 
-/// Which of the buffers one call passes on. It begins with one that is not empty: a call that moves
-/// nothing says that the stream has ended, or takes no more.
+/// The buffers that one call passes on. The first is not empty: a call that moves nothing would be
+/// taken for the end of the stream.
 fn passed_on(bufs: &[impl Deref<Target = [u8]>]) -> Range<usize> {
     let first = bufs.iter().position(|buf| !buf.is_empty()).unwrap_or(0);
-    first..bufs.len().min(first + BUFFERS_MAX)
+    let passed = first..bufs.len().min(first + BUFFERS_MAX);
+    debug_assert!(passed.start <= passed.end && passed.len() <= BUFFERS_MAX);
+    passed
 }
 
 fn total(bufs: &[impl Deref<Target = [u8]>]) -> usize {

@@ -22,18 +22,16 @@ use crate::sys::recv_batch;
 /// A UDP socket.
 ///
 /// One socket serves any number of peers ([`send_to`](Self::send_to),
-/// [`recv_from`](Self::recv_from)), or one that it is connected to ([`send`](Self::send),
-/// [`recv`](Self::recv)). There are no halves: the methods take `&self`, so an `Arc` of the socket
-/// is shared by as many tasks as needed.
+/// [`recv_from`](Self::recv_from)), or the one that it is connected to ([`send`](Self::send),
+/// [`recv`](Self::recv)). There are no halves: all methods take `&self`, so tasks can share the
+/// socket in an `Arc`.
 ///
-/// A datagram longer than the buffer it is received into loses its end.
+/// A datagram that is longer than the receiver's buffer is truncated.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UdpSocket;
 ///
 /// let server = UdpSocket::bind("127.0.0.1:0").await?;
@@ -44,14 +42,12 @@ use crate::sys::recv_batch;
 /// let (len, from) = server.recv_from(&mut buf).await?;
 /// assert_eq!(&buf[..len], b"ping");
 /// assert_eq!(from, client.local_addr()?);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UdpSocket {
     io: Source<mio::net::UdpSocket>,
-    /// The kernel merges datagrams, so that they can be received in batches only.
+    /// Whether the kernel merges datagrams, which then can be received in batches only. `Relaxed`,
+    /// since the user sets it before receiving.
     merges: AtomicBool,
 }
 
@@ -62,8 +58,12 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// No address could be bound; the error is that of the last one tried. Or there is no runtime
-    /// around.
+    /// No address could be bound (the error is that of the last one tried), or there is no current
+    /// runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is closed.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| {
             future::ready(mio::net::UdpSocket::bind(addr).and_then(Self::from_mio))
@@ -72,7 +72,7 @@ impl UdpSocket {
     }
 
     fn from_mio(socket: mio::net::UdpSocket) -> io::Result<Self> {
-        // It may come from where it was told to.
+        // A socket from elsewhere may have the option already.
         let merges = recv_batch::merges(socket.as_fd());
         Ok(Self {
             io: Source::new(socket)?,
@@ -81,7 +81,7 @@ impl UdpSocket {
     }
 
     fn merges(&self) -> bool {
-        // Relaxed, here and below: set by the user before he receives.
+        // Relaxed, here and below: see the field.
         self.merges.load(Ordering::Relaxed)
     }
 
@@ -89,9 +89,7 @@ impl UdpSocket {
         self.merges.store(true, Ordering::Relaxed);
     }
 
-    /// # Errors
-    ///
-    /// Several datagrams would come as one.
+    /// Fails if several datagrams would come as one.
     fn one_by_one(&self) -> io::Result<()> {
         if self.merges() {
             return Err(io::Error::new(
@@ -102,8 +100,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// An attempt to receive one datagram, which fails also if merging began while it was waited
-    /// for one.
+    /// An attempt to receive one datagram. It also fails if merging began during the wait.
     fn unmerged<R>(
         &self,
         mut receive: impl FnMut(&mio::net::UdpSocket) -> io::Result<R>,
@@ -117,9 +114,9 @@ impl UdpSocket {
     /// Sets how the reader of this socket is woken.
     ///
     /// Datagrams have no watermark: [`Delivery::Coalesce`] asks for `bytes: usize::MAX` and goes by
-    /// the delay alone. **What comes while the reader is held back has to fit the receive buffer:
-    /// the kernel throws the rest away.** Make it longer than what comes in a delay (see
-    /// [how](crate::net#options-that-have-no-method)), and take what has come with
+    /// the delay alone. **Datagrams that arrive while the reader is held back have to fit the
+    /// receive buffer: the kernel drops the rest.** Size it for the traffic of a delay (see
+    /// [how](crate::net#options-that-have-no-method)), and receive with
     /// [`recv_batch`](Self::recv_batch).
     ///
     /// # Errors
@@ -137,32 +134,36 @@ impl UdpSocket {
         self.io.delivery()
     }
 
-    /// Makes `addr` the one peer that this sends to and receives from.
+    /// Makes `addr` the only peer that this socket sends to and receives from.
     ///
     /// Where a name has several addresses, the first that can be connected is. Nothing is sent, so
-    /// success does not say that anybody is there.
+    /// success does not mean that the peer exists.
     ///
     /// # Errors
     ///
-    /// The name cannot be resolved, or no route leads there.
+    /// The name cannot be resolved, or there is no route to the address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is connected or not.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         each_address(addr, |addr| future::ready(self.io.get_ref().connect(addr))).await
     }
 
-    /// The address that this is bound to.
+    /// The address that this socket is bound to.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
 
-    /// The address that this is connected to.
+    /// The address that this socket is connected to.
     ///
     /// # Errors
     ///
-    /// `NotConnected` if it is not.
+    /// `NotConnected` if there is none.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
@@ -170,11 +171,12 @@ impl UdpSocket {
 
 /// Sending.
 impl UdpSocket {
-    /// Sends `buf` as one datagram to the peer that this is connected to.
+    /// Sends `buf` as one datagram to the connected peer, and returns its length.
     ///
     /// # Errors
     ///
-    /// The system's: the peer refused an earlier datagram, say, or `buf` is too long.
+    /// The error of the system call: the peer refused an earlier datagram, for example, or `buf` is
+    /// too long.
     ///
     /// # Cancel safety
     ///
@@ -204,11 +206,12 @@ impl UdpSocket {
         self.io.try_io(Direction::Write, |socket| socket.send(buf))
     }
 
-    /// Sends `buf` as one datagram to `target`; of several addresses, to the first.
+    /// Sends `buf` as one datagram to `target` (if it has several addresses, to the first), and
+    /// returns its length.
     ///
     /// # Errors
     ///
-    /// The name cannot be resolved, or the system's.
+    /// The name cannot be resolved, or the error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -224,7 +227,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
@@ -245,7 +248,7 @@ impl UdpSocket {
             .try_io(Direction::Write, |socket| socket.send_to(buf, target))
     }
 
-    /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+    /// Like [`writable`](Self::writable), for one waiter at a time; shares it with
     /// [`poll_send`](Self::poll_send) and [`poll_send_to`](Self::poll_send_to).
     ///
     /// # Errors
@@ -258,11 +261,12 @@ impl UdpSocket {
 
 /// Receiving.
 impl UdpSocket {
-    /// Receives one datagram from the peer that this is connected to.
+    /// Receives one datagram from the connected peer, and returns its length.
     ///
     /// # Errors
     ///
-    /// The system's: the peer refused an earlier datagram, for one.
+    /// The error of the system call (the peer refused an earlier datagram, for example), or
+    /// `InvalidInput` if the socket [merges datagrams](Self::merge_datagrams).
     ///
     /// # Cancel safety
     ///
@@ -299,11 +303,11 @@ impl UdpSocket {
             .try_io(Direction::Read, self.unmerged(|socket| socket.recv(buf)))
     }
 
-    /// Receives one datagram and tells who sent it.
+    /// Receives one datagram and returns its length and its sender.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -323,7 +327,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,
@@ -351,11 +355,11 @@ impl UdpSocket {
         )
     }
 
-    /// Like [`recv`](Self::recv), behind what `buf` holds, which may be a `Vec<u8>` or one of the
+    /// Like [`recv`](Self::recv), but appends to `buf`, which may be a `Vec<u8>` or a buffer of the
     /// `bytes` crate.
     ///
-    /// The datagram loses what exceeds the room that the buffer has at the time; one that can grow
-    /// makes room for 64 bytes if it has none.
+    /// The datagram is truncated to the room that the buffer has at the time; a buffer that can
+    /// grow makes room for 64 bytes if it has none.
     ///
     /// # Errors
     ///
@@ -387,11 +391,11 @@ impl UdpSocket {
         )
     }
 
-    /// Like [`recv_buf`](Self::recv_buf), and tells who sent the datagram.
+    /// Like [`recv_buf`](Self::recv_buf), and also returns the sender.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -453,7 +457,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -472,7 +476,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_peek_from(
         &self,
         cx: &mut Context<'_>,
@@ -500,7 +504,7 @@ impl UdpSocket {
         )
     }
 
-    /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+    /// Like [`readable`](Self::readable), for one waiter at a time; shares it with
     /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
     ///
     /// # Errors
@@ -520,16 +524,16 @@ macro_rules! options {
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn $option(&self) -> io::Result<$type> {
                 self.io.get_ref().$option()
             }
 
-            #[doc = concat!("Sets what [`Self::", stringify!($option), "`] tells.")]
+            #[doc = concat!("Sets the option; see [`Self::", stringify!($option), "`].")]
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn $set_option(&self, value: $type) -> io::Result<()> {
                 self.io.get_ref().$set_option(value)
             }
@@ -542,11 +546,11 @@ options! {
     broadcast, set_broadcast: bool;
     /// The time to live of the datagrams sent, in hops.
     ttl, set_ttl: u32;
-    /// Whether this machine hears the IPv4 multicasts that it sends.
+    /// Whether this machine receives the IPv4 multicasts that it sends.
     multicast_loop_v4, set_multicast_loop_v4: bool;
     /// The time to live of the IPv4 multicasts sent, in hops.
     multicast_ttl_v4, set_multicast_ttl_v4: u32;
-    /// Whether this machine hears the IPv6 multicasts that it sends.
+    /// Whether this machine receives the IPv6 multicasts that it sends.
     multicast_loop_v6, set_multicast_loop_v6: bool;
 }
 
@@ -557,7 +561,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.get_ref().join_multicast_v4(&group, &interface)
     }
@@ -566,7 +570,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.get_ref().leave_multicast_v4(&group, &interface)
     }
@@ -576,7 +580,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.get_ref().join_multicast_v6(group, interface)
     }
@@ -585,7 +589,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.get_ref().leave_multicast_v6(group, interface)
     }
@@ -598,7 +602,7 @@ fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
     address.as_socket().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "the sender's address is no Internet address",
+            "the sender's address is not an Internet address",
         )
     })
 }

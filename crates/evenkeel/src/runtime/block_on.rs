@@ -1,4 +1,4 @@
-//! Running one future on a thread that is no worker's.
+//! Running one future on a thread that is not a worker.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +11,6 @@ use crate::sync::thread::{self, Thread};
 
 use super::handle::Handle;
 
-/// Wakes the thread that blocks.
 struct Unpark {
     thread: Thread,
     notified: AtomicBool,
@@ -23,7 +22,7 @@ impl Wake for Unpark {
     }
 
     fn wake_by_ref(self: &std::sync::Arc<Self>) {
-        // AcqRel: Release pairs with the Acquire swap below, so that the poll sees what came
+        // Release pairs with the Acquire of the swap below, so that the poll sees what happened
         // before the wake-up.
         if !self.notified.swap(true, Ordering::AcqRel) {
             self.thread.unpark();
@@ -51,7 +50,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        // Acquire pairs with the Release in `wake_by_ref`. Parking may end for no reason.
+        // Acquire pairs with the Release in `wake_by_ref`. Parking may end spuriously.
         while !unpark.notified.swap(false, Ordering::AcqRel) {
             thread::park();
         }

@@ -1,4 +1,4 @@
-//! How a runtime is made.
+//! The builder of a runtime, and its errors.
 
 use std::fmt;
 use std::io;
@@ -21,23 +21,23 @@ use super::hog_report;
 use super::runtime::Runtime;
 use super::threads::{StartError, Threads};
 
-/// More workers than any machine has processors; beyond, a number is a mistake.
+/// More than any machine has processors; a greater number is a mistake.
 const WORKERS_MAX: usize = 1024;
 /// More threads than a system lets a process have by default.
 const BLOCKING_THREADS_MAX: usize = 32_768;
-/// Below, a worker would do little else than check; above, the promise would mean nothing.
+/// Below, a worker would do little but check; above, the promise would mean nothing.
 const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(1);
-/// Below, starting a thread would cost more than the poll that it gets out of the way.
+/// Below, starting a thread would cost more than the poll that it replaces.
 const HAND_OFFS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(200)..=Duration::from_secs(60);
-/// Beyond, a worker that is stuck would keep its real-time priority for too long.
+/// Above, a stuck worker would keep its real-time priority for too long.
 const REAL_TIME_HAND_OFF_MAX: Duration = Duration::from_millis(10);
-/// Beyond, a check could take longer than any bound on the time between two.
+/// Above, a check could take longer than any bound on the time between checks.
 const EVENTS: std::ops::RangeInclusive<usize> = 1..=65_536;
 /// Devices do not serve more at a time.
 const DISK_THREADS_MAX: usize = 1024;
-/// As for workers.
+/// A greater number is a mistake.
 const HEAVY_THREADS_MAX: usize = 1024;
 
 /// Makes a [`Runtime`].
@@ -48,7 +48,6 @@ const HEAVY_THREADS_MAX: usize = 1024;
 /// use std::time::Duration;
 /// use evenkeel::{BusyWait, runtime::Builder};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Builder::new()
 ///     .workers(2)
 ///     .thread_name("service")
@@ -56,8 +55,7 @@ const HEAVY_THREADS_MAX: usize = 1024;
 ///     .io_check_bound(Duration::from_micros(200))
 ///     .build()?;
 /// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -68,7 +66,7 @@ pub struct Builder {
     io_check_bound: Duration,
     io_check_events: usize,
     classes: ClassTable,
-    /// The first setting of a class that made no sense, for `build` to refuse.
+    /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
     hand_off_after: Option<Duration>,
     heavy_threads: Option<usize>,
@@ -92,7 +90,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A builder with the defaults that each setter states, and [`defaults`] gives reasons for.
+    /// Returns a builder with the defaults, which each setter states and [`defaults`] explains.
     pub fn new() -> Self {
         Self {
             workers: None,
@@ -119,79 +117,77 @@ impl Builder {
         }
     }
 
-    /// How many workers there are: threads that run tasks and check I/O. From 1 to 1024.
+    /// Sets the number of workers, the threads that run tasks and check I/O: 1 to 1024.
     ///
-    /// Default: the CPUs that this process may use, which is the least of the CPUs in its
-    /// affinity mask and the CPU quotas of its control groups, rounded up: a quota of 1.9 CPUs
-    /// gives 2.
+    /// Default: the number of CPUs that this process may use, by its affinity mask and by the CPU
+    /// quotas of its control groups, rounded up: a quota of 1.9 CPUs gives 2.
     pub fn workers(&mut self, workers: usize) -> &mut Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Whether workers have real-time priority: a worker that wakes then goes before every ordinary
-    /// thread of the machine, hogs of this process and other programs alike. Default: false. The
-    /// chapter [Hogs](crate::guide::hogs) says when to use it.
+    /// Sets whether workers have real-time priority. A worker that wakes then goes before every
+    /// ordinary thread of the machine, both hogs of this process and other programs. Default:
+    /// false. The chapter [Hogs](crate::guide::hogs) says when to use it.
     ///
-    /// It is the lowest level of `SCHED_RR`, and one more for the monitor. A worker that has been
-    /// awake for 2 ms gives it up between two polls, until it sleeps at least so long later; one
-    /// that is stuck in a poll loses it when [`hand_off_after`](Builder::hand_off_after) has
-    /// passed, whether its seat can be handed over or not. Hooks, blocking work, and the threads
-    /// and processes that tasks start do not have it; the latter begin at nice level 0.
+    /// Workers get the lowest level of `SCHED_RR`, and the monitor the next. A worker that has been
+    /// awake for 2 ms gives its priority up between two polls, until it sleeps 2 ms or more later.
+    /// One that is stuck in a poll loses it after [`hand_off_after`](Builder::hand_off_after),
+    /// whether its seat can be handed over or not. Hooks, blocking work, and threads and processes
+    /// that tasks start do not have it; the latter begin at nice level 0.
     ///
-    /// It takes Linux, and `CAP_SYS_NICE` or a limit of real-time priorities of at least 2
-    /// (`RLIMIT_RTPRIO`; `LimitRTPRIO=2` in a unit of systemd), or [`build`](Builder::build) fails;
-    /// so it does in a control group without real-time budget. `hand_off_after` may be 10 ms at
-    /// most with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. A process that forbids
-    /// itself `sched_setscheduler` later keeps each worker as it then is.
+    /// This needs Linux, and `CAP_SYS_NICE` or a limit of real-time priorities of at least 2
+    /// (`RLIMIT_RTPRIO`; `LimitRTPRIO=2` in a unit of systemd). Otherwise, and in a control group
+    /// without real-time budget, [`build`](Builder::build) fails. `hand_off_after` may be at most
+    /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
+    /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
     pub fn real_time_workers(&mut self, real_time: bool) -> &mut Self {
         self.real_time = real_time;
         self
     }
 
-    /// How the runtime's threads are called. A worker's number is appended, `-heavy`, `-blocking`,
-    /// or `-monitor`. Default: `evenkeel`. Linux shows the first 15 bytes.
+    /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
+    /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
         self.thread_name = name.into();
         self
     }
 
-    /// How long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
+    /// Sets how long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
     pub fn busy_wait(&mut self, level: BusyWait) -> &mut Self {
         self.busy_wait = level;
         self
     }
 
-    /// The most that passes between two I/O checks of a busy worker, apart from the poll that is
-    /// under way when it has passed. From 10 microseconds to 1 second. Default:
-    /// 100 microseconds, [`defaults::IO_CHECK_BOUND`].
+    /// Sets the longest time between two I/O checks of a busy worker; a poll that is under way then
+    /// delays the check. From 10 microseconds to 1 second. Default: 100 microseconds,
+    /// [`defaults::IO_CHECK_BOUND`].
     pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
         self.io_check_bound = bound;
         self
     }
 
-    /// How many events one I/O check takes from the system at most, from 1 to 65536; more wait for
-    /// the next check. Few make checks short, many make them worth their system call. Default: 256,
-    /// [`defaults::IO_CHECK_EVENTS`].
+    /// Sets how many events one I/O check takes from the system at most: 1 to 65536. The rest wait
+    /// for the next check. A small number keeps checks short; a great one makes better use of each
+    /// system call. Default: 256, [`defaults::IO_CHECK_EVENTS`].
     pub fn io_check_events(&mut self, events: usize) -> &mut Self {
         self.io_check_events = events;
         self
     }
 
-    /// Sets what a class is entitled to: `urgent`, `normal` or `bulk`, or one of another name,
-    /// which is added if there is none. At most 13 can be added. [`ClassConfig`] has the defaults.
+    /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
+    /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
+    /// defaults.
     ///
     /// ```
     /// use evenkeel::{ClassConfig, runtime::Builder};
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let runtime = Builder::new()
     ///     .class("urgent", ClassConfig::new().share(16))
     ///     .class("normal", ClassConfig::new().share(33))
     ///     .class("bulk", ClassConfig::new().share(50))
     ///     .build()?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn class(&mut self, name: &str, config: ClassConfig) -> &mut Self {
         if let Err(error) = self.classes.set(name, config) {
@@ -200,76 +196,76 @@ impl Builder {
         self
     }
 
-    /// How long a poll may last before its worker's seat is given to another thread, so that it
-    /// holds up nothing else; the thread that is stuck goes on in the heavy pool. From 200
-    /// microseconds to a minute. `None` switches hand-off, and the heavy pool with it, off.
-    /// Default: 1 millisecond, [`defaults::HAND_OFF_AFTER`].
+    /// Sets how long a poll may last before its worker's seat is given to another thread, so that
+    /// it holds up nothing else. The stuck thread goes on in the heavy pool. From 200 microseconds
+    /// to a minute; `None` switches hand-off and the heavy pool off. Default: 1 millisecond,
+    /// [`defaults::HAND_OFF_AFTER`].
     ///
-    /// The chapter [Hogs](crate::guide::hogs) says what that means for a task.
+    /// The chapter [Hogs](crate::guide::hogs) says what hand-off means for a task.
     pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
         self.hand_off_after = after;
         self
     }
 
-    /// How many threads the heavy pool has at most that are not blocked, from 1 to 1024. When it
-    /// has as many, no more seats are handed over to make room for polls that compute: a worker
-    /// that is stuck in one stays so, which
-    /// [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4 for each
-    /// worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16, [`defaults::HEAVY_THREADS_MIN`].
+    /// Sets how many threads that are not blocked the heavy pool has at most: 1 to 1024. When they
+    /// are all in use, no more seats are handed over for polls that compute: the worker stays
+    /// stuck, which [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4
+    /// for each worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16,
+    /// [`defaults::HEAVY_THREADS_MIN`].
     pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
         self.heavy_threads = Some(threads);
         self
     }
 
-    /// How many threads the heavy pool has at most that are blocked in a task's poll, in a sleep, a
-    /// lock or a call of the system, beside the others. From 0 to 32768. Default: 512,
-    /// [`defaults::BLOCKED_THREADS`]. When it has as many, a worker that blocks stays so.
+    /// Sets how many threads the heavy pool has at most, beside the others, that are blocked in a
+    /// task's poll: in a sleep, a lock or a system call. From 0 to 32768. Default: 512,
+    /// [`defaults::BLOCKED_THREADS`]. When they are all in use, a worker that blocks stays stuck.
     ///
-    /// They are there for mistakes; work that is known to block belongs in
+    /// They are there for mistakes: work that is known to block belongs in
     /// [`spawn_blocking`](crate::spawn_blocking).
     pub fn blocked_threads(&mut self, threads: usize) -> &mut Self {
         self.blocked_threads = threads;
         self
     }
 
-    /// Is called when a task hogs, on a thread for blocking work: at most once in a second for
-    /// each kind of task that hogs. If it panics, nothing follows.
+    /// Sets a function that is called when a task hogs, on a thread for blocking work: at most once
+    /// a second for each kind of task. If it panics, nothing else happens.
     pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
         self.on_hog = Some(HogHook::new(hook));
         self
     }
 
-    /// How many threads do blocking work at most. From 1 to 32768. Default: 512,
+    /// Sets how many threads do blocking work at most: 1 to 32768. Default: 512,
     /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
     pub fn max_blocking_threads(&mut self, threads: usize) -> &mut Self {
         self.max_blocking_threads = threads;
         self
     }
 
-    /// How much blocking work may wait for a thread; more is refused, with an error for which
-    /// [`JoinError::is_refused`](crate::task::JoinError::is_refused) is true. At least 1.
-    /// Default: 65536, [`defaults::BLOCKING_QUEUE`].
+    /// Sets how many pieces of blocking work may wait for a thread, at least 1; more are refused,
+    /// with an error for which [`JoinError::is_refused`](crate::task::JoinError::is_refused) is
+    /// true. Default: 65536, [`defaults::BLOCKING_QUEUE`].
     pub fn blocking_queue_limit(&mut self, limit: usize) -> &mut Self {
         self.blocking_queue_limit = limit;
         self
     }
 
-    /// How long a thread for blocking work waits for more before it ends. Default: 10 seconds,
+    /// Sets how long a thread for blocking work waits for more before it ends. Default: 10 seconds,
     /// [`defaults::BLOCKING_KEEP_ALIVE`].
     pub fn blocking_keep_alive(&mut self, keep_alive: Duration) -> &mut Self {
         self.blocking_keep_alive = keep_alive;
         self
     }
 
-    /// How many threads read and write files on one device at most, from 1 to 1024; each device
-    /// has its own. Default: 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk)
-    /// says what else there is.
+    /// Sets how many threads read and write the files of each device at most: 1 to 1024. Default:
+    /// 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk) lists the other
+    /// threads.
     pub fn disk_threads(&mut self, threads: usize) -> &mut Self {
         self.disk_threads = threads;
         self
     }
 
-    /// How much work may wait in each lane of a device, at least 1; more is refused with
+    /// Sets how much work may wait in each lane of a device, at least 1; more is refused with
     /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
     /// [`defaults::DISK_QUEUE`].
     pub fn disk_queue_limit(&mut self, limit: usize) -> &mut Self {
@@ -277,33 +273,32 @@ impl Builder {
         self
     }
 
-    /// Whether reads that wait for a device may be done by the kernel's completion queue
-    /// (io_uring), where it has one and lets this process use it. Else threads do them all, as
-    /// everywhere but on Linux. Default: true.
-    /// [`DiskStats`](crate::stats::DiskStats) says which it is.
+    /// Sets whether the kernel's completion queue (io_uring) may do reads that wait for a device,
+    /// if the kernel allows it. Otherwise, and on other systems than Linux, threads do them all.
+    /// Default: true. [`DiskStats`](crate::stats::DiskStats) reports which is used.
     pub fn disk_ring(&mut self, ring: bool) -> &mut Self {
         self.disk_ring = ring;
         self
     }
 
-    /// How long file work may wait for a thread before it fails with
-    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does where a
-    /// device hangs; at least a millisecond, `None` for no limit. Default: 30 seconds,
-    /// [`defaults::DISK_WAIT`]. Work that was begun has no time limit: nothing can end it.
+    /// Sets how long file work may wait for a thread before it fails with
+    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does if a
+    /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
+    /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
     pub fn disk_wait_limit(&mut self, limit: Option<Duration>) -> &mut Self {
         self.disk_wait_limit = limit;
         self
     }
 
-    /// Runs on each thread that runs tasks or blocking work, before anything else. If it panics,
-    /// the thread goes on without it.
+    /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
+    /// panics, the thread goes on.
     pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_start = Some(Hook::new(hook));
         self
     }
 
-    /// Runs on each thread that runs tasks or blocking work, after everything else. If it panics,
-    /// nothing follows.
+    /// Sets a function that runs last on each thread that runs tasks or blocking work. If it
+    /// panics, nothing else happens.
     pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_stop = Some(Hook::new(hook));
         self
@@ -313,8 +308,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If a setting makes no sense, or the system gives no thread, no readiness queue, or not the
-    /// priority that was asked for.
+    /// A setting is invalid, or the system refuses a thread, a readiness queue, or the real-time
+    /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
         let config = self.config()?;
         let clock = Clock::start();
@@ -480,23 +475,23 @@ fn check(
     })
 }
 
-/// Why there is no runtime.
+/// Why a runtime could not be made.
 #[non_exhaustive]
 pub enum BuildError {
-    /// A setting makes no sense.
+    /// A setting is invalid.
     Setting {
         /// The builder's method.
         setting: &'static str,
-        /// What it was given.
+        /// Its argument.
         value: String,
-        /// What would do.
+        /// What to use instead.
         advice: &'static str,
     },
-    /// What was asked of a class makes no sense.
+    /// A setting of a class is invalid.
     Class(ClassError),
-    /// The system gave no readiness queue for a worker; mostly, the process is out of descriptors.
+    /// A readiness queue for a worker could not be made; usually the process is out of descriptors.
     ReadinessQueue(io::Error),
-    /// The system gave no thread for a worker.
+    /// A thread for a worker could not be started.
     Thread(io::Error),
     /// The system does not allow real-time priority for workers.
     RealTime(io::Error),
@@ -533,7 +528,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// `main` shows its error by `Debug`, so the message is part of it.
+/// Contains the message, as `main` prints its error by `Debug`.
 impl fmt::Debug for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BuildError({self})")

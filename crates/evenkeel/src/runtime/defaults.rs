@@ -1,6 +1,5 @@
-//! What a runtime, and a lane of one's own, are unless they are told otherwise.
-//!
-//! Each value has its reason beside it, and what a greater or a smaller one costs.
+//! The defaults of a runtime and of lanes. Each value has its reason, and what a greater or a
+//! smaller one would cost.
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! The handle: a runtime's services, for whoever holds one.
+//! The handle of a runtime.
 
 use std::future::Future;
 use std::panic::Location;
@@ -16,22 +16,20 @@ use crate::sync::Arc;
 
 use super::block_on;
 
-/// A reference to a runtime, by which any thread can spawn on it.
+/// A reference to a runtime, with which any thread can spawn tasks on it.
 ///
-/// It does not keep the runtime running: after [`shutdown`](super::Runtime::shutdown), what is
-/// spawned is cancelled at once.
+/// It does not keep the runtime running: after [`shutdown`](super::Runtime::shutdown), new tasks
+/// are cancelled at once.
 ///
 /// # Examples
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = evenkeel::runtime::Runtime::new()?;
 /// let handle = runtime.handle().clone();
 /// let thread = std::thread::spawn(move || handle.spawn(async { 42 }));
 /// let task = thread.join().unwrap();
 /// assert_eq!(runtime.block_on(task)?, 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -48,11 +46,11 @@ impl Handle {
         &self.shared
     }
 
-    /// The runtime this thread belongs to.
+    /// Returns the runtime that this thread belongs to.
     ///
     /// # Panics
     ///
-    /// Outside a runtime; [`try_current`](Handle::try_current) does not.
+    /// If there is none; see [`try_current`](Handle::try_current).
     #[track_caller]
     pub fn current() -> Handle {
         match Self::try_current() {
@@ -61,16 +59,16 @@ impl Handle {
         }
     }
 
-    /// The runtime this thread belongs to.
+    /// Returns the runtime that this thread belongs to.
     ///
     /// # Errors
     ///
-    /// Outside a runtime.
+    /// There is none.
     pub fn try_current() -> Result<Handle, NoRuntime> {
         context::current().map(Self::from_shared)
     }
 
-    /// Spawns a task, in the class of the task that calls, or in [`Class::NORMAL`].
+    /// Spawns a task, in the class of the calling task, or in [`Class::NORMAL`].
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -105,12 +103,12 @@ impl Handle {
         blocking::spawn(&self.shared, Location::caller(), function)
     }
 
-    /// Runs a future on the calling thread to its end; see
+    /// Runs a future to completion on the calling thread; see
     /// [`Runtime::block_on`](super::Runtime::block_on).
     ///
     /// # Panics
     ///
-    /// On a worker of a runtime, which must not block; and if the future panics.
+    /// On a worker, which must not block, and if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         block_on::block_on(self, future)
@@ -121,7 +119,7 @@ impl Handle {
         self.shared.config.classes.find(name)
     }
 
-    /// All classes, and what they are entitled to at the moment.
+    /// All classes, with their current shares and latency targets.
     pub fn classes(&self) -> Vec<ClassInfo> {
         let rows = self.shared.config.classes.iter();
         rows.map(|(class, row)| {
@@ -136,13 +134,13 @@ impl Handle {
         .collect()
     }
 
-    /// Changes what a class is entitled to, from now on: within about a tenth of a millisecond the
-    /// workers act on it. What the class is owed from before stays.
+    /// Changes the share and latency target of a class. The workers act on it within about a tenth
+    /// of a millisecond. Time that the class is owed stays owed.
     ///
     /// # Errors
     ///
-    /// If the class does not belong to this runtime, or a setting is out of range. Nothing changes
-    /// then.
+    /// The class does not belong to this runtime, or a setting is out of range. Then nothing
+    /// changes.
     pub fn set_class(&self, class: Class, config: ClassConfig) -> Result<(), ClassError> {
         if !self.shared.config.classes.has(class) {
             return Err(ClassError::Unknown(class));
@@ -157,13 +155,13 @@ impl Handle {
     fn terms(&self, class: Class) -> Terms {
         let Term { share, target } = self.shared.ledger.term(class);
         let nanos = self.shared.clock.to_nanos(target);
-        // To the microsecond in which it was set: the clock's unit does not divide it evenly.
+        // Rounded to microseconds, as it was set: the clock's unit does not divide it evenly.
         let target = Duration::from_micros((nanos + 500) / 1_000);
         Terms { share, target }
     }
 
-    /// How long a new task of a class would wait before it is polled, as far as one can tell: for
-    /// accept loops, which had better refuse early than serve late.
+    /// Estimates how long a new task of a class would wait before it is polled: for accept loops,
+    /// which had better refuse early than serve late.
     ///
     /// # Panics
     ///
@@ -175,13 +173,12 @@ impl Handle {
     /// use std::time::Duration;
     /// use evenkeel::{Class, runtime::Handle};
     ///
-    /// # #[evenkeel::main]
-    /// # async fn main() {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let too_late = Duration::from_millis(50);
     /// if Handle::current().load(Class::NORMAL).wait > too_late {
     ///     // Answer "503 try again later", close, and do not spawn.
     /// }
-    /// # }
+    /// # });
     /// ```
     #[track_caller]
     pub fn load(&self, class: Class) -> Load {
@@ -189,7 +186,7 @@ impl Handle {
         Load::read(&self.shared, class)
     }
 
-    /// What the runtime did with its time so far.
+    /// Returns what the runtime has done with its time so far.
     pub fn stats(&self) -> Stats {
         Stats::read(&self.shared)
     }

@@ -1,4 +1,4 @@
-//! What becomes of the report of a hog.
+//! Delivery of reports of hogs.
 
 use std::panic::Location;
 
@@ -7,8 +7,8 @@ use crate::sched::HogReport;
 use crate::sched::shared::Shared;
 use crate::sync::Arc;
 
-/// Hands a report to whoever wants it, on a thread for blocking work: what it does there with its
-/// time is its own affair.
+/// Passes a report to the user's hook and to `tracing`, on a thread for blocking work, where they
+/// may take any time.
 pub(super) fn pass_on(shared: &Arc<Shared>, report: HogReport) {
     let hook = shared.config.on_hog.clone();
     if hook.is_none() && !cfg!(feature = "tracing") {

@@ -1,4 +1,4 @@
-//! The runtime: how it is made, used and ended.
+//! Making, using and ending a runtime.
 //!
 //! [`Builder`] makes a [`Runtime`], which owns the threads; a [`Handle`] refers to it from
 //! anywhere. Code that runs inside a runtime needs none of them: [`spawn`](crate::spawn), sockets

@@ -1,4 +1,4 @@
-//! The runtime itself: what owns the workers.
+//! The runtime itself, which owns the workers.
 
 use std::fmt;
 use std::future::Future;
@@ -18,9 +18,9 @@ use super::threads::Threads;
 
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///
-/// Dropping it shuts it down as [`shutdown`](Runtime::shutdown) with ten seconds ([`DROP_TIMEOUT`])
-/// does, and prints to standard error what would be the error there. On one of its own threads it
-/// does not wait, be it in a task, in a hook, or in the destructor of one of the thread's locals.
+/// Dropping it does the same as [`shutdown`](Runtime::shutdown) with a timeout of ten seconds
+/// ([`DROP_TIMEOUT`]), and prints the error to standard error. On one of its own threads (in a
+/// task, a hook, or the destructor of a thread-local) a drop does not wait.
 ///
 /// # Examples
 ///
@@ -28,18 +28,16 @@ use super::threads::Threads;
 /// use std::time::Duration;
 /// use evenkeel::runtime::Runtime;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Runtime::new()?;
 /// runtime.block_on(async {
 ///     evenkeel::time::sleep(Duration::from_millis(1)).await;
 /// });
 /// runtime.shutdown(Duration::from_secs(1))?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Runtime {
     handle: Handle,
-    /// There until the runtime is shut down.
+    /// `Some` until the runtime is shut down.
     threads: Mutex<Option<Threads>>,
 }
 
@@ -51,27 +49,27 @@ impl Runtime {
         }
     }
 
-    /// A runtime with all defaults.
+    /// Makes a runtime with all defaults.
     ///
     /// # Errors
     ///
-    /// If the system gives no thread or no readiness queue.
+    /// The system refuses a thread or a readiness queue.
     pub fn new() -> Result<Runtime, BuildError> {
         Builder::new().build()
     }
 
-    /// Runs a future on the calling thread to its end, inside this runtime: what it spawns runs
-    /// on the workers.
+    /// Runs a future to completion on the calling thread, inside this runtime. Tasks that it spawns
+    /// run on the workers.
     ///
     /// # Panics
     ///
-    /// On a worker of a runtime, which must not block; and if the future panics.
+    /// On a worker, which must not block, and if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
 
-    /// Spawns a task, in the class of the task that calls, or in [`Class::NORMAL`].
+    /// Spawns a task, in the class of the calling task, or in [`Class::NORMAL`].
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -82,6 +80,10 @@ impl Runtime {
     }
 
     /// Spawns a task in a class.
+    ///
+    /// # Panics
+    ///
+    /// If the class does not belong to this runtime.
     #[track_caller]
     pub fn spawn_in<F>(&self, class: Class, future: F) -> JoinHandle<F::Output>
     where
@@ -102,32 +104,32 @@ impl Runtime {
         self.handle.spawn_blocking(function)
     }
 
-    /// A handle, by which other threads can spawn here.
+    /// A handle, with which other threads can spawn tasks here.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// What the runtime did with its time so far.
+    /// Returns what the runtime has done with its time so far.
     pub fn stats(&self) -> Stats {
         self.handle.stats()
     }
 
     /// Drops every future, closes every readiness queue, and ends every thread.
     ///
-    /// Blocking work that waits for a thread is cancelled; what has begun is waited for. The
-    /// chapter [Shutdown](crate::guide::shutdown) says what becomes of what, kind by kind.
+    /// Blocking work that has not begun is cancelled; this waits for work that has. The chapter
+    /// [Shutdown](crate::guide::shutdown) covers all kinds of tasks and work.
     ///
-    /// On one of the runtime's own threads this returns at once, with `Ok`, and another thread does
-    /// the rest: it would wait for itself.
+    /// On one of the runtime's own threads this returns `Ok` at once, as it would otherwise wait
+    /// for itself, and another thread does the rest.
     ///
     /// # Errors
     ///
-    /// If a thread does not end within the timeout, because a poll or a piece of blocking work
-    /// does not return. The error names the tasks. Such a thread goes on, and ends when what it
-    /// runs does.
+    /// A thread does not end within the timeout, because a poll or a piece of blocking work does
+    /// not return. The error names the tasks. Such a thread goes on, and ends when its poll or work
+    /// does.
     ///
-    /// Or if the futures cannot be dropped within the timeout: a thread of its own goes on with
-    /// that. The drop that is under way when the time is up is waited for.
+    /// Or the futures cannot be dropped within the timeout: another thread goes on with that. This
+    /// waits for the drop that is under way when the time is up.
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
         self.shut_down(timeout)
     }

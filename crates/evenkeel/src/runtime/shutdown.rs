@@ -5,12 +5,12 @@
 //! 2. Each worker, when it comes back from its poll, drops the tasks in its run queues and ends. So
 //!    does each thread of the heavy pool.
 //! 3. Meanwhile the caller drops the futures of all tasks that wait, and those in queues. A task
-//!    that is being polled is marked, and its runner drops it. These drops are the user's and may
-//!    take any time; when the timeout passes between two of them, another thread goes on.
-//! 4. Blocking work that runs is waited for.
-//! 5. When no task is left, nothing refers to the runtime's memory any more but handles and
-//!    sockets, which count their references. If a task cannot be ended within the timeout, the
-//!    memory is kept for good, since that task's wakers may come back to it.
+//!    that is being polled is marked, and its runner drops it. These drops are the user's code and
+//!    may take any time; when the timeout passes between two of them, another thread goes on.
+//! 4. The caller waits for running blocking work.
+//! 5. When no task is left, only handles and sockets refer to the runtime's memory, and they count
+//!    their references. If a task cannot be ended within the timeout, the memory is kept for good,
+//!    since the task's wakers may use it.
 
 use std::fmt;
 use std::panic::Location;
@@ -27,8 +27,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::threads::Threads;
 
-/// How long to wait between two looks at tasks that are on their way somewhere: between two
-/// threads' atomic operations, mostly, so there is nothing to be woken by.
+/// How long to wait before looking again for tasks that are just moving between two places: nothing
+/// would wake this thread.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 pub(crate) fn shut_down(
@@ -47,8 +47,8 @@ pub(crate) fn shut_down(
     end(shared, threads, deadline)
 }
 
-/// Leaves the end to another thread, for as long as it takes: this one is the runtime's own, and
-/// would wait for itself, or has no more time.
+/// Leaves the rest to another thread, without a limit: this one is the runtime's own, and would
+/// wait for itself, or has no more time.
 fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
     let name = format!("{}-end", shared.config.thread_name);
     let ending = Arc::clone(shared);
@@ -61,17 +61,17 @@ fn end_from_outside(shared: &Arc<Shared>, threads: Threads) {
 }
 
 fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), ShutdownError> {
-    // Unless the good end below is reached, by whatever way this function is left.
+    // The memory is kept unless the end of this function is reached.
     let mut kept = Kept(Some(Arc::clone(shared)));
-    // As in `shut_down`, if this is another thread.
+    // As in `shut_down`, for another thread.
     let _entered = context::enter(Arc::clone(shared));
-    // First of all, as a poll may wait for blocking work that waits for a thread.
+    // First, as a poll may wait for blocking work that has no thread yet.
     Lanes::of(shared).close(shared);
     loop {
         if !drop_waiting(shared, deadline) {
             let error = ShutdownError::new(shared);
             end_from_outside(shared, threads);
-            // That thread keeps the memory as long as it has to.
+            // That thread keeps the memory.
             kept.0 = None;
             return Err(error);
         }
@@ -90,9 +90,14 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
         }
         thread::yield_now();
     }
-    // The workers have ended, and dropped what lay in their run queues. What came there afterwards,
-    // from the drop of a task's future, is dropped here.
+    // The workers have ended, and dropped the tasks in their run queues. Tasks that the drop of a
+    // future put there afterwards are dropped here.
     while drop_queued(shared) {}
+    debug_assert_eq!(
+        shared.registry.len(),
+        0,
+        "a task was registered after the end"
+    );
     if !Lanes::of(shared).wait(deadline) {
         return Err(ShutdownError::new(shared));
     }
@@ -100,9 +105,9 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
     Ok(())
 }
 
-/// Drops the futures of tasks that wait, and those in the injection queues and run queues: a worker
-/// may be kept by a poll that does not return, and must not keep the tasks behind it. Their drops
-/// are the user's and may take any time. Returns false if the deadline passed between two of them.
+/// Drops the futures of tasks that wait, and of those in the injection queues and run queues: a
+/// worker that is stuck in a poll must not keep the tasks behind it. Their drops are the user's
+/// code and may take any time. Returns false if the deadline passed between two of them.
 fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
     for task in shared.registry.all() {
         task.cancel_waiting(|header| shared.registry.remove(header));
@@ -115,7 +120,7 @@ fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
             return false;
         }
     }
-    // What still waits here is not a task of the runtime.
+    // Whatever still waits for readiness or a timer is not a task of this runtime.
     let mut wakers = Vec::new();
     for seat in &shared.seats {
         seat.driver.shut_down(&mut wakers);
@@ -137,8 +142,8 @@ fn drop_injected(shared: &Shared) -> bool {
     found
 }
 
-/// Drops a task of each worker's run queues and slot, which anybody may take from. Returns whether
-/// there was one.
+/// Drops a task of each worker's run queues and slot, from which any thread may take. Returns
+/// whether there was one.
 fn drop_queued(shared: &Shared) -> bool {
     let mut found = false;
     for (_, desk) in shared.desks.iter() {
@@ -149,19 +154,19 @@ fn drop_queued(shared: &Shared) -> bool {
     found
 }
 
-/// A runtime whose memory is kept for good when this is dropped; see the invariant of
-/// [`Home`](crate::sched::shared::Home). `None` if it need not be.
+/// Keeps a runtime's memory for good when this is dropped, unless it is `None`; see the invariant
+/// of [`Home`](crate::sched::shared::Home).
 struct Kept(Option<Arc<Shared>>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        /// A search for leaks finds them here, and does not report them.
+        /// Leak checkers find the memory here, and do not report it.
         static FOR_GOOD: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
         FOR_GOOD.lock().extend(self.0.take());
     }
 }
 
-/// A deadline for timeouts that are too long to be added to the time.
+/// The deadline for timeouts that are too long to be added to the time.
 fn far_away() -> Instant {
     clock::now() + Duration::from_secs(60 * 60 * 24 * 365)
 }
@@ -196,17 +201,17 @@ fn stuck(shared: &Shared) -> Vec<StuckThread> {
 pub struct StuckThread {
     /// The thread's name.
     pub thread: String,
-    /// Where the task was spawned that the thread was running.
+    /// The spawn site of the task that the thread is running.
     pub spawned_at: &'static Location<'static>,
-    /// What it does, if it is file work.
+    /// The name of the operation, if it is file work.
     pub name: Option<&'static str>,
 }
 
-/// A runtime did not end within the timeout.
+/// The error of a runtime that did not end within the timeout.
 #[derive(Clone)]
 pub struct ShutdownError {
     stuck: Vec<StuckThread>,
-    /// How many tasks had waited and not ended.
+    /// How many waiting tasks had not been dropped.
     left: usize,
 }
 
@@ -219,7 +224,7 @@ impl ShutdownError {
     }
 
     /// The threads that did not end, with the tasks that hold them. Empty if the last of them
-    /// returned just after the timeout, or if the time went by while futures were dropped.
+    /// returned just after the timeout, or if the time passed while futures were dropped.
     pub fn stuck(&self) -> &[StuckThread] {
         &self.stuck
     }
@@ -252,7 +257,7 @@ impl fmt::Display for ShutdownError {
     }
 }
 
-/// `main` shows its error by `Debug`, so the message is part of it.
+/// Contains the message, as `main` prints its error by `Debug`.
 impl fmt::Debug for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ShutdownError({self})")

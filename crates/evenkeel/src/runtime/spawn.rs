@@ -8,22 +8,21 @@ use crate::sched::task::JoinHandle;
 
 use super::handle::Handle;
 
-/// Spawns a task: it runs on the workers, whether or not its handle is awaited.
+/// Spawns a task, which runs on the workers whether or not its handle is awaited.
 ///
-/// It joins the class of the task that calls, or [`Class::NORMAL`].
+/// It gets the class of the calling task, or [`Class::NORMAL`].
 ///
 /// # Panics
 ///
-/// Outside a runtime; [`Handle::spawn`] needs none on the calling thread.
+/// If there is no current runtime; [`Handle::spawn`] needs none.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let sum = evenkeel::spawn(async { 2 + 2 });
 /// assert_eq!(sum.await.unwrap(), 4);
-/// # }
+/// # });
 /// ```
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
@@ -38,7 +37,18 @@ where
 ///
 /// # Panics
 ///
-/// Outside a runtime, and if the class does not belong to it.
+/// If there is no current runtime, or the class does not belong to it.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::Class;
+///
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let sum = evenkeel::spawn_in(Class::BULK, async { (1..=1_000).sum::<u64>() });
+/// assert_eq!(sum.await.unwrap(), 500_500);
+/// # });
+/// ```
 #[track_caller]
 pub fn spawn_in<F>(class: Class, future: F) -> JoinHandle<F::Output>
 where
@@ -48,26 +58,23 @@ where
     Spawn::new(Some(class), None).here(future)
 }
 
-/// Runs a function that blocks or computes for long on a thread of its own, so that no worker
-/// waits for it.
+/// Runs a function that blocks or computes for long on a thread of its own, so that no worker waits
+/// for it.
 ///
-/// The threads are the runtime's, at most
-/// [`max_blocking_threads`](super::Builder::max_blocking_threads); more work waits in a queue. A
-/// function that has begun cannot be aborted.
+/// The runtime has at most [`max_blocking_threads`](super::Builder::max_blocking_threads) such
+/// threads; more work waits in a queue. A function that has begun cannot be aborted.
 ///
 /// # Panics
 ///
-/// Outside a runtime.
+/// If there is no current runtime.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let manifest = evenkeel::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await??;
 /// assert!(manifest.contains("evenkeel"));
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[track_caller]
 pub fn spawn_blocking<F, T>(function: F) -> JoinHandle<T>

@@ -19,18 +19,16 @@ use crate::sched::context;
 struct Alive {
     count: Mutex<usize>,
     changed: Condvar,
-    /// To be joined at the end. Those that have ended are forgotten when others start.
+    /// To be joined at the end. Handles of ended threads are dropped when others start.
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Why there are no threads.
 #[derive(Debug)]
 pub(crate) enum StartError {
     Thread(io::Error),
     RealTime(io::Error),
 }
 
-/// See the module's documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     alive: Arc<Alive>,
@@ -39,21 +37,21 @@ pub(crate) struct Threads {
 impl Threads {
     /// # Errors
     ///
-    /// If the system gives no thread, or not the priority that was asked for. Those that were
-    /// started end again.
+    /// A thread cannot be started, or not with real-time priority. The threads that were started
+    /// end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         if !shared.config.real_time {
             return Self::start_all(shared).map_err(StartError::Thread);
         }
-        // They are born with it: one that had to get a processor first, to ask for it, could wait
-        // for long behind those that have it already.
+        // The threads inherit the priority. If each had to get a processor first, to ask for it, it
+        // could wait long behind those that have it already.
         let shared = Arc::clone(shared);
         let starter = Builder::new().spawn(move || {
             thread::set_real_time(thread::REAL_TIME_MONITOR, true).map_err(StartError::RealTime)?;
             Self::start_all(&shared).map_err(StartError::Thread)
         });
         let started = starter.map_err(StartError::Thread)?.join();
-        // It does not panic.
+        // The thread does not panic.
         started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))
     }
 
@@ -92,7 +90,7 @@ impl Threads {
         })
     }
 
-    /// A thread that takes a seat over, if its holder is still stuck.
+    /// Starts a thread that takes over a seat, if its holder is still stuck.
     fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
         let name = format!("{}-{}", shared.config.thread_name, stuck.worker);
         self.start_thread(name, &Arc::clone(&shared), move || {
@@ -108,7 +106,7 @@ impl Threads {
         let name = format!("{}-heavy", shared.config.thread_name);
         self.start_thread(name, &Arc::clone(&shared), move || {
             let Some(desk) = shared.desks.take() else {
-                // There is a desk for each thread that the pool may have; this is the safe answer.
+                // Not reached, as there is a desk for each thread that the pool may have.
                 return shared.heavy_pool.give_up_thread();
             };
             let sitting = Sitting::new(&shared, desk);
@@ -120,15 +118,15 @@ impl Threads {
         })
     }
 
-    /// The monitor runs nothing of the user's, not even hooks. Where workers have real-time
-    /// priority it has a higher one, to get a processor though workers that are stuck have them
-    /// all; it takes theirs away first, so those that it starts need none.
+    /// The monitor runs no code of the user's, not even hooks. If workers have real-time priority,
+    /// it has a higher one, to get a processor even if stuck workers have them all. It takes their
+    /// priority away first, so the threads that it starts need none.
     fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-monitor", shared.config.thread_name);
         let threads = self.clone();
         self.start_bare(name, move || {
             if shared.config.real_time {
-                // It was born with it; what it starts is not.
+                // It has inherited the priority. The threads that it starts are not to.
                 let _ = thread::set_real_time(thread::REAL_TIME_MONITOR, false);
             }
             let start = |wanted| match wanted {
@@ -139,7 +137,6 @@ impl Threads {
         })
     }
 
-    /// Starts a thread that runs tasks.
     fn start_thread(
         &self,
         name: String,
@@ -149,7 +146,7 @@ impl Threads {
         let shared = Arc::clone(shared);
         self.start_bare(name, move || {
             if shared.config.real_time {
-                // The first workers are born with it. For hooks they are ordinary threads.
+                // The first workers have inherited the priority. Hooks run without it.
                 let _ = thread::set_ordinary();
             }
             context::own_thread(&shared);
@@ -175,7 +172,8 @@ impl Threads {
                 let ended: Vec<_> = ended.collect();
                 handles.push(handle);
                 drop(handles);
-                // With what a hook of the user's panicked with, whose drop may run anything.
+                // Not under the lock: they may hold the payload of a panic in a hook, whose drop
+                // may run any code.
                 drop(ended);
                 Ok(())
             }
@@ -197,15 +195,15 @@ impl Threads {
             count = self.alive.changed.wait_timeout(count, left).0;
         }
         drop(count);
-        // All have left, so none of these blocks for longer than a thread's end takes. A worker
-        // does not panic but by a defect or in a hook of the user's, which said so itself.
+        // All have left, so a join takes no longer than a thread's end. The panic hook has reported
+        // any panic.
         let handles = std::mem::take(&mut *self.alive.handles.lock());
         handles.into_iter().for_each(|handle| drop(handle.join()));
         true
     }
 }
 
-/// A thread's place at a desk, which is free again when the thread is done, however that comes.
+/// A thread's use of a desk, which is free again when the thread is done, however it ends.
 struct Sitting {
     shared: Arc<Shared>,
     desk: usize,
@@ -228,7 +226,6 @@ impl Drop for Sitting {
     }
 }
 
-/// Counts a thread out, however it ends.
 struct Leave(Arc<Alive>);
 
 impl Drop for Leave {

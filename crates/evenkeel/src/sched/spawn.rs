@@ -78,7 +78,7 @@ impl Spawn {
             let is_meant = |shared| on.is_none_or(|on| Arc::ptr_eq(on, shared));
             let own = worker.filter(|worker| is_meant(worker.shared()));
             let entered;
-            // On a worker, the common case, no reference to the runtime is counted.
+            // On a worker, the common case, this saves counting a reference to the runtime.
             let shared = match (own, on) {
                 (Some(worker), _) => worker.shared(),
                 (None, Some(on)) => on,
@@ -108,7 +108,7 @@ impl Spawn {
             shared.check_class(class);
             return class;
         }
-        // A class of the user's own in another runtime means nothing here.
+        // A class that was defined in another runtime means nothing here.
         let known = |class: &Class| shared.config.classes.has(*class);
         inherited().filter(known).unwrap_or_default()
     }

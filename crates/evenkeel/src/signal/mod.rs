@@ -6,9 +6,9 @@ use std::io;
 
 /// Waits for the next `SIGINT`, which a terminal sends at Ctrl-C.
 ///
-/// Listening begins when the future is first polled and ends when it is done or dropped. To hear of
-/// every Ctrl-C keep a [`Signal`](unix::Signal) instead: one that comes between two calls of this
-/// is lost. The first call changes what `SIGINT` does for the rest of the process's life; see
+/// Listening begins at the first poll and ends when the future completes or is dropped. A signal
+/// between two calls of this is lost; to get all of them, keep a [`Signal`](unix::Signal) instead.
+/// The first call changes the effect of `SIGINT` for the rest of the process's life; see
 /// [`signal`](unix::signal()).
 ///
 /// # Errors
@@ -17,21 +17,16 @@ use std::io;
 ///
 /// # Cancel safety
 ///
-/// Cancel safe: the future that is dropped hears of nothing, and keeps nothing.
+/// Cancel safe: a dropped future stops listening.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// println!("serving until Ctrl-C");
 /// evenkeel::signal::ctrl_c().await?;
 /// println!("closing");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub async fn ctrl_c() -> io::Result<()> {
     let mut interrupts = unix::signal(unix::SignalKind::interrupt())?;

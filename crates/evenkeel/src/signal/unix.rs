@@ -1,10 +1,9 @@
 //! Signals as streams of deliveries.
 //!
 //! Each [`Signal`] has a pair of connected sockets of its own: the handler sends a byte into one,
-//! the runtime waits on the other. So listeners do not know of each other, and any number of them,
-//! in any number of runtimes, hear of each delivery.
-//!
-//! The cost of a listener is two descriptors, and one system call per delivery in the handler.
+//! and the runtime waits on the other. So listeners are independent, and any number of them, in any
+//! number of runtimes, receive each delivery. A listener costs two descriptors, and one system call
+//! per delivery in the handler.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,7 +14,7 @@ use std::task::{Context, Poll};
 use crate::net::source::{Direction, Source};
 use crate::sys::signal::Registration;
 
-/// Which signal.
+/// A kind of signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignalKind(libc::c_int);
 
@@ -46,9 +45,9 @@ kinds! {
     quit = SIGQUIT;
     /// `SIGTERM`: a polite request to end. Ends the process by default.
     terminate = SIGTERM;
-    /// `SIGUSR1`: for the program to give a meaning. Ends the process by default.
+    /// `SIGUSR1`: its meaning is up to the program. Ends the process by default.
     user_defined1 = SIGUSR1;
-    /// `SIGUSR2`: for the program to give a meaning. Ends the process by default.
+    /// `SIGUSR2`: its meaning is up to the program. Ends the process by default.
     user_defined2 = SIGUSR2;
     /// `SIGWINCH`: the terminal has a new size. Ignored by default.
     window_change = SIGWINCH;
@@ -68,31 +67,26 @@ impl SignalKind {
 
 /// Listens to the signal `kind` from now on.
 ///
-/// The first listener of a kind replaces what the system did with the signal, for good: after the
-/// last one is dropped the signal is ignored, it does not end the process again. Handlers installed
-/// before, by whatever library, go on being called.
+/// The first listener of a kind replaces the default action of the signal for good: after the last
+/// one is dropped the signal is ignored, and does not end the process again. Handlers that any
+/// library has installed before are still called.
 ///
 /// # Errors
 ///
 /// The signal cannot be caught (`SIGKILL`, `SIGSTOP`) or must not be (`SIGSEGV`, `SIGFPE`,
-/// `SIGILL`), no descriptor is left, or there is no runtime around.
+/// `SIGILL`), no descriptor is left, or there is no current runtime.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::signal::unix::{SignalKind, signal};
 ///
 /// let mut hangups = signal(SignalKind::hangup())?;
 /// while hangups.recv().await.is_some() {
 ///     println!("reading the configuration again");
 /// }
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let (woken, wake) = UnixStream::pair()?;
@@ -109,20 +103,20 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
 /// A listener for one kind of signal, made by [`signal`](signal()).
 pub struct Signal {
     kind: SignalKind,
-    // Above `woken`, so that it is dropped first: no handler then writes to a closed socket.
+    // Above `woken`, so that it is dropped first and no handler writes to a closed socket.
     _registration: Registration,
     woken: Source<mio::net::UnixStream>,
 }
 
 impl Signal {
-    /// Waits for a delivery that this listener has not told of yet.
+    /// Waits for a delivery that this listener has not returned yet.
     ///
-    /// Deliveries coalesce: all those before the call are told of as one, as the system itself
-    /// promises no more. Returns `None` if the runtime shuts down.
+    /// All deliveries before the call are returned as one, since the system itself merges them as
+    /// well. Returns `None` if the runtime shuts down.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a delivery that was not told of is told of by the next call.
+    /// Cancel safe: the next call returns a delivery that this one did not.
     pub async fn recv(&mut self) -> Option<()> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -134,7 +128,7 @@ impl Signal {
             .map(Result::ok)
     }
 
-    /// The signal that this listens to.
+    /// The kind of signal of this listener.
     pub fn kind(&self) -> SignalKind {
         self.kind
     }
@@ -148,7 +142,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Takes every byte that waits; `WouldBlock` if there is none.
+/// Reads all pending bytes; `WouldBlock` if there are none.
 fn take_all(mut woken: &mio::net::UnixStream) -> io::Result<()> {
     let mut taken = false;
     let mut buf = [0; 256];

@@ -1,4 +1,4 @@
-//! The accounts of lanes.
+//! Statistics of lanes.
 
 use crate::blocking::core::CoreStats;
 use crate::blocking::lanes::Lanes;
@@ -7,39 +7,37 @@ use crate::clock::Clock;
 
 use super::waits::Waits;
 
-/// A lane of blocking work: what it looks like at the moment, and what it did so far.
+/// The state and the counters of a lane of blocking work.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// evenkeel::spawn_blocking(|| ()).await?;
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// let lane = stats.lane("blocking").expect("it is always there");
 /// assert_eq!(lane.runs.count(), 1);
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LaneStats {
-    /// Its name: `blocking` is that of `spawn_blocking`; `disk 8:1 data`, `disk 8:1 names`,
-    /// `disk 8:1 sync` and `disk 8:1 special` are those of a device; others are the user's.
+    /// Its name: `blocking` for `spawn_blocking`; `disk 8:1 data`, `disk 8:1 names`, `disk 8:1
+    /// sync` and `disk 8:1 special` for a device; others for the user's lanes.
     pub name: String,
     /// Its threads, at the moment.
     pub threads: usize,
-    /// The most it may have.
+    /// The most threads it may have.
     pub limit: usize,
     /// How many of its threads are at work, at the moment.
     pub busy: usize,
-    /// How much work waits for one, at the moment; what was cancelled does not.
+    /// How much work waits for a thread, at the moment.
     pub queued: usize,
-    /// How much was done, be it well or not. Work is counted before its output is there.
+    /// How much work was done, with success or not. Work is counted before its output is there.
     pub done: u64,
-    /// How much was refused, as the queue was full or there was no thread.
+    /// How much work was refused, because the queue was full or there was no thread.
     pub refused: u64,
-    /// How much was given up, as it had waited too long.
+    /// How much work failed because it had waited too long.
     pub expired: u64,
     /// How long work waited for a thread that did it.
     pub waits: Waits,
@@ -74,7 +72,7 @@ impl LaneStats {
         }
     }
 
-    /// Lanes come and go, so they are told by their names.
+    /// Lanes come and go, so they are identified by name.
     pub(super) fn all_since(now: &[LaneStats], earlier: &[LaneStats]) -> Vec<LaneStats> {
         now.iter()
             .map(|lane| {
@@ -89,9 +87,9 @@ impl LaneStats {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DiskStats {
-    /// What does reads that wait for a device.
+    /// How reads that wait for a device are done.
     pub backend: DiskBackend,
-    /// Why it is that, where there is something to say.
+    /// Why the completion queue is not used, or empty.
     pub reason: String,
     /// How many reads the completion queue has done. Threads do all others, and all writes and
     /// syncs.

@@ -1,18 +1,18 @@
-//! How busy a class is, for whoever decides whether to take on more.
+//! The load of a class, to decide whether to accept more work.
 
 use std::time::Duration;
 
 use crate::class::Class;
 use crate::sched::shared::{Seat, Shared};
 
-/// How busy a class is.
+/// The load of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
-    /// How long a new task would wait before it is polled: for each worker what the task it polled
-    /// last had waited, or the time since if that is longer (or since none waited, if that was
-    /// later); the mean over the tasks that wait.
-    /// Zero if none does.
+    /// An estimate of how long a new task would wait before it is polled; zero if no task waits.
+    /// The estimate of a worker is the longer of the wait of the task that it polled last, and the
+    /// time since that poll (or since no task waited, if that was later). This is their mean,
+    /// weighted with the tasks that wait.
     pub wait: Duration,
     /// How many tasks wait in the workers' run queues. Those in the heavy pool do not count.
     pub queued: usize,
@@ -38,7 +38,7 @@ impl Load {
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
     let accounts = &seat.accounts;
-    // A class that never ran here has not kept anybody waiting that we know of.
+    // Nothing is known of a class that never ran here.
     if accounts.polls[class.index()].load() == 0 {
         return 0;
     }

@@ -1,10 +1,10 @@
-//! Accounts: where the runtime's time went.
+//! Statistics: where the runtime's time went.
 //!
 //! They are always on. Every moment of a worker's life is charged to one state, so that
 //! [`run`](WorkerStats::run), [`check`](WorkerStats::check), [`spin`](WorkerStats::spin),
 //! [`park`](WorkerStats::park), [`steal`](WorkerStats::steal) and [`lend`](WorkerStats::lend) add
-//! up to [`wall`](WorkerStats::wall). *Utilisation* is useful run time over wall time: spinning is
-//! neither work nor sleep, and is counted apart.
+//! up to [`wall`](WorkerStats::wall). *Utilisation* is run time over wall time: spinning is neither
+//! work nor sleep, and is counted separately.
 
 mod lanes;
 mod load;

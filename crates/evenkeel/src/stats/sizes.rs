@@ -1,9 +1,9 @@
-//! A histogram of sizes: how many bytes deliveries brought.
+//! A histogram of sizes.
 
-/// How many bytes deliveries brought.
+/// A histogram of the sizes of deliveries, in bytes.
 ///
-/// Buckets double, so a quantile is right within a factor of two; it is given as the upper end of
-/// its bucket, and therefore never too small.
+/// Each bucket is twice as wide as the one before. A quantile is the upper end of its bucket, so it
+/// is exact to a factor of two and never too small.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     counts: Vec<u64>,
@@ -15,18 +15,20 @@ impl Sizes {
     }
 
     pub(crate) fn since(&self, earlier: &Sizes) -> Sizes {
+        debug_assert_eq!(self.counts.len(), earlier.counts.len());
         let pairs = self.counts.iter().zip(&earlier.counts);
         Sizes {
             counts: pairs.map(|(now, then)| now.saturating_sub(*then)).collect(),
         }
     }
 
-    /// How many deliveries there were.
+    /// The number of deliveries.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The size that a fraction `q` of all, from 0 to 1, stayed below; `None` without any.
+    /// The size that a fraction `q` of all deliveries, from 0 to 1, stayed below; `None` if there
+    /// were none.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -36,8 +38,7 @@ impl Sizes {
         })
     }
 
-    /// The upper end of each bucket, in bytes, and how many deliveries were below it and not below
-    /// the one before.
+    /// The upper end of each bucket, in bytes, and the number of deliveries in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.counts.iter().enumerate();
         counts.map(|(bucket, &count)| (1 << bucket, count))

@@ -1,4 +1,4 @@
-//! What the runtime did so far: one moment's reading of all accounts.
+//! A snapshot of all statistics.
 
 use std::ops::Sub;
 use std::panic::Location;
@@ -16,16 +16,15 @@ use super::lanes::{DiskStats, LaneStats};
 use super::sizes::Sizes;
 use super::waits::Waits;
 
-/// What a runtime did so far.
+/// A snapshot of what a runtime has done so far.
 ///
-/// Every number only grows, but for those of what there is at the moment. [`since`](Stats::since)
-/// gives the difference between two readings.
+/// Numbers never decrease, except those of the current state, which are marked "at the moment".
+/// [`since`](Stats::since) returns the difference between two snapshots.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let stats = evenkeel::runtime::Handle::current().stats();
 /// for worker in &stats.workers {
 ///     let sum = worker.run()
@@ -37,7 +36,7 @@ use super::waits::Waits;
 ///     let rounding = std::time::Duration::from_micros(1);
 ///     assert!(sum.abs_diff(worker.wall) <= worker.wall / 100 + rounding);
 /// }
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -52,9 +51,9 @@ pub struct Stats {
     pub hogs: Vec<HogStats>,
     /// I/O checks by all workers.
     pub checks: Checks,
-    /// Events and what they brought.
+    /// Events, and the readers they woke.
     pub readiness: ReadinessStats,
-    /// What readers were brought.
+    /// Deliveries to readers.
     pub delivery: DeliveryStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
@@ -69,7 +68,7 @@ pub struct Stats {
     pub timers: usize,
 }
 
-/// Where one worker's time went.
+/// Where the time of a worker went.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStats {
@@ -77,26 +76,26 @@ pub struct WorkerStats {
     pub run_by_class: Vec<Duration>,
     /// Time spent asking readiness queues, handing out events, and firing timers.
     pub check: Duration,
-    /// Time spent busy-waiting: neither work nor sleep.
+    /// Time spent spinning, which is neither work nor sleep.
     pub spin: Duration,
     /// Time spent asleep in the kernel.
     pub park: Duration,
-    /// Time spent looking for work at other workers'.
+    /// Time spent looking for tasks to steal from other workers.
     pub steal: Duration,
-    /// Time for which the processor was left to the threads of the heavy pool, whose class was owed
-    /// it.
+    /// Time in which the worker left its processor to threads of the heavy pool, whose class was
+    /// owed it.
     pub lend: Duration,
     /// Time since the worker began.
     pub wall: Duration,
     /// How often the worker slept.
     pub parks: u64,
-    /// How many tasks it took from others.
+    /// How many tasks it stole from other workers.
     pub steals: u64,
-    /// How often it woke another because it had more than it could do soon.
+    /// How often it woke another worker because its own backlog was too long.
     pub helps: u64,
-    /// How often busy-waiting brought work.
+    /// How often spinning found work.
     pub spin_hits: u64,
-    /// How often busy-waiting was in vain.
+    /// How often spinning found none.
     pub spin_misses: u64,
 }
 
@@ -106,7 +105,7 @@ impl WorkerStats {
         self.run_by_class.iter().sum()
     }
 
-    /// Useful run time over wall time, from 0 to 1.
+    /// Run time over wall time, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
         if self.wall.is_zero() {
             0.0
@@ -116,7 +115,7 @@ impl WorkerStats {
     }
 }
 
-/// What one class got.
+/// The processor time and the waits of a class.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClassStats {
@@ -126,11 +125,11 @@ pub struct ClassStats {
     pub name: String,
     /// Its share, at the moment.
     pub share: u32,
-    /// Time spent polling its tasks: by workers, and processor time in the heavy pool.
+    /// Time spent polling its tasks: time on workers, and processor time in the heavy pool.
     pub run: Duration,
     /// The part of it that was spent in the heavy pool.
     pub heavy: Duration,
-    /// How often its tasks were polled, in either.
+    /// How often its tasks were polled, in both.
     pub polls: u64,
     /// How many of these polls were too long.
     pub hogs: u64,
@@ -144,12 +143,12 @@ pub struct ClassStats {
 pub struct HeavyStats {
     /// Its threads, at the moment.
     pub threads: usize,
-    /// The most of them that may be there and not be blocked.
+    /// The most threads that may be there and not be blocked.
     pub limit: usize,
-    /// Those that were blocked in a task's poll when they were last looked at: in a sleep, a lock
-    /// or a call of the system.
+    /// Threads that were blocked in a task's poll when they were last checked: in a sleep, a lock
+    /// or a system call.
     pub blocked: usize,
-    /// The most of those.
+    /// The most blocked threads that may be there.
     pub blocked_limit: usize,
     /// Tasks that wait in it, at the moment.
     pub queued: usize,
@@ -157,38 +156,38 @@ pub struct HeavyStats {
     pub running: usize,
     /// How often a worker's seat was taken from a thread that was stuck in a poll.
     pub hand_offs: u64,
-    /// How many of these were made early, in a poll on guard: its task was not a hog yet, and need
-    /// not have become one.
+    /// How many of these were made early, in a poll on guard, before its task was a hog.
     pub early: u64,
-    /// How often that was tried in vain because the pool had all the threads it may have: again and
-    /// again for a poll that goes on.
+    /// How often a hand-off was refused because the pool had no thread left. One poll may be
+    /// counted many times.
     pub refused: u64,
-    /// Processor time of the thread that looks for workers which are stuck.
+    /// Processor time of the monitor, which looks for stuck workers.
     pub monitor: Duration,
-    /// What the system made of the wish that the pool's threads have a lower kernel priority.
+    /// Whether the pool's threads have a lower kernel priority.
     pub priority: HeavyPriority,
 }
 
-/// Whether the kernel priority of the heavy pool's threads is lower than that of workers.
+/// Whether the threads of the heavy pool have a lower kernel priority than workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeavyPriority {
-    /// There has been no thread to lower.
+    /// The pool has had no thread yet.
     #[default]
     Untried,
-    /// It follows the class.
+    /// They have: a priority that depends on the class.
     Lowered,
-    /// The system refused, as sandboxes may: all works, but hogs compete with workers as equals.
+    /// The system refused it, as sandboxes may. Hogs then compete with workers as equals.
     Refused,
 }
 
-/// The hogs of one kind: of the same type, name and class, spawned by the same line of source.
+/// The hogs of one kind: tasks of the same type, name and class, spawned by the same line of
+/// source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HogStats {
     /// Where they were spawned.
     pub spawned_at: &'static Location<'static>,
-    /// The type of their future, as the compiler writes it: for people, and not to be relied on.
+    /// The type of their future, as the compiler prints it: for people, not for programs.
     pub future: &'static str,
     /// The name they were given, if any.
     pub name: Option<&'static str>,
@@ -196,33 +195,33 @@ pub struct HogStats {
     pub class: Class,
     /// How many of their polls were too long.
     pub count: u64,
-    /// How many of those that are over were blocked, and did not compute.
+    /// How many of these, as far as they have ended, were blocked and did not compute.
     pub blocked: u64,
-    /// The longest of those that are over, since the runtime's start, also in a difference of two
-    /// readings. Time by the clock, whatever it was used for; so is `total`.
+    /// The longest of these that has ended, by the clock; since the runtime's start, also in a
+    /// difference of two snapshots.
     pub longest: Duration,
-    /// All of those that are over.
+    /// The sum of all that have ended, by the clock.
     pub total: Duration,
-    /// Whether fresh tasks of this kind start in the heavy pool, as nearly all of them hog.
+    /// Whether new tasks of this kind start in the heavy pool, because nearly all of them hog.
     pub in_pool: bool,
 }
 
-/// Visits to readiness queues, by why they were made.
+/// I/O checks, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checks {
     /// The bound on the time between checks had passed.
     pub due: CheckCounts,
-    /// There was nothing else to do: the visits in which workers sleep.
+    /// There was nothing else to do. Workers sleep in these checks.
     pub idle: CheckCounts,
-    /// While busy-waiting.
+    /// While spinning.
     pub spin: CheckCounts,
     /// By another thread than the queue's owner, which was busy.
     pub monitor: CheckCounts,
 }
 
 impl Checks {
-    /// All visits.
+    /// All checks.
     pub fn total(&self) -> u64 {
         [self.due, self.idle, self.spin, self.monitor]
             .iter()
@@ -231,24 +230,24 @@ impl Checks {
     }
 }
 
-/// Visits to readiness queues, by whether they brought anything.
+/// I/O checks, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckCounts {
-    /// Visits that brought events.
+    /// Checks that found events.
     pub found: u64,
-    /// Visits that brought none.
+    /// Checks that found none.
     pub empty: u64,
 }
 
 impl CheckCounts {
-    /// All visits.
+    /// All checks.
     pub fn total(&self) -> u64 {
         self.found + self.empty
     }
 }
 
-/// Events and what they brought.
+/// Events, and the readers they woke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadinessStats {
@@ -260,35 +259,36 @@ pub struct ReadinessStats {
     pub descriptors: usize,
 }
 
-/// What the readers of streams, and batches of datagrams, were brought.
+/// Deliveries to the readers of streams and of batches of datagrams.
 ///
-/// Bytes are those that reads took from the kernel's sockets: with TLS on top they are encrypted,
-/// and count its framing. Reads with an operation of the user's (`try_io`, `async_io`), single
-/// datagrams, and what is only peeked at are not counted.
+/// Bytes are counted as reads take them from the kernel's sockets: below TLS, for example. Reads
+/// with the user's own operation (`try_io`, `async_io`), single datagrams and peeked bytes are not
+/// counted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeliveryStats {
-    /// Times that a reader was woken, or found bytes without waiting, and got some.
+    /// How often a reader was woken, or did not have to wait, and got bytes.
     pub deliveries: u64,
     /// Bytes that were read.
     pub bytes: u64,
-    /// Reads that brought bytes or found nothing, each a system call.
+    /// Reads with or without bytes, each a system call.
     pub reads: u64,
-    /// Those of them that found nothing.
+    /// Reads that found nothing.
     pub empty_reads: u64,
-    /// What a delivery brought before the socket was empty. One that is not over is not in it.
+    /// The bytes of each delivery, up to when the socket was empty. Deliveries under way are not
+    /// included.
     pub bytes_per_delivery: Sizes,
-    /// For how long deliveries to sockets whose mode is not [`Immediate`] were held back, at most:
-    /// where the kernel does it, it does not tell when the first byte came, and the time counts
-    /// from when the reader had emptied the socket. It ends when the delay is over, or the
-    /// watermark is heard of. That a worker comes late to its sweep is not in it: it would have
-    /// come late to an event, too.
+    /// An upper bound on how long deliveries to sockets whose mode is not [`Immediate`] were held
+    /// back: from the first byte, or, where the kernel holds bytes back, which does not report when
+    /// the first one came, from when the reader had emptied the socket; until the delay was over,
+    /// or the watermark was noticed. The lateness of a sweep is not included: an event would have
+    /// been late as well.
     ///
     /// [`Immediate`]: crate::net::Delivery::Immediate
     pub added_delay: Waits,
-    /// The longest of these since the runtime's start, also in a difference of two readings.
+    /// The longest of these since the runtime's start, also in a difference of two snapshots.
     pub longest_delay: Duration,
-    /// Descriptors that sweeps looked at: one for each that is held back, once in its delay.
+    /// Entries of sweeps that were due: one for each delay of a reader that is held back.
     pub swept: u64,
 }
 
@@ -316,6 +316,7 @@ impl Stats {
         let pool = shared.heavy_pool.stats();
         let lanes = Lanes::of(shared).stats();
         let general = &lanes[0];
+        debug_assert_eq!(&*general.name, "blocking");
         Self {
             classes: classes(shared, &workers, &pool),
             heavy: heavy(&pool, shared.monitor.used()),
@@ -346,7 +347,8 @@ impl Stats {
         }
     }
 
-    /// What happened since an earlier reading of the same runtime. What is of the moment stays.
+    /// Returns what has happened since an earlier snapshot of the same runtime. Numbers of the
+    /// current state are those of `self`.
     pub fn since(&self, earlier: &Stats) -> Stats {
         let workers = self.workers.iter().zip(&earlier.workers);
         let classes = self.classes.iter().zip(&earlier.classes);
@@ -423,7 +425,6 @@ impl Stats {
 }
 
 impl HogStats {
-    /// What tells it from other rows.
     fn kind(
         &self,
     ) -> (

@@ -1,4 +1,4 @@
-//! A histogram of waits: how long tasks were ready before they were polled.
+//! A histogram of waits.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::clock::Clock;
 
 use crate::counters::accounts::BUCKETS;
 
-/// How long tasks waited between being made ready and being polled, or deliveries were held back.
+/// A histogram of how long tasks were ready before they were polled, or deliveries were held back.
 ///
-/// Buckets double, so a quantile is right within a factor of two; it is given as the upper end of
-/// its bucket, and therefore never too small.
+/// Each bucket is twice as wide as the one before. A quantile is the upper end of its bucket, so it
+/// is exact to a factor of two and never too small.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// The bucket's upper end, and how many waits were below it and not below the one before.
+    /// The upper end of each bucket, and the number of waits in it.
     buckets: Vec<(Duration, u64)>,
 }
 
@@ -28,7 +28,7 @@ impl Waits {
         }
     }
 
-    /// From counts of nanoseconds.
+    /// From buckets of nanoseconds.
     pub(crate) fn of_nanos(counts: &[u64]) -> Self {
         let buckets = counts.iter().enumerate();
         Self {
@@ -39,6 +39,7 @@ impl Waits {
     }
 
     pub(crate) fn since(&self, earlier: &Waits) -> Waits {
+        debug_assert_eq!(self.buckets.len(), earlier.buckets.len());
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         let difference = |(now, before): (&(Duration, u64), &(Duration, u64))| {
             (now.0, now.1.saturating_sub(before.1))
@@ -48,12 +49,12 @@ impl Waits {
         }
     }
 
-    /// How many waits there were.
+    /// The number of waits.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The wait that a fraction `q` of all, from 0 to 1, did not exceed; `None` without waits.
+    /// The wait that a fraction `q` of all, from 0 to 1, did not exceed; `None` if there were none.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let total = self.count();
         let rank = (q.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
@@ -64,7 +65,7 @@ impl Waits {
         })
     }
 
-    /// The upper end of each bucket, and how many waits it has.
+    /// The upper end of each bucket, and the number of waits in it.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.buckets.iter().copied()
     }

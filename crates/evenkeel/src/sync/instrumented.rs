@@ -1,8 +1,8 @@
-//! The standard library's locks with something done around each: a pause (`preempt`), or a mark by
-//! which ThreadSanitizer sees what they order (`tsan`).
+//! The standard library's locks with hooks: to pause (`preempt`), or to show ThreadSanitizer the
+//! order that they make (`tsan`).
 //!
-//! What is done is an `Edge`'s: `before` a lock is asked for, `acquire` and `release` while it is
-//! held, and `after` it was released.
+//! The hooks are the methods of `Edge`: `before` locking, `acquire` and `release` while the lock is
+//! held, and `after` unlocking.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -71,13 +71,13 @@ impl<T> Mutex<T> {
 
 pub(crate) struct MutexGuard<'a, T> {
     edge: &'a Edge,
-    /// Only taken where the guard ends.
+    /// Only taken when the guard ends.
     held: Option<std::sync::MutexGuard<'a, T>>,
     site: Site,
 }
 
 impl<'a, T> MutexGuard<'a, T> {
-    /// The standard library's guard, for a wait by which it is released.
+    /// Takes the standard library's guard, for a wait that unlocks it.
     fn begin_wait(mut self) -> (std::sync::MutexGuard<'a, T>, &'a Edge) {
         self.edge.release(self.site);
         let held = self.held.take().expect("it is held until here");

@@ -1,22 +1,22 @@
 //! The one source of atomics, locks, threads and shared cells in this crate.
 //!
-//! Built normally, every name here is the standard library's, or a wrapper that compiles to it.
-//! Built with `--cfg evenkeel_loom`, every name is loom's, whose models then explore each
-//! interleaving of the code that stands on this module. No other module names `std::sync`,
-//! `std::sync::atomic` or `std::thread` for these things: a model sees only what passes here.
+//! Normally every name here is the standard library's, or a wrapper that compiles to it. With
+//! `--cfg evenkeel_loom` every name is loom's, whose models then explore each interleaving of the
+//! code that uses this module. No other module names `std::sync`, `std::sync::atomic` or
+//! `std::thread` for these things, as a model would not see that.
 //!
-//! Two more configurations put something around the standard library's names. With
-//! `--cfg evenkeel_preempt` every use may pause at random (`preempt`), and with
-//! `--cfg evenkeel_tsan` ThreadSanitizer sees what the standard library orders (`tsan`).
+//! Two more configurations wrap the standard library's names. With `--cfg evenkeel_preempt` every
+//! use may pause at random (`preempt`), and with `--cfg evenkeel_tsan` ThreadSanitizer sees the
+//! order that the standard library makes (`tsan`).
 //!
-//! Three things differ from the standard library, so that code reads the same in both worlds:
+//! Three things differ from the standard library, so that the same code compiles with loom:
 //!
 //! - [`Mutex::lock`] returns the guard itself, and [`Condvar`] takes and returns it: see
 //!   [`Mutex`] for why poison is ignored.
-//! - [`cell::UnsafeCell`] hands out its pointer through `with` and `with_mut`, as loom's does,
-//!   since loom has to see where an access begins and where it ends.
-//! - Nothing here has a `const` constructor, as loom has none. A `static` belongs to code that no
-//!   model compiles.
+//! - [`cell::UnsafeCell`] has `with` and `with_mut`, as loom's does, since loom has to see where an
+//!   access begins and ends.
+//! - Under loom there are no `const` constructors. A `static` belongs to code that no model
+//!   compiles.
 #![allow(
     dead_code,
     unused_imports,
@@ -59,22 +59,21 @@ pub(crate) mod atomic {
         AtomicUsize, Ordering, fence,
     };
 
-    /// Keeps the compiler from moving accesses across; no model is compiled from code that uses it.
+    /// Keeps the compiler from moving accesses across. No model uses it.
     #[cfg(not(evenkeel_loom))]
     pub(crate) use super::imp::atomic::compiler_fence;
 }
 
-/// Where a thread may pause in builds that look for races (`preempt`): beside an effect that
-/// others see and that does not pass this module, such as a system call.
+/// A point where a thread may pause in builds that look for races (`preempt`): beside a visible
+/// effect that does not pass this module, such as a system call.
 #[cfg(evenkeel_preempt)]
 pub(crate) use preempt::point;
 
-/// Nothing, in ordinary builds.
 #[cfg(not(evenkeel_preempt))]
 #[inline(always)]
 pub(crate) fn point() {}
 
-/// The cell through which threads share memory that no lock guards.
+/// The cell for memory that threads share without a lock.
 pub(crate) mod cell {
     #[cfg(evenkeel_loom)]
     pub(crate) use loom::cell::UnsafeCell;
@@ -97,13 +96,13 @@ pub(crate) mod cell {
 
     #[cfg(not(evenkeel_loom))]
     impl<T: ?Sized> UnsafeCell<T> {
-        /// Calls `access` with a pointer that it may read through, and only until it returns.
+        /// Calls `access` with a pointer for reading, valid until it returns.
         #[inline(always)]
         pub(crate) fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
             access(self.0.get())
         }
 
-        /// Calls `access` with a pointer that it may write through, and only until it returns.
+        /// Calls `access` with a pointer for writing, valid until it returns.
         #[inline(always)]
         pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
             access(self.0.get())
@@ -113,12 +112,11 @@ pub(crate) mod cell {
 
 /// Mutual exclusion without poison.
 ///
-/// A lock is poisoned when its holder panics, and the only code that is expected to panic here is
-/// the user's: a future's `poll`, a waker, a blocking closure, a destructor. None of these runs
-/// under a lock of this crate; wakers are collected under the lock and woken outside it. A panic
-/// under a lock is therefore a defect of ours, which has been reported by the panic itself.
-/// Refusing the lock to everyone else afterwards would turn the loss of one task into the loss of
-/// the process, so the guard is handed out as if nothing had happened.
+/// A lock is poisoned when its holder panics. The only code that may panic is the user's (a
+/// future's `poll`, a waker, a blocking closure, a destructor), and none of it runs under a lock of
+/// this crate. So a panic under a lock is a defect of ours, which the panic itself has reported.
+/// Refusing the lock to all others would turn the loss of one task into the loss of the process, so
+/// poison is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
@@ -133,7 +131,6 @@ impl<T> Mutex<T> {
         Self(imp::Mutex::new(value))
     }
 
-    /// Waits for the lock.
     #[inline]
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
@@ -143,7 +140,6 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock if nobody holds it.
     #[inline]
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -169,7 +165,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A place to wait, with a [`Mutex`] released, until another thread says that something changed.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(imp::Condvar);
 
@@ -184,7 +179,7 @@ impl Condvar {
         Self(imp::Condvar::new())
     }
 
-    /// Waits for a notification. Wakes without one, too, now and then.
+    /// Waits for a notification. May also return spuriously.
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         match self.0.wait(guard) {
@@ -193,9 +188,9 @@ impl Condvar {
         }
     }
 
-    /// Waits for a notification or for `timeout` to pass; the flag says that the time passed.
+    /// Waits for a notification or a timeout. The flag is set if the time has passed.
     ///
-    /// A model has no clock, so under loom this waits for the notification alone.
+    /// A model has no clock, so under loom this waits only for the notification.
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn wait_timeout<'a, T>(
         &self,

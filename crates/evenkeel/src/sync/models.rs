@@ -1,10 +1,10 @@
 //! Running a model: every interleaving of a few threads, by loom.
 //!
-//! Loom leaves out interleavings that it takes for equivalent. To tell, it remembers the latest
-//! access to each location, but not the ones before. So when one thread only reads a location,
-//! and another reads and then changes it, loom sees nothing between the two if it happened to
-//! run the first one first. It starts threads in the order in which they were spawned; hence each
-//! model here is run once for every order of its threads.
+//! Loom leaves out interleavings that it takes for equivalent. To decide, it remembers only the
+//! latest access to each location. So if one thread only reads a location, and another reads and
+//! then changes it, loom sees no conflict if it happened to run the first one first. It starts
+//! threads in the order in which they were spawned; so each model runs once for every order of its
+//! threads.
 
 use std::task::{Wake, Waker};
 
@@ -18,23 +18,23 @@ impl Wake for Unpark {
     }
 }
 
-/// Unparks the calling thread, by loom's own means, which see what it orders.
+/// Unparks the calling thread through loom, which then sees the order that this makes.
 pub(crate) fn waker_of_this_thread() -> Waker {
     Waker::from(std::sync::Arc::new(Unpark(thread::current())))
 }
 
-/// What one thread of a model does.
+/// The part of one thread in a model.
 pub(crate) type Role<R> = Box<dyn FnOnce() -> R + Send>;
 
-/// What has to hold after all threads have ended, given what they returned.
+/// Checks the outcome after all threads have ended, given their return values.
 pub(crate) type Check<R, const N: usize> = Box<dyn FnOnce([R; N])>;
 
-/// A thread's part in a model.
+/// Makes a thread's part in a model.
 pub(crate) fn role<R>(act: impl FnOnce() -> R + Send + 'static) -> Role<R> {
     Box::new(act)
 }
 
-/// The threads of a model and what has to hold after them.
+/// The threads of a model, and the check after them.
 pub(crate) fn roles<R, const N: usize>(
     roles: [Role<R>; N],
     check: impl FnOnce([R; N]) + 'static,
@@ -51,8 +51,7 @@ pub(crate) fn model<R, const N: usize>(
     run(orders::<N>(), build);
 }
 
-/// As [`model`], if the first two roles are the same but for their names: the orders that only
-/// swap these two are left out.
+/// As [`model`], if the first two roles are the same: leaves out the orders that only swap them.
 pub(crate) fn model_with_twins<R, const N: usize>(
     build: impl Fn() -> ([Role<R>; N], Check<R, N>) + Clone + Send + Sync + 'static,
 ) where
@@ -121,7 +120,7 @@ fn models_run_in_every_order() {
     assert_eq!(three.len(), 6);
 }
 
-/// What the module's documentation says of loom: a model of it, which needs both orders.
+/// Needs both orders of its threads, as the module's documentation explains.
 #[test]
 fn a_model_meets_a_read_before_a_change_and_after_it() {
     use std::collections::HashSet;
@@ -129,7 +128,7 @@ fn a_model_meets_a_read_before_a_change_and_after_it() {
 
     use super::atomic::{AtomicUsize, Ordering};
 
-    // Not loom's: it collects from all interleavings.
+    // Not loom's mutex: it collects from all interleavings.
     let met = Arc::new(Mutex::new(HashSet::new()));
     let collected = Arc::clone(&met);
     model(move || {

@@ -1,11 +1,11 @@
-//! Pauses at random wherever a thread touches what others share, so that rare interleavings of a
-//! whole runtime become common ones; `cargo xtask preempt` runs the tests so.
+//! Random pauses wherever a thread accesses shared memory, so that rare interleavings of a whole
+//! runtime become common. `cargo xtask preempt` runs the tests with them.
 //!
-//! Compiled under `--cfg evenkeel_preempt` alone. A pause comes before each access to an atomic and
-//! around each lock, and where [`point`] is called; it is a yield or a sleep. How often and how
-//! long is drawn from a generator of each thread's, which begins with [`SEED`] and the thread's
-//! number. The seed also picks one use in [`HOT_SITES`] of those in the source at which pauses are
-//! frequent: a race has a window at one place, and needs it wide open while all else goes on.
+//! Compiled only under `--cfg evenkeel_preempt`. A pause, which is a yield or a sleep, may come
+//! before each access of an atomic, around each lock, and where [`point`] is called. Each thread
+//! draws pauses from a generator of its own, seeded with [`SEED`] and the thread's number. The seed
+//! also picks one in [`HOT_SITES`] of the places in the source, at which pauses are frequent: a
+//! race has its window at one place, which has to be wide open while all else goes on.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -15,29 +15,28 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use std::sync::OnceLock;
 
-/// The variable with the seed; where it is not set, the clock's.
+/// The variable with the seed. By default it is taken from the clock.
 const SEED: &str = "EVENKEEL_PREEMPT_SEED";
-/// The variable that says one in how many uses of an ordinary site pauses.
+/// The variable with N, where one in N uses of an ordinary site pauses.
 const ONE_IN: &str = "EVENKEEL_PREEMPT_ONE_IN";
 /// The variable with the longest pause, in microseconds.
 const PAUSE_US: &str = "EVENKEEL_PREEMPT_PAUSE_US";
 
-/// Rare enough that the tests take about twice as long as else.
+/// Rare enough that the tests take only about twice as long.
 const ONE_IN_DEFAULT: u64 = 1_000;
-/// Longer than what an I/O check may be late by, after which others look after a worker's queue;
-/// half of what makes a poll a hog, which would have most tests run in the heavy pool.
+/// Longer than an I/O check may be late, so that other threads check a worker's queue; half of what
+/// makes a poll a hog, as otherwise most tests would run in the heavy pool.
 const PAUSE_US_DEFAULT: u64 = 500;
 
-/// One site in so many is hot.
+/// One site in this many is hot.
 const HOT_SITES: u64 = 32;
-/// At a hot site pauses are so much more frequent.
+/// How much more frequent pauses are at a hot site.
 const HOT_FACTOR: u64 = 100;
-/// Pauses are halved so many times at most: short ones are more frequent than long ones.
+/// Pauses are halved up to this many times less one, so short ones are more frequent.
 const HALVINGS: u64 = 6;
-/// What is shorter is a yield, since no sleep is.
+/// A shorter pause is a yield, since no sleep is that short.
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 
-/// What the environment asked for.
 struct Plan {
     seed: u64,
     one_in: u64,
@@ -49,7 +48,7 @@ impl Plan {
         let number = |name| -> Option<u64> {
             let text = std::env::var(name).ok()?;
             Some(text.parse().unwrap_or_else(|_| {
-                panic!("{name} is `{text}`, which is no number");
+                panic!("{name} is `{text}`, which is not a number");
             }))
         };
         let clock = || {
@@ -58,7 +57,7 @@ impl Plan {
         };
         let seed = number(SEED).unwrap_or_else(|| {
             let seed = clock();
-            // Not by a macro, whose output tests keep to themselves. If it fails, so be it.
+            // Not by a macro, whose output tests capture. A failure is ignored.
             let _ = writeln!(std::io::stderr(), "pauses are drawn with {SEED}={seed}");
             seed
         });
@@ -70,13 +69,12 @@ impl Plan {
     }
 }
 
-/// Pauses, or not.
 #[track_caller]
 pub(crate) fn point() {
     Site::here().pause();
 }
 
-/// A use of something shared, in the source.
+/// A place in the source that accesses shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site(&'static Location<'static>);
 
@@ -106,7 +104,7 @@ impl Site {
     }
 
     fn is_hot(self, seed: u64) -> bool {
-        // A reading of the statistics is thousands of loads at one site, and would take a minute.
+        // Reading the statistics takes thousands of loads at one site, and would take a minute.
         if self.0.file().contains("/counters/") {
             return false;
         }
@@ -116,17 +114,16 @@ impl Site {
     }
 }
 
-/// The next number of this thread's generator.
 fn random(seed: u64) -> u64 {
     static THREADS: AtomicU64 = AtomicU64::new(1);
     thread_local! {
-        // Without a destructor, so that it is there as long as the thread is.
+        // Without a destructor, so that it lasts as long as the thread.
         static STATE: Cell<u64> = const { Cell::new(0) };
     }
     STATE.with(|state| {
         let mut next = state.get();
         if next == 0 {
-            // Relaxed: only numbers.
+            // Relaxed: the numbers only have to differ.
             next = mixed(seed ^ mixed(THREADS.fetch_add(1, Ordering::Relaxed))) | 1;
         }
         next ^= next << 13;
@@ -137,7 +134,7 @@ fn random(seed: u64) -> u64 {
     })
 }
 
-/// Every bit of the result depends on all of `word`'s (the finish of SplitMix64).
+/// Every bit of the result depends on all bits of `word` (the finalizer of SplitMix64).
 fn mixed(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -145,7 +142,6 @@ fn mixed(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The pauses around a lock.
 #[derive(Debug, Default)]
 pub(super) struct Edge;
 

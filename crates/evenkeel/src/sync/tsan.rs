@@ -1,15 +1,15 @@
-//! What ThreadSanitizer cannot see by itself.
+//! Ordering that ThreadSanitizer cannot see by itself.
 //!
-//! It sees ordering only in instrumented code, and the standard library is not instrumented. What
-//! is inlined from there into this crate it sees; the slow path of a lock, and what a condition
-//! variable does, it does not. Nor does it know fences at all. So under `--cfg evenkeel_tsan`
+//! It sees ordering only in instrumented code. The standard library is not instrumented, except
+//! where it is inlined into this crate: the slow path of a lock and condition variables are not.
+//! Nor does it support fences. So under `--cfg evenkeel_tsan`
 //!
-//! - every lock has an atomic beside it, which is written before the lock is released and read
-//!   after it was taken: two instrumented accesses that order what the lock orders;
+//! - every lock has an atomic beside it, which is written before unlocking and read after locking:
+//!   two instrumented accesses that make the same order;
 //! - a fence is a read-modify-write of one atomic that all fences share, which orders a little more
-//!   than fences do: those of two threads also if nothing is read between them;
+//!   than fences do: also if nothing is read between those of two threads;
 //! - a cell that is set once is read under such a lock;
-//! - what is released by counting down is acquired by it, too. `Arc` releases with its count, and
+//! - a decrement with Release also acquires, as `Arc` releases with its count, and
 //!   acquires with a fence before it drops what it holds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) mod atomic {
     pub(crate) use super::fence;
 }
 
-/// Where a lock is used; of interest to builds that pause there.
+/// The place of a use of a lock, which only `preempt` needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Site;
 
@@ -33,7 +33,7 @@ impl Site {
     }
 }
 
-/// What a lock orders, for ThreadSanitizer to see.
+/// Shows ThreadSanitizer the order that a lock makes.
 #[derive(Debug, Default)]
 pub(super) struct Edge(AtomicUsize);
 
@@ -64,8 +64,8 @@ pub(crate) fn fence(order: Ordering) {
     ALL.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A cell that is set once, read under a lock: the standard library's own sets it in code that is
-/// compiled already, where ThreadSanitizer does not see it.
+/// A cell that is set once, accessed under a lock: the standard library's code, which sets it, is
+/// not instrumented.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     gate: super::Mutex<()>,
@@ -101,11 +101,11 @@ unsafe extern "C" {
     fn fetch_sub(atomic: *mut u64, value: u64, order: i32) -> u64;
 }
 
-/// The sanitizer's own numbers of the orders.
+/// The sanitizer's encoding of memory orders.
 const RELEASE: i32 = 3;
 const ACQUIRE_RELEASE: i32 = 4;
 
-/// Stands for the sanitizer's subtraction in all code that is linked with
+/// Replaces the sanitizer's subtraction in all code that is linked with
 /// `--wrap=__tsan_atomic64_fetch_sub`.
 ///
 /// # Safety

@@ -2,26 +2,24 @@
 //!
 //! Three things limit it: the CPUs of the machine, the thread's affinity mask, and the CPU quota of
 //! each control group above the process. A quota is a bandwidth and not a set of CPUs, so it is
-//! rounded up: of 1.9 CPUs, one worker could use one only, and two share what there is.
+//! rounded up: with 1.9 CPUs, one worker could use only one, and two can use all. The standard
+//! library's `available_parallelism` rounds down, hence this module.
 //!
-//! The standard library's `available_parallelism` rounds down, hence this module.
-//!
-//! Everything about control groups is read below a root directory that the caller names, so that
-//! tests can build trees of their own. Whatever cannot be read or understood counts as no limit:
-//! the numbers here size a pool, and a wrong guess costs speed and not correctness.
+//! Control groups are read below a root directory that the caller names, so that tests can build
+//! their own trees. A file that cannot be read or parsed counts as no limit: these numbers size a
+//! pool, so a wrong guess costs speed and not correctness.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::sync::thread;
 
-/// The processor on which the caller runs at the moment.
 #[cfg(target_os = "linux")]
 pub(crate) fn current() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// The system does not say.
+/// The system does not report the processor.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn current() -> usize {
     0
@@ -32,14 +30,14 @@ pub(crate) fn usable() -> usize {
     bounded(affinity().unwrap_or_else(parallelism), quota())
 }
 
-/// The tightest CPU quota in force, in CPUs; `None` if there is none. Under a quota, time spent
-/// spinning is time not spent working, even on an idle machine.
+/// The tightest CPU quota in force, in CPUs; `None` if there is none. Under a quota, spinning takes
+/// time from work even on an idle machine.
 pub(crate) fn quota() -> Option<f64> {
     quota_below(Path::new("/"))
 }
 
 fn bounded(cpus: usize, quota: Option<f64>) -> usize {
-    // A cast from a float saturates, and makes 0 of what is not a number.
+    // A cast from a float saturates, and turns NaN into 0.
     let quota = quota.map_or(usize::MAX, |quota| quota.ceil() as usize);
     cpus.min(quota).max(1)
 }
@@ -51,8 +49,8 @@ fn parallelism() -> usize {
 /// The number of CPUs in the calling thread's affinity mask.
 #[cfg(target_os = "linux")]
 fn affinity() -> Option<usize> {
-    /// The kernel refuses a mask shorter than its own, whose length it does not tell. It starts at
-    /// the length of the C library's type; no kernel is built for more CPUs than the last.
+    /// The kernel refuses a mask shorter than its own, whose length it does not report. The first
+    /// length is that of the C library's type; no kernel supports more CPUs than the last.
     const CPUS_MIN: usize = 1 << 10;
     const CPUS_MAX: usize = 1 << 18;
 
@@ -77,7 +75,7 @@ fn affinity() -> Option<usize> {
     None
 }
 
-/// The tightest CPU quota that the files below `root` put on this process.
+/// The tightest CPU quota of this process, by the files below `root`.
 fn quota_below(root: &Path) -> Option<f64> {
     let memberships = read(&root.join("proc/self/cgroup")).unwrap_or_default();
     let mounts = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -100,19 +98,19 @@ enum Version {
 }
 
 impl Version {
-    /// The quota that one group's directory sets, in CPUs.
+    /// The quota in a group's directory, in CPUs.
     fn quota_of(self, group: &Path) -> Option<f64> {
         let (quota, period) = match self {
             Self::V1 => {
                 let quota = read(&group.join("cpu.cfs_quota_us"))?;
                 let period = read(&group.join("cpu.cfs_period_us"))?;
-                // No quota is written as -1, which is no `u64`.
+                // "No quota" is written as -1, which is not a `u64`.
                 (quota.trim().parse().ok()?, period.trim().parse().ok()?)
             }
             Self::V2 => {
                 let line = read(&group.join("cpu.max"))?;
                 let (quota, period) = line.trim().split_once(' ')?;
-                // No quota is written as "max", which is no number.
+                // "No quota" is written as "max", which is not a number.
                 (quota.parse().ok()?, period.trim().parse().ok()?)
             }
         };
@@ -120,7 +118,7 @@ impl Version {
     }
 }
 
-/// Of two times in microseconds; the kernel accepts neither as zero.
+/// The ratio of two times in microseconds; the kernel does not accept zeros.
 fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
     (quota_us > 0 && period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
@@ -129,12 +127,11 @@ fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
 #[derive(Debug, PartialEq, Eq)]
 struct Membership {
     version: Version,
-    /// The group's path in its hierarchy.
     group: PathBuf,
 }
 
 impl Membership {
-    /// Reads `id:controllers:path`, of a hierarchy that may limit CPUs.
+    /// Parses `id:controllers:path` for a hierarchy that may limit CPUs.
     fn parse(line: &str) -> Option<Self> {
         let (id, rest) = line.split_once(':')?;
         let (controllers, group) = rest.split_once(':')?;
@@ -150,7 +147,7 @@ impl Membership {
     }
 }
 
-/// A line of `/proc/self/mountinfo`: where a hierarchy of control groups can be read.
+/// A line of `/proc/self/mountinfo`: a mounted hierarchy of control groups.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
@@ -160,7 +157,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// Reads `id parent major:minor root point options [tags…] - type source superoptions`.
+    /// Parses `id parent major:minor root point options [tags…] - type source superoptions`.
     fn parse(line: &str) -> Option<Self> {
         let (mount, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
@@ -187,8 +184,8 @@ impl Mount {
     /// The tightest quota from `group` up to the group that is mounted.
     fn quota(&self, root: &Path, group: &Path) -> Option<f64> {
         let below = group.strip_prefix(&self.group).unwrap_or(Path::new(""));
-        // A group outside what this process can see is given as a path with "..", and one of
-        // another namespace may not start with the mounted group. What is known then is the mount.
+        // A group that this process cannot see has a path with "..", and one of another namespace
+        // may not start with the mounted group. Then only the mount itself is known.
         let plain = below
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
@@ -201,7 +198,7 @@ impl Mount {
     }
 }
 
-/// Reads the three-digit octal escapes in which `mountinfo` writes spaces and backslashes.
+/// Decodes the three-digit octal escapes of spaces and backslashes in `mountinfo`.
 fn unescape(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();

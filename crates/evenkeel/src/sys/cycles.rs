@@ -1,16 +1,16 @@
-//! The cheapest clock there is: the processor's time-stamp counter where the kernel itself uses it
-//! as its clock, else the monotonic clock in nanoseconds.
+//! The cheapest clock: the processor's time-stamp counter if the kernel itself uses it as its
+//! clock, else the monotonic clock in nanoseconds.
 //!
-//! A worker reads the time after every poll, so what a reading costs is part of what every poll
-//! costs: about 9 ns for the counter against 24 ns for the system's clock on the machine where
-//! this was chosen. The kernel marks the counter as its clock source only after it found it to
-//! run at a constant rate, in step on all processors.
+//! A worker reads the time after every poll, so the cost of a reading is part of every poll: about
+//! 9 ns for the counter and 24 ns for the system's clock on the machine where this was chosen. The
+//! kernel uses the counter as its clock source only if it runs at a constant rate, in step on all
+//! processors.
 
 use std::time::{Duration, Instant};
 
 use crate::sync::OnceLock;
 
-/// How counts become nanoseconds: `count * mult >> SHIFT`.
+/// Converts counts to nanoseconds: `count * mult >> SHIFT`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     counter: bool,
@@ -19,12 +19,12 @@ pub(crate) struct Scale {
 
 const SHIFT: u32 = 32;
 
-/// How long the counter is compared with the system's clock, once in a process. Reading both
-/// clocks is uncertain by about 50 ns, so the rate is right within 0.005 %.
+/// How long the counter is compared with the system's clock, once per process. Reading both clocks
+/// is uncertain by about 50 ns, so the rate is exact to 0.005 %.
 const CALIBRATION: Duration = Duration::from_millis(1);
 
-/// How often both clocks are read to have them at one moment. The first reading mostly meets code
-/// that is not in memory yet, and an interrupt may come into any.
+/// How often both clocks are read to get both at one moment. The first reading usually runs into
+/// page faults, and an interrupt may come into any.
 const READINGS: usize = 8;
 
 impl Scale {
@@ -45,7 +45,7 @@ impl Scale {
         mult: 1 << SHIFT,
     };
 
-    /// The time since some fixed moment, in cycles.
+    /// The time since a fixed moment, in cycles.
     #[inline]
     pub(crate) fn now(self) -> u64 {
         if self.counter {
@@ -80,13 +80,13 @@ fn calibrate() -> Scale {
             counter: true,
             mult,
         },
-        // A counter that stood still, or ran absurdly, is no clock.
+        // A counter that stands still, or runs absurdly fast, is not a clock.
         _ => Scale::NANOSECONDS,
     }
 }
 
-/// Both clocks at one moment: as they were read when the counter went on least meanwhile. What
-/// comes between two readings, if only a page fault, would else count for one clock alone.
+/// Reads both clocks at one moment: takes the reading during which the counter advanced least.
+/// Otherwise an interruption between the two would count for only one clock.
 fn both_now(counter: impl Fn() -> u64, nanos: impl Fn() -> u128) -> (u64, u128) {
     let readings = (0..READINGS).map(|_| {
         let (before, nanos, after) = (counter(), nanos(), counter());
@@ -146,10 +146,10 @@ mod tests {
         }
     }
 
-    /// Here a count is a nanosecond. The thread stands still before each reading of the counter but
-    /// those around one reading of the other clock.
+    /// Here a count is a nanosecond. The thread is interrupted before each reading of the counter
+    /// except those around one reading of the other clock.
     #[test]
-    fn what_comes_between_two_readings_is_in_neither_clock() {
+    fn an_interruption_between_two_readings_counts_for_neither_clock() {
         let (time, calls) = (Cell::new(0_u64), Cell::new(0));
         let counter = || {
             let call = calls.replace(calls.get() + 1);

@@ -1,21 +1,20 @@
-//! Who is at the other end of a Unix socket.
+//! Credentials of the peer of a Unix socket.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What the system tells of the peer.
 pub(crate) struct Credentials {
     pub(crate) pid: Option<libc::pid_t>,
     pub(crate) uid: libc::uid_t,
     pub(crate) gid: libc::gid_t,
 }
 
-/// Asks who made the other end of a connected Unix socket.
+/// Returns the credentials of the process that made the other end of a connected Unix socket.
 ///
 /// # Errors
 ///
-/// The system's: the socket is not connected, or no Unix socket.
+/// The socket is not connected, or not a Unix socket.
 #[cfg(target_os = "linux")]
 pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     let nobody = libc::ucred {
@@ -25,18 +24,18 @@ pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     };
     let peer = option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, nobody)?;
     Ok(Credentials {
-        // A peer in a namespace that this process cannot look into has no number here.
+        // A peer in a namespace that this process cannot see has no process id here.
         pid: (peer.pid > 0).then_some(peer.pid),
         uid: peer.uid,
         gid: peer.gid,
     })
 }
 
-/// Asks who made the other end of a connected Unix socket.
+/// As on Linux.
 ///
 /// # Errors
 ///
-/// The system's: the socket is not connected, or no Unix socket.
+/// As on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     let (mut uid, mut gid) = (libc::uid_t::MAX, libc::gid_t::MAX);
@@ -52,7 +51,7 @@ pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     Ok(Credentials { pid, uid, gid })
 }
 
-/// A socket option whose value is a `T`, of which the system overwrites `value` with all or none.
+/// Reads a socket option of type `T`. The system overwrites all of `value` or nothing.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn option<T: Copy>(
     socket: BorrowedFd<'_>,

@@ -1,13 +1,12 @@
-//! Hints to the processor: memory that will be wanted soon.
+//! Prefetching memory that will be needed soon.
 //!
 //! A server that takes its connections in turn finds little of each in the caches when their number
 //! is great. What it will touch next is known, so the processor can fetch it meanwhile.
 
-/// What is fetched at a time.
 const LINE: usize = 64;
 
-/// Has so many lines of memory fetched, from an address on. Any address will do: nothing is
-/// accessed. Where it is not known how to ask the processor, nothing happens.
+/// Prefetches a number of cache lines, from an address on. Any address will do, as nothing is
+/// accessed. Does nothing on processors without a known instruction for it.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T, lines: usize) {
     for line in 0..lines {

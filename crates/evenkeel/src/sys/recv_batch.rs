@@ -5,13 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-/// What came into one slot: one datagram, or several of one length behind each other, the last of
-/// which may be shorter.
+/// The contents of one slot: one datagram, or several of one length, the last of which may be
+/// shorter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) from: SocketAddr,
     pub(crate) len: usize,
-    /// The length of each of the merged ones; `len` if it is one.
+    /// The length of each merged datagram; `len` if there is only one.
     pub(crate) segment: usize,
     pub(crate) is_truncated: bool,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Received {
 fn no_internet_address() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        "the sender's address is no Internet address",
+        "the sender's address is not an Internet address",
     )
 }
 
@@ -36,13 +36,12 @@ mod linux {
     use std::os::fd::AsRawFd;
     use std::ptr;
 
-    /// The most that one system call receives: what it takes lies on the stack.
+    /// The most datagrams of one system call, whose headers are on the stack.
     const CALL_MAX: usize = 32;
 
-    /// Room for the control message that is asked for and for those that the kernel writes before
-    /// it, should the socket's owner have asked for them: time stamps of both kinds, the device,
-    /// the mark, the priority and the number of datagrams dropped, 224 bytes in all. Aligned as
-    /// their headers are.
+    /// Room for our control message and for those that the kernel writes before it if the user has
+    /// asked for them: time stamps of both kinds, the device, the mark, the priority and the number
+    /// of dropped datagrams, 224 bytes in all. Aligned as their headers.
     #[repr(C, align(8))]
     #[derive(Clone, Copy)]
     struct Control([u8; 256]);
@@ -50,12 +49,12 @@ mod linux {
     fn cut_off() -> io::Error {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "merged datagrams came without word of where each ends, as other control messages \
-             took its place; turn off what else the socket was asked to tell of each datagram",
+            "merged datagrams came without their length, as other control messages took its \
+            place; turn off the socket's other options that add control messages",
         )
     }
 
-    /// Has the kernel merge datagrams of one sender and one length. False if it cannot.
+    /// Makes the kernel merge datagrams of one sender and one length. Returns false if it cannot.
     pub(crate) fn merge(socket: BorrowedFd<'_>) -> bool {
         let on: libc::c_int = 1;
         // SAFETY: the descriptor is open while it is borrowed, and the pointer is to a live number
@@ -91,19 +90,20 @@ mod linux {
     }
 
     /// Receives into slots of `size` bytes each, from the first on, without waiting. Passes each
-    /// that was filled to `each`, in order. Returns how many there were, and whether the socket was
+    /// filled slot to `each`, in order. Returns how many there were, and whether the socket was
     /// empty afterwards.
     ///
     /// # Errors
     ///
-    /// The system's, if nothing was received: `WouldBlock`, for one. `InvalidData` if the kernel
-    /// could not say how long merged datagrams are; what the call received is lost then.
+    /// The error of the system call, such as `WouldBlock`, if nothing was received. `InvalidData`
+    /// if the length of merged datagrams is unknown; then the datagrams of the call are lost.
     pub(crate) fn receive(
         socket: BorrowedFd<'_>,
         memory: &mut [u8],
         size: usize,
         mut each: impl FnMut(Received),
     ) -> io::Result<(usize, bool)> {
+        debug_assert!(size > 0 && memory.len().is_multiple_of(size));
         let mut filled = 0;
         for slots in memory.chunks_mut(size * CALL_MAX) {
             let wanted = slots.len() / size;
@@ -158,6 +158,7 @@ mod linux {
             )
         };
         let received = usize::try_from(result).map_err(|_| io::Error::last_os_error())?;
+        debug_assert!(received <= count, "{received} datagrams in {count} slots");
         for (header, name) in headers.iter().zip(&names).take(received.min(count)) {
             // SAFETY: zeros are a valid address structure, and the kernel has written another.
             let from = address(unsafe { name.assume_init_ref() })?;
@@ -177,12 +178,11 @@ mod linux {
         Ok(received)
     }
 
-    /// Whether there was no room for a control message.
     fn is_cut(header: &libc::msghdr) -> bool {
         header.msg_flags & libc::MSG_CTRUNC != 0
     }
 
-    /// The length of merged datagrams, from the control message that says so.
+    /// The length of merged datagrams, from its control message.
     fn segment(header: &libc::msghdr) -> Option<usize> {
         // SAFETY: the kernel has filled in the header, whose control messages lie in a live buffer
         // with the alignment of theirs, and says how long they are; the macros of the C library
@@ -231,7 +231,6 @@ mod portable {
     use socket2::SockRef;
     use std::mem::MaybeUninit;
 
-    /// Has the kernel merge datagrams: it cannot.
     pub(crate) fn merge(_socket: BorrowedFd<'_>) -> bool {
         false
     }
@@ -240,11 +239,7 @@ mod portable {
         false
     }
 
-    /// As the Linux function, with a system call for each datagram.
-    ///
-    /// # Errors
-    ///
-    /// The system's, if nothing was received.
+    /// As on Linux, with a system call for each datagram.
     pub(crate) fn receive(
         socket: BorrowedFd<'_>,
         memory: &mut [u8],

@@ -14,12 +14,11 @@ use crate::sync::Arc;
 /// The key of the bell's own entry.
 const BELL: u64 = u64::MAX;
 
-/// What is read: a file, which stays open meanwhile, and where to.
+/// A read: its file, which stays open meanwhile, and its buffer.
 pub(crate) trait Reading {
     fn descriptor(&self) -> i32;
     fn offset(&self) -> u64;
-    /// Where the bytes go. While the read is under way the memory stays where it is, whatever
-    /// becomes of `self`.
+    /// The buffer. Its memory does not move while the read is under way, even if `self` does.
     fn target(&mut self) -> &mut [u8];
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct Bell(Arc<OwnedFd>);
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        // It fails only if it was rung four thousand million times and not heard once.
+        // It fails only if the counter overflows, after 2^64 - 2 calls without a wake-up.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -37,8 +36,7 @@ impl Bell {
 /// Reads that are under way.
 ///
 /// **Invariant:** the memory that the kernel writes to belongs to an entry of `readings`, which is
-/// removed when its completion was seen and not before; and if the queue goes away before, it is
-/// leaked.
+/// removed only after its completion was seen. If the queue is dropped before, the entry is leaked.
 pub(crate) struct Reads<R: Reading> {
     ring: IoUring,
     readings: ManuallyDrop<Slab<R>>,
@@ -47,9 +45,6 @@ pub(crate) struct Reads<R: Reading> {
 }
 
 impl<R: Reading> Reads<R> {
-    /// # Errors
-    ///
-    /// If the kernel has no such queue, or forbids it, or the process is out of descriptors.
     pub(crate) fn new(entries: u32) -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let ring = IoUring::builder()
@@ -72,16 +67,15 @@ impl<R: Reading> Reads<R> {
         self.readings.len()
     }
 
-    /// Those that are under way.
     pub(crate) fn readings(&self) -> impl Iterator<Item = &R> {
         self.readings.iter().map(|(_, reading)| reading)
     }
 
-    /// Begins a read, with the next [`wait`](Reads::wait).
+    /// Begins a read, at the next [`wait`](Reads::wait).
     ///
     /// # Errors
     ///
-    /// If the kernel takes no more entries; the read comes back.
+    /// The kernel takes no more entries; returns the read.
     pub(crate) fn begin(&mut self, mut reading: R) -> Result<(), (R, io::Error)> {
         let descriptor = Fd(reading.descriptor());
         let (offset, target) = (reading.offset(), reading.target());
@@ -105,11 +99,7 @@ impl<R: Reading> Reads<R> {
         }
     }
 
-    /// Waits until a read has ended, or the bell was rung, and passes on each that has.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel gives one to the wait itself.
+    /// Waits until a read has ended or the bell was rung, and passes each ended read to `ended`.
     pub(crate) fn wait(&mut self, mut ended: impl FnMut(R, io::Result<usize>)) -> io::Result<()> {
         if !mem::replace(&mut self.listens, true) {
             let descriptor = Fd(self.bell.0.as_raw_fd());
@@ -130,6 +120,7 @@ impl<R: Reading> Reads<R> {
                 self.listens = false;
                 continue;
             }
+            debug_assert!(self.readings.contains(key as usize), "a read ended twice");
             if let Some(reading) = self.readings.try_remove(key as usize) {
                 let result =
                     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
@@ -143,9 +134,9 @@ impl<R: Reading> Reads<R> {
 impl<R: Reading> Drop for Reads<R> {
     fn drop(&mut self) {
         if self.readings.is_empty() {
-            // SAFETY: it is dropped here alone, and not used after.
+            // SAFETY: dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.readings) };
         }
-        // Else the kernel may still write to what the readings hold.
+        // Otherwise the kernel may still write to the buffers.
     }
 }

@@ -6,18 +6,18 @@ use std::os::unix::net::UnixStream;
 
 use signal_hook_registry::{FORBIDDEN, SigId};
 
-/// One action taken at each delivery of a signal, until this is dropped.
+/// An action at each delivery of a signal, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
     id: SigId,
 }
 
 impl Registration {
-    /// Has one byte sent through `wake`, which must be non-blocking, at each delivery of `signal`.
+    /// Sends a byte through `wake`, which must be non-blocking, at each delivery of `signal`.
     ///
     /// # Errors
     ///
-    /// The signal cannot be caught, must not be, or does not exist.
+    /// The signal cannot be caught, must not be caught, or does not exist.
     pub(crate) fn new(signal: libc::c_int, wake: UnixStream) -> io::Result<Self> {
         if FORBIDDEN.contains(&signal) {
             return Err(io::Error::new(
@@ -41,7 +41,7 @@ impl Drop for Registration {
     }
 }
 
-/// A send without waiting and, should nobody read any more, without a further signal.
+/// Send without waiting and, if nobody reads any more, without another signal.
 #[cfg(not(target_vendor = "apple"))]
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
@@ -50,8 +50,8 @@ const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
 fn send_byte(wake: &UnixStream) {
     let byte = 1u8;
     // SAFETY: the buffer is a live byte of the length given, and the descriptor is open as `wake`
-    // owns it. The result does not matter: if the socket is full, a byte that nobody has read yet
-    // tells of this delivery too.
+    // owns it. The result does not matter: if the socket is full, its unread bytes report this
+    // delivery too.
     unsafe {
         libc::send(wake.as_raw_fd(), (&raw const byte).cast(), 1, FLAGS);
     }

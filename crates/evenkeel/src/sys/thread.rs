@@ -1,40 +1,38 @@
-//! What the scheduler asks the system about threads: their processor time, their priority, and a
-//! memory barrier on behalf of all of them.
+//! System calls for the scheduler: threads' processor time and priority, and a memory barrier in
+//! all of them.
 
 use std::io;
 use std::time::Duration;
 
-/// A thread of this process, for questions from other threads.
+/// A thread of this process.
 ///
-/// The kernel may give the number to another thread once this one has ended; so it is asked about
-/// only while its thread is known to run.
+/// The kernel may reuse the id once the thread has ended, so it is used only while the thread is
+/// known to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadId {
     #[cfg(target_os = "linux")]
     tid: libc::pid_t,
 }
 
-/// How much a thread has used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
-    /// How often it gave the processor up of itself, which is to say: blocked.
+    /// How often it blocked: voluntary context switches.
     pub(crate) blocked: u64,
 }
 
-/// How many nice levels below the workers a poll in the heavy pool begins: a worker, and any other
-/// program of the same weight, has 2.4 times the weight of a thread so far below it. That is enough
-/// for a worker that wakes to go first, and a request that computes for some milliseconds beside
-/// other programs takes at most so much longer.
+/// How many nice levels below the workers a poll in the heavy pool begins. A worker, and any other
+/// program at its level, then has 2.4 times the weight of the poll's thread. That is enough for a
+/// worker that wakes to go first, and a request that computes for some milliseconds beside other
+/// programs takes at most 2.4 times as long.
 pub(crate) const STEPS_BRIEF: i32 = 4;
-/// The same of a poll that goes on for long: nine times the weight, and 68 times that of a thread
-/// at [`STEPS_MAX`].
+/// The same for a long poll: a worker then has nine times the weight, and at [`STEPS_MAX`] 68
+/// times.
 pub(crate) const STEPS_LONG: i32 = 10;
 /// The most levels below the workers.
 pub(crate) const STEPS_MAX: i32 = 19;
-/// The real-time levels of workers and of the monitor, which has to get a processor where workers
-/// have all of them. They are the lowest there are: whatever else is real-time on the machine goes
-/// first.
+/// The real-time levels of workers and of the monitor, which has to get a processor even if workers
+/// have all of them. They are the lowest, so all other real-time threads of the machine go first.
 pub(crate) const REAL_TIME_WORKER: i32 = 1;
 pub(crate) const REAL_TIME_MONITOR: i32 = 2;
 /// The lowest kernel priority of the ordinary policies.
@@ -44,7 +42,6 @@ pub(crate) const NICE_MAX: i32 = 19;
 mod imp {
     use super::*;
 
-    /// The calling thread.
     pub(crate) fn current() -> ThreadId {
         // SAFETY: no arguments, no failure, and nothing of ours is touched.
         let tid = unsafe { libc::gettid() };
@@ -53,9 +50,9 @@ mod imp {
 
     /// Processor time used by a thread so far; `None` if it is gone.
     pub(crate) fn cpu_time(thread: ThreadId) -> Option<Duration> {
-        // The kernel's own encoding of a thread's processor-time clock (`clock_getcpuclockid(3)`
-        // makes the one of a process so): the complement of the id in the upper bits, the flag for
-        // "thread" and the kind "scheduler" below.
+        // The kernel's encoding of a thread's processor-time clock, as `clock_getcpuclockid(3)`
+        // makes it for a process: the complement of the id in the upper bits, and below the flag
+        // for "thread" and the kind "scheduler".
         let clock = (!thread.tid << 3) | 0b110;
         read_clock(clock)
     }
@@ -72,12 +69,10 @@ mod imp {
         (result == 0).then(|| Duration::new(seconds, nanos))
     }
 
-    /// Processor time of the calling thread.
     pub(crate) fn own_cpu_time() -> Duration {
         read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
     }
 
-    /// What the calling thread has used so far.
     pub(crate) fn usage() -> Usage {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to memory of the right size, and all zeroes is a valid `rusage`.
@@ -91,18 +86,17 @@ mod imp {
         }
     }
 
-    /// The calling thread's nice level.
     pub(crate) fn nice() -> i32 {
         // SAFETY: arguments by value. It cannot fail for the calling thread.
         unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
     }
 
-    /// Lowers a thread's kernel priority to a nice level, and has it count as one that computes.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not allow it; sandboxes may.
+    /// Lowers a thread's kernel priority to a nice level, and gives it the policy `SCHED_BATCH`.
     pub(crate) fn lower(thread: ThreadId, nice: i32) -> io::Result<()> {
+        debug_assert!(
+            (-20..=NICE_MAX).contains(&nice),
+            "{nice} is not a nice level"
+        );
         let id = libc::id_t::try_from(thread.tid).unwrap_or(0);
         // SAFETY: arguments by value.
         let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, id, nice) };
@@ -110,21 +104,18 @@ mod imp {
             return Err(io::Error::last_os_error());
         }
         let parameter = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the pointer is to a live `sched_param`. That it may fail is of no consequence:
-        // the policy only keeps a waking thread from interrupting others.
+        // SAFETY: the pointer is to a live `sched_param`. A failure does not matter: the policy
+        // only keeps a waking thread from preempting others.
         unsafe {
-            // With the flag that a worker may have, which without privilege cannot be taken back.
+            // With the flag that a worker may have, which cannot be cleared without privilege.
             let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
             libc::sched_setscheduler(thread.tid, policy, &raw const parameter);
         }
         Ok(())
     }
 
-    /// Gives the calling thread real-time priority, which the threads it starts inherit or not.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not allow it.
+    /// Gives the calling thread real-time priority. `inherited` says whether threads that it starts
+    /// inherit it.
     pub(crate) fn set_real_time(level: i32, inherited: bool) -> io::Result<()> {
         let reset = if inherited {
             0
@@ -135,21 +126,12 @@ mod imp {
     }
 
     /// Takes real-time priority from the calling thread, if it has any.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not allow it; sandboxes may.
     pub(crate) fn set_ordinary() -> io::Result<()> {
-        // With the flag, which without privilege cannot be taken back.
+        // With the flag, which cannot be cleared without privilege.
         set_policy(current(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
     }
 
-    /// Takes real-time priority from another thread, which counts as one that computes from now
-    /// on.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not allow it; sandboxes may.
+    /// Takes real-time priority from another thread, and gives it the policy `SCHED_BATCH`.
     pub(crate) fn demote(thread: ThreadId) -> io::Result<()> {
         // With the flag, as above.
         let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
@@ -169,24 +151,24 @@ mod imp {
         }
     }
 
-    /// Whether the thread could run and does not, or runs: it is not blocked. `None` if unknown.
+    /// Whether the thread runs or is ready to run, and is not blocked. `None` if unknown.
     pub(crate) fn is_runnable(thread: ThreadId) -> Option<bool> {
         let path = format!("/proc/self/task/{}/stat", thread.tid);
         let stat = std::fs::read_to_string(path).ok()?;
-        // The name, in parentheses, may contain anything; the state follows the last of them.
+        // The name, in parentheses, may contain anything; the state follows the last `)`.
         let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
         Some(state == 'R')
     }
 
     /// Asks the kernel to run the calling thread in slices of a tenth of a millisecond, so that it
-    /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it). The
-    /// threads it starts are not to inherit that, which the kernel offers together with resetting
-    /// a raised priority. So a thread that has one, or another policy, is left alone.
+    /// is picked early when it wakes (`sched_setattr(2)`; older kernels ignore or refuse it).
+    /// Threads that it starts are not to inherit that, but the flag for it also resets a raised
+    /// priority. So a thread that has one, or another policy, is left alone.
     pub(crate) fn prefer_short_slices() {
         let mut attributes = Attributes::default();
         let size = std::mem::size_of::<Attributes>() as u32;
-        // SAFETY: the pointer is to a live structure of the size stated. A refusal leaves it as it
-        // is, and `size` 0 tells.
+        // SAFETY: the pointer is to a live structure of the given size. A refusal leaves `size` at
+        // 0.
         unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
         let ordinary = attributes.policy == libc::SCHED_OTHER as u32 && attributes.nice >= 0;
         if attributes.size == 0 || !ordinary {
@@ -200,7 +182,6 @@ mod imp {
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
 
-    /// What `sched_getattr(2)` says of a thread.
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {
@@ -214,8 +195,8 @@ mod imp {
         period: u64,
     }
 
-    /// Has every running thread of the process execute a full memory barrier. Returns false if the
-    /// system cannot; [`register_barrier`] says so beforehand.
+    /// Makes every running thread of the process execute a full memory barrier. Returns false if
+    /// the system cannot; [`register_barrier`] finds this out beforehand.
     pub(crate) fn barrier_everywhere() -> bool {
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }

@@ -1,4 +1,4 @@
-//! For tests: a waker that notices when it is cloned, woken or dropped, as any waker may.
+//! For tests: a waker that runs code when it is cloned, woken or dropped, as any waker may.
 
 use std::mem::ManuallyDrop;
 use std::task::{RawWaker, RawWakerVTable, Waker};
@@ -23,7 +23,7 @@ pub(crate) fn touchy(touched: impl Fn() + Send + Sync + 'static) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(Arc::into_raw(touchy).cast(), &VTABLE)) }
 }
 
-/// Some wakers of different tasks, and how often any was touched where `is_free` said no.
+/// Wakers of different tasks, and how often any was touched while `is_free` returned false.
 pub(crate) fn touchy_wakers<const N: usize>(
     is_free: impl Fn() -> bool + Send + Sync + 'static,
 ) -> ([Waker; N], Arc<AtomicUsize>) {

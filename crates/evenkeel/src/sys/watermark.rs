@@ -1,15 +1,15 @@
-//! How many bytes a socket waits for before the kernel reports it as readable (`SO_RCVLOWAT`).
+//! The watermark of a socket (`SO_RCVLOWAT`): the bytes from which on it is reported as readable.
 
 use std::os::fd::RawFd;
 
-/// Whether streams over the Internet have a watermark that readiness queues heed. Other systems
-/// may have the option; what their queues make of it nobody has checked.
+/// Whether TCP streams have a watermark that readiness queues respect. Other systems may have the
+/// option, but that is untested.
 pub(crate) const HAS_WATERMARK: bool = cfg!(target_os = "linux");
 
-/// Has the kernel report `fd` as readable only once `bytes` are there, or reading is over. If as
-/// many are there, it reports so anew. Returns false if it does not do that for this socket.
+/// Makes the kernel report `fd` as readable only once `bytes` are there, or reading is over. If as
+/// many are there already, it reports them again. Returns false if this socket does not support it.
 ///
-/// `fd` has to be the caller's, and open, or the call concerns somebody else's descriptor.
+/// `fd` must be open and the caller's own, or the call affects another descriptor.
 pub(crate) fn set(fd: RawFd, bytes: usize) -> bool {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let len = size_of_val(&bytes) as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! How a task is spawned that has a name.
+//! Spawning a task with a name.
 
 use std::future::Future;
 
@@ -9,21 +9,20 @@ use crate::sched::task::JoinHandle;
 
 /// Spawns a task with a name or in a class.
 ///
-/// The name tells tasks apart in reports of hogs; what spawned the task is in them anyway.
+/// Reports of hogs contain the name, in addition to the spawn site.
 ///
 /// # Examples
 ///
 /// ```
 /// use evenkeel::{Class, task};
 ///
-/// # #[evenkeel::main]
-/// # async fn main() {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let index = task::Builder::new()
 ///     .name("index")
 ///     .class(Class::BULK)
 ///     .spawn(async { "built" });
 /// assert_eq!(index.await.unwrap(), "built");
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builder {
@@ -32,7 +31,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No name, and the class of the task that spawns.
+    /// Without a name, and with the class of the spawning task.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,7 +52,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and if the class does not belong to it.
+    /// If there is no current runtime, or the class does not belong to it.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where

@@ -1,7 +1,7 @@
-//! A set of tasks that is waited for as one.
+//! A set of tasks.
 //!
-//! Its handles are not polled to see which is ready: each has a notice on a
-//! [list](super::ready_list) that says so, hence a completion costs the same in a set of any size.
+//! Its handles are not polled to find out which is ready: each has a notice, which puts it on a
+//! [list](super::ready_list). So a completion costs the same in a set of any size.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,7 +19,7 @@ use crate::sync::Arc;
 use super::ready_list::{Notice, ReadyList};
 use super::{AbortHandle, JoinError, JoinHandle};
 
-/// A set of tasks, whose outputs are taken in the order in which they complete.
+/// A set of tasks, which returns their outputs in the order in which they complete.
 ///
 /// Dropping the set aborts all its tasks; [`detach_all`](Self::detach_all) lets them run on.
 ///
@@ -28,8 +28,7 @@ use super::{AbortHandle, JoinError, JoinHandle};
 /// ```
 /// use evenkeel::task::JoinSet;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut set: JoinSet<u32> = (1..=3).map(|n| async move { n * n }).collect();
 /// let mut sum = 0;
 /// while let Some(output) = set.join_next().await {
@@ -37,8 +36,6 @@ use super::{AbortHandle, JoinError, JoinHandle};
 /// }
 /// assert_eq!(sum, 14);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[must_use = "dropping a set aborts its tasks"]
 pub struct JoinSet<T> {
@@ -70,20 +67,20 @@ impl<T> JoinSet<T> {
         self.members.is_empty()
     }
 
-    /// Takes all tasks out of the set and lets them run on.
+    /// Removes all tasks from the set and lets them run on.
     pub fn detach_all(&mut self) {
         self.members.clear();
-        // A task keeps its notice until it ends, but must not keep the task that waited.
+        // A task keeps its notice until it ends, but must not keep the waiting task alive.
         self.ready.cease();
     }
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// Spawns a task into the class of the present one and adds it to the set.
+    /// Spawns a task, in the class of the calling task, and adds it to the set.
     ///
     /// # Panics
     ///
-    /// Outside a runtime.
+    /// If there is no current runtime.
     #[track_caller]
     pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
@@ -92,11 +89,11 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(runtime::spawn(future))
     }
 
-    /// Spawns a task into `class` and adds it to the set.
+    /// Spawns a task in `class` and adds it to the set.
     ///
     /// # Panics
     ///
-    /// Outside a runtime.
+    /// If there is no current runtime, or the class does not belong to it.
     #[track_caller]
     pub fn spawn_in<F>(&mut self, class: Class, future: F) -> AbortHandle
     where
@@ -105,13 +102,13 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(runtime::spawn_in(class, future))
     }
 
-    /// Runs `work` where it may block and adds it to the set.
+    /// Runs `work` on a thread where it may block, and adds it to the set.
     ///
-    /// Aborting it has an effect only as long as it has not started.
+    /// Aborting it has no effect once it has begun.
     ///
     /// # Panics
     ///
-    /// Outside a runtime.
+    /// If there is no current runtime.
     #[track_caller]
     pub fn spawn_blocking<F>(&mut self, work: F) -> AbortHandle
     where
@@ -120,8 +117,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(runtime::spawn_blocking(work))
     }
 
-    /// Aborts all tasks. They stay in the set, and their outputs, or the fact that they were
-    /// aborted, can be taken.
+    /// Aborts all tasks. They stay in the set, which returns their outputs or errors.
     pub fn abort_all(&mut self) {
         self.members
             .iter()
@@ -132,8 +128,8 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: all tasks are aborted at the first poll, and those that were not waited for are
-    /// still in the set.
+    /// Cancel safe: all tasks are aborted at the first poll, and those that have not ended by then
+    /// are still in the set.
     pub async fn shutdown(&mut self) {
         self.abort_all();
         while self.join_next().await.is_some() {}
@@ -143,7 +139,7 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// As a task did, if one panicked; or because a task was aborted. The others are aborted then.
+    /// If a task panicked, with its payload, or was aborted. The other tasks are then aborted.
     ///
     /// # Cancel safety
     ///
@@ -155,8 +151,7 @@ impl<T: Send + 'static> JoinSet<T> {
     /// ```
     /// use evenkeel::task::JoinSet;
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # evenkeel::runtime::Runtime::new()?.block_on(async {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let mut set = JoinSet::new();
     /// set.spawn(async { 1 });
     /// set.spawn_blocking(|| 2);
@@ -164,8 +159,6 @@ impl<T: Send + 'static> JoinSet<T> {
     /// outputs.sort();
     /// assert_eq!(outputs, [1, 2]);
     /// # });
-    /// # Ok(())
-    /// # }
     /// ```
     pub async fn join_all(mut self) -> Vec<T> {
         let mut outputs = Vec::with_capacity(self.len());
@@ -179,7 +172,7 @@ impl<T: Send + 'static> JoinSet<T> {
         outputs
     }
 
-    /// Waits for a task to complete, takes it out of the set and returns its output; `None` if the
+    /// Waits for a task to complete, removes it from the set and returns its output; `None` if the
     /// set is empty.
     ///
     /// # Errors
@@ -188,13 +181,13 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a task is taken out of the set only when its output is returned.
+    /// Cancel safe: a task is removed from the set only when its output is returned.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// Takes a task that has completed out of the set and returns its output; `None` if there is
-    /// none at present, or none at all.
+    /// Removes a completed task from the set and returns its output; `None` if no task has
+    /// completed yet, or the set is empty.
     ///
     /// # Errors
     ///
@@ -203,17 +196,17 @@ impl<T: Send + 'static> JoinSet<T> {
         self.take_completed(self.ready.len())
     }
 
-    /// Polls for a task that has completed, as [`join_next`](Self::join_next) does.
+    /// Polls for a completed task; see [`join_next`](Self::join_next). The latest waker is woken.
     ///
-    /// `Pending` may be returned although a task has completed, if the slice of the task that polls
-    /// is used up; it is woken at once then. The latest waker is the one that is woken.
+    /// If the slice of the calling task is used up, this may return `Pending` although a task has
+    /// completed; then the caller is woken at once.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         if self.is_empty() {
             return Poll::Ready(None);
         }
         ready!(coop::poll_proceed(cx));
-        // The waiter is put in place before the list is read, so that each index which this poll
-        // does not see wakes it.
+        // The waker is stored before the list is read, so that an index that this poll does not see
+        // wakes it.
         let listed = self.ready.wait(cx.waker().clone());
         match self.take_completed(listed) {
             Some(result) => {
@@ -233,14 +226,13 @@ impl<T: Send + 'static> JoinSet<T> {
         abort_handle
     }
 
-    /// Polls the handles of the first `listed` indices until one is ready.
-    ///
-    /// No more than were listed before: a handle that yields as the task's slice is used up lists
-    /// itself again, and must not be polled again before the task has yielded.
+    /// Polls the handles of the first `listed` indices until one is ready. No more than those: a
+    /// handle that yields because the slice is used up lists itself again, and must not be polled
+    /// again before the task has yielded.
     fn take_completed(&mut self, listed: usize) -> Option<Result<T, JoinError>> {
         for _ in 0..listed {
             let index = self.ready.pop()?;
-            // Detached or taken since it was listed.
+            // It was detached or returned since it was listed.
             let Some(Member { handle, notice }) = self.members.get_mut(index) else {
                 continue;
             };
@@ -260,7 +252,7 @@ impl<T> Drop for JoinSet<T> {
         self.members
             .iter()
             .for_each(|(_, member)| member.handle.abort());
-        // A task keeps its notice until it ends, but must not keep the task that waited.
+        // A task keeps its notice until it ends, but must not keep the waiting task alive.
         self.ready.cease();
     }
 }
@@ -270,11 +262,11 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    /// Spawns each future into the class of the present task.
+    /// Spawns each future in the class of the calling task.
     ///
     /// # Panics
     ///
-    /// Outside a runtime.
+    /// If there is no current runtime.
     #[track_caller]
     fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
         let mut set = Self::new();

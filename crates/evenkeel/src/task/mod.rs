@@ -1,9 +1,9 @@
-//! Tasks: what is spawned, the handles to it, and how it gives way to others.
+//! Tasks, the handles to them, and giving way to other tasks.
 //!
-//! [`spawn`] starts a task and gives a [`JoinHandle`] for its output; an [`AbortHandle`] ends it
-//! from afar; a [`JoinSet`] holds many; a [`Builder`] gives a task a name. [`yield_now`] and
-//! [`checkpoint`] let others have a turn.
-// What a task is in memory is `sched::task`, and how it gives way `sched::coop`.
+//! [`spawn`] starts a task and returns a [`JoinHandle`] for its output. An [`AbortHandle`] aborts
+//! it, a [`JoinSet`] holds many tasks, and a [`Builder`] gives a task a name. [`yield_now`] and
+//! [`checkpoint`] let other tasks run.
+// The memory of a task is in `sched::task`, giving way in `sched::coop`.
 
 #[cfg(not(evenkeel_loom))]
 mod builder;

@@ -1,8 +1,8 @@
-//! Which of many futures are to be polled, found without polling them all.
+//! A list of the futures that are to be polled, so that not all have to be.
 //!
 //! Each future is polled with a waker of its own, a [`Notice`], which puts the future's index on
-//! the list and wakes whoever waits for the list. So a wake costs the same however many futures
-//! there are.
+//! the list and wakes the task that waits for the list. So a wake-up costs the same however many
+//! futures there are.
 //!
 //! ```text
 //!   unlisted ── list ──▶ listed, index on the list ── pop, unlist, then poll ──▶ unlisted
@@ -10,9 +10,14 @@
 //!                          └────┘ list (nothing to do: the poll is still to come)
 //! ```
 //!
-//! An index on the list only means "poll this future": one too many, as an old notice may leave
-//! when its index has a new future, costs a poll and nothing else. A notice is on the list at most
-//! once, so the list is bounded by the notices alive.
+//! An index on the list means "poll this future". A superfluous one, which an old notice may leave
+//! when its index has a new future, only costs a poll. A notice is on the list at most once, so the
+//! list is bounded by their number.
+//!
+//! `list` sets the flag with Release and `unlist` clears it with Acquire, as a swap: whatever
+//! happened before a wake-up that finds the notice listed is seen by the poll to come, and any
+//! later wake-up lists it again. With a plain store instead of the swap, the poll could read before
+//! the flag is cleared, and a wake-up in between would be lost.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -20,20 +25,19 @@ use std::task::Waker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// The indices of futures that are to be polled. See the [module](self).
 pub(super) struct ReadyList(Mutex<State>);
 
 struct State {
     indices: VecDeque<usize>,
-    /// Who waits for the list. Taken by the wake, so that each wait is woken once.
+    /// The task that waits for the list. Taken by a wake-up, so that each wait is woken once.
     waiter: Option<Waker>,
 }
 
-/// What a future's waker does: it lists one index.
+/// The waker of a future, which lists its index.
 pub(super) struct Notice {
     index: usize,
     list: Arc<ReadyList>,
-    /// Whether the index is on the list, or about to be, on account of this notice.
+    /// Whether this notice has put its index on the list, or is about to.
     listed: AtomicBool,
 }
 
@@ -45,7 +49,6 @@ impl ReadyList {
         })))
     }
 
-    /// How many indices are on the list.
     #[cfg(not(evenkeel_loom))] // the model only asks while it waits
     pub(super) fn len(&self) -> usize {
         self.0.lock().indices.len()
@@ -56,19 +59,18 @@ impl ReadyList {
         self.0.lock().indices.pop_front()
     }
 
-    /// Sets who waits, and says how many indices are on the list at that moment: each that comes
-    /// after wakes the waiter.
+    /// Sets the waiting task, and returns how many indices are on the list at that moment. Each
+    /// later one wakes the task.
     pub(super) fn wait(&self, waiter: Waker) -> usize {
         let mut state = self.0.lock();
         let before = state.waiter.replace(waiter);
         let len = state.indices.len();
-        // Dropping a waker may run anything, so it is done outside the lock.
+        // Dropped outside the lock, as a waker's drop may run any code.
         drop(state);
         drop(before);
         len
     }
 
-    /// Nobody waits any more.
     pub(super) fn cease(&self) {
         let before = self.0.lock().waiter.take();
         drop(before);
@@ -76,8 +78,7 @@ impl ReadyList {
 }
 
 impl Notice {
-    /// Makes the notice of a future that has not been polled, and lists it: its first poll is where
-    /// the future learns of its notice.
+    /// Makes the notice of a new future, and lists it: the first poll gives the future its waker.
     pub(super) fn listed(index: usize, list: &Arc<ReadyList>) -> Arc<Self> {
         let listed = AtomicBool::new(false);
         let notice = Self {
@@ -89,10 +90,9 @@ impl Notice {
         Arc::new(notice)
     }
 
-    /// Lists the index, unless it is listed, and wakes who waits.
+    /// Lists the index, unless it is listed, and wakes the waiting task.
     pub(super) fn list(&self) {
-        // Release, paired with the Acquire in `unlist`: whoever finds `true` here leaves what it
-        // did before to the poll that comes after that.
+        // Release pairs with the Acquire in `unlist`; see the module.
         if self.listed.swap(true, Ordering::Release) {
             return;
         }
@@ -106,11 +106,9 @@ impl Notice {
         }
     }
 
-    /// To be called between taking the index from the list and polling the future.
+    /// Called between taking the index from the list and polling the future.
     pub(super) fn unlist(&self) {
-        // Acquire, paired with the Release in `list`: what found the notice listed is seen by the
-        // poll that follows, and what comes after this lists it again. A plain store would allow
-        // both to be missed, as the poll could read before it is written.
+        // Acquire pairs with the Release in `list`; see the module.
         self.listed.swap(false, Ordering::Acquire);
     }
 }
@@ -141,7 +139,7 @@ mod loom_tests {
         }
     }
 
-    /// Waits until each of the futures, which are flags, has been seen to be done by a poll.
+    /// Waits until a poll has seen each of the futures, which are flags, to be done.
     fn join(list: &ReadyList, members: &[(Arc<Notice>, Arc<AtomicBool>)]) {
         let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
         let mut done = vec![false; members.len()];
@@ -154,7 +152,7 @@ mod loom_tests {
                 // Acquire, as a handle does to read the output.
                 done[index] |= flag.load(Ordering::Acquire);
             }
-            // A completion that was missed leaves this thread asleep: loom reports a deadlock.
+            // If a completion is missed, this thread stays asleep: loom reports a deadlock.
             if listed == 0 {
                 thread::park();
             }

@@ -3,11 +3,11 @@
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-/// How far away "never" is: about a hundred years. Clocks that count nanoseconds in 64 bits reach
+/// A stand-in for "never": about a hundred years. Clocks that count nanoseconds in 64 bits reach
 /// 584 years from their start, so this can be added on every system.
 const FAR_AWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A point in time of the monotonic clock, which never goes back and knows no calendar.
+/// A point in time of the monotonic clock, which never goes back and is not tied to a calendar.
 ///
 /// It has the operations of [`std::time::Instant`] and converts to and from it.
 ///
@@ -26,7 +26,7 @@ const FAR_AWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// The present.
+    /// The current time.
     pub fn now() -> Self {
         Self(std::time::Instant::now())
     }
@@ -56,7 +56,7 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// The time from `self` to the present; zero if `self` is in the future.
+    /// The time from `self` to now; zero if `self` is in the future.
     pub fn elapsed(&self) -> Duration {
         Self::now().duration_since(*self)
     }
@@ -73,7 +73,7 @@ impl Instant {
 
     /// `self + duration`, or a time about a hundred years away if the clock cannot express it.
     pub(super) fn add_or_far_away(self, duration: Duration) -> Self {
-        // An instant so late that not even this can be added is as far away as any.
+        // If not even this can be added, the instant itself is far away.
         self.checked_add(duration)
             .or_else(|| self.checked_add(FAR_AWAY))
             .unwrap_or(self)
@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clock_cannot_express_is_far_away() {
+    fn times_the_clock_cannot_express_are_far_away() {
         let now = Instant::now();
         assert_eq!(now.checked_add(Duration::MAX), None);
         assert_eq!(now.add_or_far_away(SECOND), now + SECOND);
         assert_eq!(now.add_or_far_away(Duration::MAX), now + FAR_AWAY);
-        // The latest instant, found digit by digit, as the clock's width is the system's affair.
+        // The latest instant, found digit by digit, as the clock's width depends on the system.
         let latest = (0..64).rev().fold(now, |latest, bits| {
             latest
                 .checked_add(Duration::from_secs(1 << bits))

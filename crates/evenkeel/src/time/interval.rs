@@ -1,4 +1,4 @@
-//! Doing something regularly.
+//! Periodic ticks.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use super::sleep::{Sleep, sleep_until};
 
 /// How late a tick may be without counting as missed, unless the period is shorter.
 ///
-/// A tick is seen up to a millisecond late by the resolution of timers, and a little later on a
-/// busy worker. If each of these counted, `Delay` would drift by a millisecond a tick.
+/// The resolution of timers makes a tick up to a millisecond late, and a busy worker a little more.
+/// If that counted, `Delay` would drift by a millisecond a tick.
 const LATENESS_MAX: Duration = Duration::from_millis(5);
 
 /// Ticks at once, and then each `period`.
@@ -27,16 +27,13 @@ const LATENESS_MAX: Duration = Duration::from_millis(5);
 /// ```
 /// use evenkeel::time::{Duration, interval};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let period = Duration::from_millis(5);
 /// let mut interval = interval(period);
 /// let first = interval.tick().await; // at once
 /// let second = interval.tick().await;
 /// assert!(second - first >= period);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
@@ -54,14 +51,11 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 /// use evenkeel::time::{Duration, Instant, interval_at};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let start = Instant::now() + Duration::from_millis(5);
 /// let mut interval = interval_at(start, Duration::from_secs(60));
 /// assert_eq!(interval.tick().await, start);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
@@ -78,10 +72,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// A source of ticks, made by [`interval()`] and [`interval_at`].
 ///
-/// An interval measures from tick to tick, and not from the end of what is done in between, as a
-/// [`sleep`](super::sleep()) in a loop would. When a tick is taken more than 5 ms late (or, with a
-/// shorter period, more than a period late), it counts as missed, and [`MissedTickBehavior`] says
-/// when the ones after it come.
+/// The period runs from tick to tick, whatever happens in between, unlike that of a
+/// [`sleep`](super::sleep()) in a loop. A tick that is taken more than 5 ms late (or, with a
+/// shorter period, more than a period late) counts as missed, and [`MissedTickBehavior`] says when
+/// the next ones come.
 #[derive(Debug)]
 pub struct Interval {
     next: Sleep,
@@ -98,15 +92,14 @@ impl Interval {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a tick that was not returned is returned by the next call.
+    /// Cancel safe: if no tick was returned, the next call returns it.
     ///
     /// # Examples
     ///
     /// ```
     /// use evenkeel::time::{Duration, interval, timeout};
     ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # evenkeel::runtime::Runtime::new()?.block_on(async {
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
     /// let period = Duration::from_millis(10);
     /// let mut interval = interval(period);
     /// let first = interval.tick().await;
@@ -114,8 +107,6 @@ impl Interval {
     /// while timeout(Duration::from_millis(1), interval.tick()).await.is_err() {}
     /// assert!(first.elapsed() >= period);
     /// # });
-    /// # Ok(())
-    /// # }
     /// ```
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
@@ -134,22 +125,22 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Lets the next tick come a period from now, and the others after it.
+    /// Restarts the interval: the next tick comes after a period.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Lets the next tick come at once, and the others after it.
+    /// Restarts the interval: the next tick comes at once.
     pub fn reset_immediately(&mut self) {
         self.reset_at(Instant::now());
     }
 
-    /// Lets the next tick come after `duration`, whatever the period, and the others after it.
+    /// Restarts the interval: the next tick comes after `duration`.
     pub fn reset_after(&mut self, duration: Duration) {
         self.reset_at(Instant::now().add_or_far_away(duration));
     }
 
-    /// Lets the next tick come at `deadline`, whatever the period, and the others after it.
+    /// Restarts the interval: the next tick comes at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next.set_deadline(deadline);
     }
@@ -172,7 +163,7 @@ impl Interval {
 
 /// When an [`Interval`] ticks after it has missed a tick.
 ///
-/// With a period of 50 ms and the tick due at 50 taken at 130 only, as the task was busy:
+/// With a period of 50 ms, if the task was busy and took the tick due at 50 only at 130:
 ///
 /// ```text
 /// due      |       |       |       |       |       |
@@ -183,20 +174,19 @@ impl Interval {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Ticks without waiting until all that were missed are made up for, and then as if none had
-    /// been. The number of ticks is kept.
+    /// Makes up for all missed ticks without waiting, and then continues as if none had been
+    /// missed. Keeps the number of ticks.
     #[default]
     Burst,
-    /// Ticks a period after the tick that was taken late, and from there on. The distance between
-    /// ticks is kept.
+    /// Continues a period after the late tick. Keeps the distance between ticks.
     Delay,
-    /// Leaves missed ticks out, and ticks at the next multiple of the period that is to come. The
-    /// times of ticks are kept.
+    /// Leaves missed ticks out, and continues at the next multiple of the period. Keeps the times
+    /// of ticks.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// When the tick comes that follows one due at `due` and taken at `now`.
+    /// The time of the tick after one that was due at `due` and taken at `now`.
     fn after(self, due: Instant, now: Instant, period: Duration) -> Instant {
         let lateness = now.duration_since(due);
         let missed = lateness > LATENESS_MAX.min(period);
@@ -210,12 +200,13 @@ impl MissedTickBehavior {
     }
 }
 
-/// What is left of `duration` after as many whole periods as it has. `period` is not zero.
 fn remainder(duration: Duration, period: Duration) -> Duration {
     const NANOS: u128 = 1_000_000_000;
     let nanos = duration.as_nanos() % period.as_nanos();
-    // Less than a period, so the seconds fit in the 64 bits that the period's fit in.
-    Duration::new((nanos / NANOS) as u64, (nanos % NANOS) as u32)
+    // Less than a period, so the seconds fit in 64 bits.
+    let rest = Duration::new((nanos / NANOS) as u64, (nanos % NANOS) as u32);
+    debug_assert!(rest < period);
+    rest
 }
 
 #[cfg(test)]
@@ -257,7 +248,7 @@ mod tests {
             [Burst, Delay, Skip].map(|behavior| next(behavior, 6, 50)),
             [50, 56, 50]
         );
-        // A tick taken exactly when another is due: that one is left out too, as it is not to come.
+        // If a tick is taken exactly when another is due, that one is left out too.
         assert_eq!(next(Skip, 100, 50), 150);
         assert_eq!(next(Skip, 3, 2), 4);
     }

@@ -1,4 +1,4 @@
-//! Waiting for a time, limiting how long something may take, and doing something regularly.
+//! Sleeps, timeouts and intervals.
 //!
 //! - [`sleep()`] and [`sleep_until`] wait.
 //! - [`timeout()`] and [`timeout_at`] give up on a future that takes too long.
@@ -7,16 +7,16 @@
 //!
 //! # Guarantee
 //!
-//! Nothing here completes before its time. The resolution is one millisecond: a timer is due at the
-//! first whole millisecond of the runtime's life that is not before its deadline. How long after
-//! that its task runs is up to the scheduler. This holds at any uptime and for any deadline;
-//! durations too long for the clock to add wait for about a hundred years.
+//! Nothing here completes early. The resolution is one millisecond: a timer is due at the first
+//! whole millisecond of the runtime's life that is not before its deadline. When its task then runs
+//! is up to the scheduler. This holds at any uptime and for any deadline. A duration too long for
+//! the clock to add counts as about a hundred years.
 //!
 //! # Behaviour today
 //!
-//! A timer lives with the worker on which its task first waits for it. Making one that completes
-//! without waiting, such as the limit of a future that is ready at once, costs a look at the clock
-//! and nothing else; waiting and cancelling each take constant time, whatever the number of timers.
+//! A timer belongs to the worker on which its task first waits for it. One that never waits, such
+//! as the limit of a future that is ready at once, costs only a reading of the clock. Waiting and
+//! cancelling each take constant time, whatever the number of timers.
 
 #[cfg(not(evenkeel_loom))]
 mod instant;
@@ -38,7 +38,7 @@ pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 pub use std::time::Duration;
 
-/// The errors of this module, under the names that code written for Tokio has for them.
+/// The errors of this module, under Tokio's names.
 #[cfg(not(evenkeel_loom))]
 pub mod error {
     pub use super::timeout::Elapsed;

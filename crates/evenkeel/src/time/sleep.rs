@@ -14,7 +14,7 @@ use crate::timer::wheel::Key;
 /// Waits for `duration`.
 ///
 /// Never completes early; a `duration` of zero completes at the first poll. A duration too long for
-/// the clock to add waits for about a hundred years.
+/// the clock to add counts as about a hundred years.
 ///
 /// # Panics
 ///
@@ -30,14 +30,11 @@ use crate::timer::wheel::Key;
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let start = Instant::now();
 /// sleep(Duration::from_millis(5)).await;
 /// assert!(start.elapsed() >= Duration::from_millis(5));
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().add_or_far_away(duration))
@@ -60,14 +57,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep_until};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let deadline = Instant::now() + Duration::from_millis(5);
 /// sleep_until(deadline).await;
 /// assert!(Instant::now() >= deadline);
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -79,13 +73,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// The future of [`sleep()`] and [`sleep_until`].
 ///
 /// It may be made anywhere, and polled by any task of a runtime. Its timer stays with the worker on
-/// which it first had to wait; a task that has moved on is woken where it is.
+/// which it first had to wait; a task that has moved is woken where it is.
 ///
-/// It is ready exactly when the clock says that the deadline has come, and stays ready, also when
-/// polled again after it completed. Once its runtime has shut down, the clock still decides, but
-/// nobody wakes the task: a poll after the deadline is ready, a poll before it pending.
+/// It is ready when the deadline has come by the clock, and stays ready, even if it is polled again
+/// after it has completed. Once its runtime has shut down, nothing wakes the task, but a poll after
+/// the deadline is still ready.
 ///
-/// `Sleep` is `Unpin`, so that `&mut sleep` can be awaited, for instance in a loop that keeps one
+/// `Sleep` is `Unpin`, so that `&mut sleep` can be awaited, for example in a loop that keeps one
 /// deadline while it does other things.
 ///
 /// # Examples
@@ -94,25 +88,21 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// use std::pin::Pin;
 /// use evenkeel::time::{Duration, Instant, sleep};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let mut idle = sleep(Duration::from_secs(60));
 /// assert!(!idle.is_elapsed());
 /// Pin::new(&mut idle).reset(Instant::now() + Duration::from_millis(5));
 /// (&mut idle).await;
 /// assert!(idle.is_elapsed());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep {
     deadline: Instant,
-    /// Present since the first poll that had to wait, and as long as the timer may be in its home.
+    /// `Some` from the first poll that had to wait, for as long as the timer may be set.
     timer: Option<Timer>,
 }
 
-/// A registered timer.
 struct Timer {
     home: TimerHome,
     key: Key,
@@ -131,8 +121,8 @@ impl Sleep {
 
     /// Moves the deadline, earlier or later, also after it has passed.
     ///
-    /// A task that waits already need not poll again to be woken at the new time. Unlike a new
-    /// `Sleep`, this keeps the timer's place and its waker.
+    /// A task that already waits need not poll again to be woken at the new time: unlike a new
+    /// `Sleep`, this keeps the timer and its waker.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().set_deadline(deadline);
     }
@@ -152,13 +142,13 @@ impl Sleep {
                     home.unpark();
                 }
             }
-            // It has fired, so the task has been woken and will poll.
+            // The timer has fired, so the task has been woken and will poll.
             None => self.timer = None,
         }
     }
 
-    /// As `poll`, but also when the task's slice is used up: what limits the time of something else
-    /// must not lose its turn to what it limits.
+    /// As `poll`, but even if the task's slice is used up: a time limit must not depend on the
+    /// slice that the limited future has left.
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_elapsed() {
             self.cancel();

@@ -1,4 +1,4 @@
-//! Limiting how long something may take.
+//! Time limits for futures.
 
 use std::error::Error;
 use std::fmt;
@@ -15,18 +15,18 @@ use super::sleep::{Sleep, sleep, sleep_until};
 
 /// Requires `future` to complete within `duration`.
 ///
-/// The future is polled before the clock is looked at, so a future that is ready when the task runs
-/// wins, even if it is late. The limit is looked at each time the future is pending, and wakes the
-/// task when it is reached; a future that blocks its thread is not interrupted.
+/// The future is polled before the clock is read, so a future that is ready when the task runs
+/// wins, even if it is late. The limit is checked whenever the future is pending, and wakes the
+/// task when it is reached. A future that blocks its thread is not interrupted.
 ///
 /// # Errors
 ///
-/// [`Elapsed`] if the time is up and `future` still pending. It has not been dropped then: it lives
-/// until the `Timeout` does, or can be had back with [`Timeout::into_inner`].
+/// [`Elapsed`] if the time is up and `future` is still pending. The future is then dropped with the
+/// `Timeout`, or recovered by [`Timeout::into_inner`].
 ///
 /// # Panics
 ///
-/// When polled outside a runtime while `future` is pending and the time not up.
+/// When polled outside a runtime while `future` is pending and the time is not up.
 ///
 /// # Cancel safety
 ///
@@ -38,14 +38,11 @@ use super::sleep::{Sleep, sleep, sleep_until};
 /// use std::future::pending;
 /// use evenkeel::time::{Duration, timeout};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let limit = Duration::from_millis(5);
 /// assert_eq!(timeout(limit, async { 7 }).await, Ok(7));
 /// assert!(timeout(limit, pending::<()>()).await.is_err());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
@@ -73,13 +70,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// ```
 /// use evenkeel::time::{Duration, Instant, sleep, timeout_at};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # evenkeel::runtime::Runtime::new()?.block_on(async {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// let deadline = Instant::now() + Duration::from_millis(5);
 /// assert!(timeout_at(deadline, sleep(Duration::from_secs(60))).await.is_err());
 /// # });
-/// # Ok(())
-/// # }
 /// ```
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
@@ -100,17 +94,17 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    /// The future that is limited.
+    /// The inner future.
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The future that is limited.
+    /// The inner future.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// Gives the future back, without its limit.
+    /// Returns the inner future.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -124,13 +118,13 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        // Without regard to the task's slice: a future that uses up every slice would otherwise
-        // never be found late.
+        // Regardless of the task's slice: otherwise a future that uses up every slice would never
+        // reach its limit.
         this.limit.poll_elapsed(cx).map(|()| Err(Elapsed(())))
     }
 }
 
-/// The error of a [`timeout()`]: the time was up before the future completed.
+/// The error of [`timeout()`]: the time was up before the future completed.
 ///
 /// Converts to an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,7 +136,7 @@ impl fmt::Display for Elapsed {
     }
 }
 
-/// `main` shows its error by `Debug`, so the message is part of it.
+/// Contains the message, as `main` prints its error by `Debug`.
 impl fmt::Debug for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Elapsed({self})")

@@ -1,5 +1,5 @@
-//! Timers, below what users see of time: `wheel` is the data structure, `timers` are one worker's,
-//! and say how long it may sleep.
+//! Timers, which `time` builds on: `wheel` is the data structure, `timers` are those of one worker,
+//! and decide how long it may sleep.
 
 pub(crate) mod timers;
 pub(crate) mod wheel;

@@ -1,8 +1,9 @@
 //! A hierarchical timer wheel as a plain data structure: no clock, no thread, no `unsafe`.
 //!
-//! Time is a `u64` count of ticks; what a tick lasts and when it started is the caller's business.
+//! Time is a `u64` count of ticks; the caller decides how long a tick lasts and when it started.
 //! Insertion and cancellation take constant time. Advancing takes time in proportion to the entries
-//! it moves, never to the ticks it skips, and moves no more of them than it is told to.
+//! it moves, not to the ticks it skips, and moves at most a given number of entries. (G. Varghese,
+//! T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987.)
 //!
 //! # How it works
 //!
@@ -16,68 +17,66 @@
 //! ```
 //!
 //! An entry waits at the level of the *highest digit in which its deadline differs from the
-//! present*, in the slot that its own digit there names. Two facts follow, and everything else
-//! rests on them:
+//! present*, in the slot of its own digit there. Everything else rests on two facts:
 //!
-//! 1. Within its level a waiting entry's digit is greater than the present's, as its deadline is
-//!    later and all higher digits are equal. A level therefore never wraps: the first bit set in
+//! 1. Within its level, a waiting entry's digit is greater than the present's, as its deadline is
+//!    later
 //!    its bitmap is its earliest slot.
 //! 2. An entry of a lower level shares more digits with the present, and so comes before every
 //!    entry of a higher level. The earliest slot of all is the first slot of the lowest occupied
 //!    level.
 //!
 //! [`Wheel::advance`] goes from one earliest slot to the next. When the present reaches a slot's
-//! first tick, its entries are placed anew, by the same rule: they are due now or belong to a lower
-//! level. Moving the present within the gap before the earliest slot changes no entry's highest
-//! differing digit, so no entry has to be looked at.
+//! first tick, its entries are placed anew by the same rule: they are due now or belong to a lower
+//! level. Moving the present in the gap before the earliest slot changes no entry's highest
+//! differing digit, so no entry has to be visited.
 //!
 //! # Advancing by parts
 //!
-//! Any number of entries may be due at once, and the worker that fires them has more to do than
-//! that. So `advance` takes a limit, and stops within a tick, or in the midst of a slot, when it is
-//! reached. The present then stays where the work stopped, and the next call goes on from there.
+//! Any number of entries may be due at once, and the worker that fires them has other work. So
+//! `advance` takes a limit, and stops when it is reached, be it within a tick or a slot. The
+//! present stays where it stopped, and the next call goes on from there.
 //!
 //! A slot whose entries are being placed anew is *open*: the present has reached it, and its list
-//! is emptied front to back. What is inserted meanwhile and belongs to a lower level joins the end
-//! of that list instead, behind entries of its own tick. So the order is the same as if the slot
-//! had been emptied at once.
+//! is emptied front to back. An entry that is inserted meanwhile and belongs to a lower level joins
+//! the end of that list instead, behind entries of its own tick. So the order is the same as if the
+//! slot had been emptied at once.
 //!
 //! # Order
 //!
 //! Entries fire in the order of their ticks, and within a tick in the order of their insertion,
-//! since entries of one deadline are always in one list and lists are moved whole, front to back.
-//! An entry inserted at or after its deadline counts as due at the tick of its insertion, which is
-//! the present of the wheel: behind the time passed to `advance` while its work is unfinished.
+//! since entries of one deadline are always in one list, and lists are moved front to back. An
+//! entry inserted at or after its deadline counts as due at the wheel's present, which may be
+//! behind the time passed to an unfinished `advance`.
 //!
 //! # Known failures of other wheels
 //!
-//! Each of these was found in production elsewhere. They share a root, a horizon beyond which the
-//! arithmetic of levels no longer holds, or a second copy of the truth that goes stale.
+//! Each of these was found in production elsewhere. Their common roots are a horizon beyond which
+//! the arithmetic of levels no longer holds, and a second copy of some state, which goes stale.
 //!
 //! - *Top level wraps.* Tokio's six levels reach 2^36 ms, and entries beyond are folded into the
-//!   last level, whose slots then mean two times at once: after 12 days of uptime, when the last
+//!   last level, whose slots then mean two times at once. After 12 days of uptime, when the last
 //!   level's digit first became nonzero, short sleeps could be taken for wrapped ones, panic, or
-//!   never fire. Here the levels cover all 64 bits of a tick. Nothing is folded, nothing wraps, and
-//!   there is no overflow list to get wrong.
+//!   never fire. Here the levels cover all 64 bits of a tick, so nothing is folded or wraps, and
+//!   there is no overflow list.
 //! - *Panic after 2^36 ms.* Tokio's `DelayQueue` and its ancestor indexed a seventh level of six
-//!   once the process was 795 days old. For the same reason no such index exists here; the tests
-//!   run every operation from starts on each side of every power of 64, and at the end of `u64`.
+//!   once the process was 795 days old. Here no such index exists; the tests run every operation
+//!   from starts on each side of every power of 64, and at the end of `u64`.
 //! - *Far deadlines refused.* `DelayQueue` panics for delays of more than two years. Every `u64` is
 //!   a valid deadline here.
 //! - *Timers that do not fire.* When Tokio split one wheel into several, the time of the next
-//!   wake-up was computed outside the locks that guarded the wheels, and could overwrite an earlier
-//!   one. A wheel here has one owner and one lock, and its next deadline is computed under it (see
-//!   `timers`).
+//!   wake-up was computed outside the locks of the wheels, and could overwrite an earlier one. Here
+//!   a wheel has one lock, under which its next deadline is computed (see `timers`).
 //! - *Cancelled entries stay.* An alternative wheel in Tokio kept entries that were cancelled
 //!   before their worker had taken them in, until their deadline, up to two years later. Here there
 //!   is no queue in front of the wheel: insertion is complete when it returns, and cancellation
-//!   frees the entry and returns its value at once.
+//!   frees the entry at once.
 //! - *A reset to an earlier time ignored.* `DelayQueue` compared a new deadline with the start of a
-//!   slot instead of with the deadline it slept until. Here [`Wheel::next_deadline`] is derived
-//!   from the entries present at each call and kept nowhere else.
-//! - *Removal at the very tick of the deadline.* `DelayQueue` kept expired entries in a list apart
-//!   but looked for them in the wheel, and panicked when deadline and present were equal. Here an
-//!   entry remembers the list that it is in, and the due list is a list like every other.
+//!   slot instead of the deadline until which it slept. Here [`Wheel::next_deadline`] is derived
+//!   from the entries at each call and stored nowhere else.
+//! - *Removal at the very tick of the deadline.* `DelayQueue` kept expired entries in a separate
+//!   list but looked for them in the wheel, and panicked when deadline and present were equal. Here
+//!   an entry stores the list that it is in, and the due list is a list like all others.
 
 use std::num::NonZeroU64;
 
@@ -85,7 +84,7 @@ use slab::Slab;
 
 /// The digit width of a wheel, in bits: 64 slots fill a bitmap of one word exactly.
 ///
-/// Models pay for each slot they initialize, many thousand times over, so they use 4 slots.
+/// Models initialize each slot many thousand times, so they use 4 slots.
 const SLOT_BITS: u32 = if cfg!(evenkeel_loom) { 2 } else { 6 };
 
 /// The index that stands for "no entry", and "no list".
@@ -94,11 +93,11 @@ const NIL: u32 = u32::MAX;
 /// How many steps it takes to fire an entry, where placing it anew takes one.
 const FIRING: usize = 4;
 
-/// How many vacant entries an empty wheel may keep. A burst beyond it gives its memory back.
+/// How many vacant entries an empty wheel may keep. After a burst beyond it, the memory is freed.
 const VACANT_ENTRIES_MAX: usize = 1024;
 
-/// Names one entry of a [`Wheel`], also after the entry is gone: its serial number is never given
-/// out again, so a stale key finds nothing, whatever has come to live at its index.
+/// Identifies an entry of a [`Wheel`]. Serial numbers are never reused, so a stale key finds
+/// nothing, whatever entry is at its index now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
@@ -113,22 +112,20 @@ impl Key {
     };
 }
 
-/// A set of values, each with the tick at which it is due. See the [module](self).
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Wheel<T, const BITS: u32 = SLOT_BITS> {
-    /// The present: the latest tick ever passed to `advance`, or the one at which that stopped.
-    /// Invariant: at every time that no method is running, an entry is in the list that
-    /// `place_when_closed` names for its deadline, or in the open slot's.
+    /// The present: the latest tick passed to `advance`, or the one at which that stopped.
+    /// Invariant between calls: each entry is in the list of `place_when_closed` for its deadline,
+    /// or in that of the open slot.
     elapsed: u64,
-    /// The list of the slot that is being emptied, or `NIL`. It is not empty, and has no bit in
-    /// `occupied_slots`.
+    /// The list of the open slot, or `NIL`. It is not empty, and has no bit in `occupied_slots`.
     open: u32,
     entries: Slab<Entry<T>>,
     /// The serial number of the next entry. It would take centuries to use them up.
     next_serial: NonZeroU64,
     /// One bit for each level with a bit set in `occupied_slots`.
     occupied_levels: u64,
-    /// For each level, one bit for each slot that is yet to come and whose list is not empty.
+    /// For each level, one bit for each slot whose list is not empty, but for the open one.
     occupied_slots: Box<[u64]>,
     /// The lists of all slots, level by level, and the list of due entries last.
     lists: Box<[List]>,
@@ -145,13 +142,12 @@ struct Entry<T> {
     value: T,
 }
 
-/// A doubly linked list of entries.
 #[derive(Clone, Copy)]
 struct List {
     head: u32,
     tail: u32,
-    /// No entry of the list has an earlier deadline. Cancelling the earliest entry leaves this as
-    /// it is; the list's end resets it.
+    /// A lower bound of the deadlines in the list. Cancelling the earliest entry does not change
+    /// it; it is reset when the list becomes empty.
     earliest: u64,
 }
 
@@ -164,7 +160,6 @@ impl List {
 }
 
 impl<T> Wheel<T> {
-    /// Makes a wheel whose present is tick 0.
     pub(crate) fn new() -> Self {
         Self::starting_at(0)
     }
@@ -173,10 +168,9 @@ impl<T> Wheel<T> {
 impl<T, const BITS: u32> Wheel<T, BITS> {
     const SLOTS: usize = 1 << BITS;
     const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
-    /// The index of the list of entries whose deadline is not after the present.
+    /// The index of the due list: entries whose deadline is not after the present.
     const DUE: usize = Self::LEVELS * Self::SLOTS;
 
-    /// Makes a wheel whose present is `elapsed`.
     pub(crate) fn starting_at(elapsed: u64) -> Self {
         const {
             assert!(
@@ -195,7 +189,6 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         }
     }
 
-    /// The number of entries that wait or are due.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -205,7 +198,7 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
     ///
     /// # Panics
     ///
-    /// With 2^32 - 1 entries present, whose memory alone would be 200 GB.
+    /// With 2^32 - 1 entries, which would take 200 GB.
     pub(crate) fn insert(&mut self, deadline: u64, value: T) -> Key {
         assert!(
             self.entries.len() < NIL as usize,
@@ -239,40 +232,39 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         (entry.serial == key.serial).then_some(&mut entry.value)
     }
 
-    /// Whether there is work for an [`advance`](Self::advance) to the present: entries that are due
-    /// or that the last one had yet to place when it stopped.
+    /// Whether an [`advance`](Self::advance) to the present has work: entries that are due, or that
+    /// the last one left in the open slot.
     pub(crate) fn has_due(&self) -> bool {
         self.open != NIL || self.lists[Self::DUE].head != NIL
     }
 
-    /// A tick to call [`advance`](Self::advance) with, or `None` without entries.
+    /// The tick of the next [`advance`](Self::advance), or `None` without entries.
     ///
-    /// It is never later than the earliest deadline, and normally equal to it. It is earlier in two
-    /// cases: it is the present if an entry was due when it was inserted, or if the last `advance`
-    /// stopped at its limit; and it may be the deadline of an entry that has been cancelled since.
-    /// In the second case advancing to it fires nothing, but moves the entries of at least one slot
-    /// to a lower level, so that an entry sees this fewer times than there are levels; on the
-    /// lowest level it is exact.
+    /// It is never later than the earliest deadline, and normally equal to it. It is the present if
+    /// an entry was due when it was inserted, or if the last `advance` stopped at its limit. It may
+    /// also be the deadline of an entry that has been cancelled since: then advancing to it fires
+    /// nothing, but moves the entries of at least one slot to a lower level. So an entry is
+    /// affected by this fewer times than there are levels; on the lowest level the tick is exact.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         if self.has_due() {
             return Some(self.elapsed);
         }
         let (list, start) = self.first_slot()?;
-        // An entry was never filed under a slot that starts after its deadline.
+        // No entry is in a slot that starts after its deadline.
         debug_assert!(self.lists[list].earliest >= start);
         Some(self.lists[list].earliest)
     }
 
-    /// Makes `now` the present and passes each value whose deadline is not after it to `fire`, in
+    /// Makes `now` the present, and passes each value whose deadline is not after it to `fire`, in
     /// the [order](self#order) of their ticks.
     ///
-    /// Takes at most `limit` steps, of which one places an entry anew, and [`FIRING`] fire one:
-    /// about what they cost. Returns whether they were enough; if not, the next call goes on, and
-    /// [`next_deadline`](Self::next_deadline) is not later than `now` until it has. Any limit gets
-    /// on.
+    /// Takes at most `limit` steps: placing an entry anew takes one, and firing it takes
+    /// [`FIRING`], in proportion to their costs. Every call makes progress. Returns whether the
+    /// steps were enough; if not, the next call goes on, and until then
+    /// [`next_deadline`](Self::next_deadline) is not later than `now`.
     ///
-    /// A `now` before the present counts as the present: time does not run backwards. If `fire`
-    /// panics, the entries that it has not been given are kept and fire at the next call.
+    /// A `now` before the present counts as the present. If `fire` panics, the entries that it was
+    /// not given yet are kept and fire at the next call.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, fire: &mut impl FnMut(T)) -> bool {
         let mut left = limit.max(1);
         loop {
@@ -289,11 +281,12 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
                 _ => break,
             }
         }
+        debug_assert!(!self.has_due());
         self.elapsed = self.elapsed.max(now);
         true
     }
 
-    /// Removes every entry and returns the values in no stated order.
+    /// Removes all entries and returns their values, in no particular order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + use<T, BITS> {
         self.lists.fill(List::EMPTY);
         self.open = NIL;
@@ -303,8 +296,8 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         entries.into_iter().map(|(_, entry)| entry.value)
     }
 
-    /// The list in which an entry with this deadline belongs at present: the open slot's if the
-    /// deadline is within that or past.
+    /// The list in which an entry with this deadline belongs: that of the open slot if the deadline
+    /// is within that slot or past.
     fn place(&self, deadline: u64) -> usize {
         let list = self.place_when_closed(deadline);
         let open = self.open as usize;
@@ -321,11 +314,13 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
             return Self::DUE;
         }
         let level = (self.elapsed ^ deadline).ilog2() / BITS;
-        let digit = (deadline >> (level * BITS)) as usize & (Self::SLOTS - 1);
+        let digit_of = |tick: u64| (tick >> (level * BITS)) as usize & (Self::SLOTS - 1);
+        let digit = digit_of(deadline);
+        debug_assert!(digit > digit_of(self.elapsed), "a level wraps");
         level as usize * Self::SLOTS + digit
     }
 
-    /// The earliest slot's list and first tick.
+    /// The list and the first tick of the earliest slot.
     fn first_slot(&self) -> Option<(usize, u64)> {
         if self.occupied_levels == 0 {
             return None;
@@ -338,8 +333,8 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         Some((level as usize * Self::SLOTS + digit as usize, start))
     }
 
-    /// Empties the open slot's list, if there is one, into the lists where its entries belong at
-    /// present. Returns false if the steps that are left do not suffice.
+    /// Empties the list of the open slot, if there is one, into the lists where its entries belong
+    /// now. Returns false if the steps do not suffice.
     fn empty_open(&mut self, left: &mut usize) -> bool {
         while self.open != NIL {
             if *left == 0 {
@@ -347,6 +342,7 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
             }
             *left -= 1;
             let index = self.lists[self.open as usize].head;
+            debug_assert_eq!(self.entries[index as usize].list, self.open);
             let deadline = self.entries[index as usize].deadline;
             self.unlink(index);
             self.push_back(self.place_when_closed(deadline), index);
@@ -354,8 +350,8 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
         true
     }
 
-    /// Fires what is in the due list, one entry at a time, so that a panic loses none. Returns
-    /// false if the steps that are left do not suffice.
+    /// Fires the due list, one entry at a time, so that a panic loses none. Returns false if the
+    /// steps do not suffice.
     fn fire_due(&mut self, left: &mut usize, fire: &mut impl FnMut(T)) -> bool {
         loop {
             let index = self.lists[Self::DUE].head;
@@ -365,6 +361,10 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
             if *left == 0 {
                 return false;
             }
+            debug_assert!(
+                self.entries[index as usize].deadline <= self.elapsed,
+                "a timer is early"
+            );
             *left = left.saturating_sub(FIRING);
             self.unlink(index);
             fire(self.remove(index));
@@ -403,6 +403,7 @@ impl<T, const BITS: u32> Wheel<T, BITS> {
             NIL => self.lists[list].tail = prev,
             next => self.entries[next as usize].prev = prev,
         }
+        debug_assert_eq!(self.lists[list].head == NIL, self.lists[list].tail == NIL);
         if self.lists[list].head == NIL {
             if self.open as usize == list {
                 self.open = NIL;

@@ -6,7 +6,7 @@ use crate::time::timeout;
 
 use super::*;
 
-/// The others may hang, and then nobody else looks at how long it has waited.
+/// The other threads may hang, and then nobody else checks how long work has waited.
 #[test]
 fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
     let runtime = Runtime::new().unwrap();
@@ -27,7 +27,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
             kept: false,
             patient: false,
         };
-        // As if a second one had been sent for.
+        // As if a second one had been called.
         {
             let mut state = core.state.lock();
             let now = shared.clock.cycles();
@@ -43,13 +43,13 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
     });
 }
 
-/// Such as a file to be removed: nobody else will.
+/// Such as the removal of a file: nobody else would do it.
 #[test]
-fn what_tidies_up_is_done_even_if_there_is_no_thread() {
+fn cleanup_is_done_even_if_there_is_no_thread() {
     let runtime = Runtime::new().unwrap();
     let lane = runtime.block_on(async { Lane::builder("lonely").build().unwrap() });
     let (core, shared) = lane.parts();
-    // As if a thread had been sent for.
+    // As if a thread had been called.
     {
         let mut state = core.state.lock();
         state.threads += 1;
@@ -65,7 +65,7 @@ fn what_tidies_up_is_done_even_if_there_is_no_thread() {
     assert!(core.is_empty());
 }
 
-/// What a hook panicked with, which may come back to the lane.
+/// The payload of a panic in a hook; its drop comes back to the lane.
 struct Payload(Arc<Core>, std::sync::mpsc::Sender<bool>);
 
 impl Drop for Payload {

@@ -26,7 +26,7 @@ enum Step {
     Done(u64),
     Pass(u64),
     Expire,
-    CallOff(usize),
+    Cancel(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -36,15 +36,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..10_000_u64).prop_map(Step::Done),
         1 => (0..500_u64).prop_map(Step::Pass),
         1 => Just(Step::Expire),
-        3 => (0..60_usize).prop_map(Step::CallOff),
+        3 => (0..60_usize).prop_map(Step::Cancel),
     ];
     proptest::collection::vec(step, 1..300)
 }
 
 proptest! {
-    /// Whatever happens, work comes out once, within its class in the order of coming; no more
-    /// waits than may, and nothing for longer than it may once that was looked for. What is called
-    /// off comes out at once, if it has not before, and lines are short for what waits in them.
+    /// After any steps: work comes out once, in FIFO order within its class. The limits of length
+    /// and wait are kept. Cancelled work comes out at once if it still waits, and a queue is at
+    /// most twice as long as the work in it.
     #[test]
     fn nothing_is_lost_or_overtaken(steps in steps(), queue in 1..40_usize) {
         let mut order = order(queue, Some(400), &[30, 50, 20]);
@@ -54,10 +54,10 @@ proptest! {
         let (mut now, mut next) = (0, 0);
         for step in steps {
             match step {
-                Step::CallOff(back) => {
+                Step::Cancel(back) => {
                     let Some(&(ticket, work)) = tickets.iter().rev().nth(back) else { continue };
                     let waits = oracle.iter().flatten().any(|(_, waiting)| *waiting == work);
-                    prop_assert_eq!(order.call_off(ticket), waits.then_some(work));
+                    prop_assert_eq!(order.cancel(ticket), waits.then_some(work));
                     oracle.iter_mut().for_each(|line| line.retain(|(_, other)| *other != work));
                 }
                 Step::Push(class) => {
@@ -108,8 +108,8 @@ proptest! {
         prop_assert_eq!(order.take_all().len(), oracle.iter().map(VecDeque::len).sum::<usize>());
     }
 
-    /// Of classes that always have work, whatever it costs, each gets thread time in the ratio of
-    /// its share, but for what a class may be ahead.
+    /// Classes that always have work, of any cost, get thread time in the ratio of their shares, up
+    /// to the lead.
     #[test]
     fn time_is_shared(
         shares in proptest::collection::vec(1..100_u32, 3),
@@ -132,14 +132,14 @@ proptest! {
         let (total, weights) = (had.iter().sum::<u64>(), shares.iter().sum::<u32>());
         for class in 0..3 {
             let due = total as f64 * f64::from(shares[class]) / f64::from(weights);
-            // Ahead by the lead and one piece of work; what is ahead is what others are behind.
+            // One class may be ahead by the lead and a piece of work, and others behind by as much.
             let slack = 3.0 * (LEAD + 400) as f64 + total as f64 * 0.01;
             prop_assert!((had[class] as f64 - due).abs() <= slack, "{had:?} of {shares:?}");
         }
     }
 
-    /// From a change of the shares on, time is shared by the new ones. What is under way meanwhile
-    /// is charged once.
+    /// After a change of the shares, time is shared by the new ones. Work under way is charged
+    /// once.
     #[test]
     fn changed_shares_count_from_then_on(
         before in proptest::collection::vec(1..100_u32, 3),
@@ -169,7 +169,7 @@ proptest! {
             had
         };
         serve(false, 300);
-        // What some were ahead by the old shares is made up for by then.
+        // By then, leads by the old shares are made up for.
         serve(true, 4_000);
         let had = serve(false, 4_000);
         let (total, weights) = (had.iter().sum::<u64>(), after.iter().sum::<u32>());
@@ -180,8 +180,8 @@ proptest! {
         }
     }
 
-    /// However much urgent work there is, other work is begun before more of it has been done than
-    /// the lead, and one piece that began before.
+    /// Beside any amount of urgent work, other work begins after no more of it than the lead and
+    /// one piece that began before.
     #[test]
     fn urgent_work_starves_nobody(cost in 1..300_u64, before in 0..200_usize) {
         let mut order = order(10_000, None, &[30, 50, 20]);
@@ -219,7 +219,7 @@ fn urgent_work_goes_first() {
     assert_eq!(classes[6..], [Class::BULK; 5]);
 }
 
-/// A class that was idle has not saved up a right to hold the others up.
+/// An idle class saves up no right to hold up the others.
 #[test]
 fn idleness_earns_nothing() {
     let mut order = order(10_000, None, &[50, 50, 50]);
@@ -240,7 +240,7 @@ fn idleness_earns_nothing() {
     assert!(urgent.count() <= 35);
 }
 
-/// Work that hung keeps its class out for a while, and not for as long as it hung.
+/// Work that hung keeps its class out for a while, but not for as long as it hung.
 #[test]
 fn what_hung_is_not_held_against_its_class_for_long() {
     let mut order = order(100, None, &[50, 50, 50]);

@@ -1,4 +1,4 @@
-//! What the kernel's queue answers, errors too. Skipped where it gives none.
+//! Results and errors of the kernel's queue. Skipped where there is none.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ fn read(file: &Arc<File>, length: usize, offset: u64, exact: bool) -> Read<Arc<F
     Read::new(keeper, vec![0; length], (offset, 0), exact)
 }
 
-/// What becomes of a read.
+/// The result of a read.
 fn answer(ring: &CompletionQueue<Arc<File>>, read: Read<Arc<File>>) -> io::Result<Vec<u8>> {
     let reply = read.reply();
     assert!(ring.submit(read).is_ok());
@@ -71,7 +71,7 @@ impl Wake for Panics {
     }
 }
 
-/// The thread is everybody's, and goes on.
+/// All reads share the thread, which goes on.
 #[test]
 fn a_waker_that_panics_harms_no_other_read() {
     let Some(ring) = ring() else { return };
@@ -105,7 +105,7 @@ fn a_waker_that_panics_harms_no_other_read() {
     }
 }
 
-/// Either may run anything, such as a look at the same read.
+/// Either may run any code, such as a look at the same read.
 #[test]
 fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_read() {
     let reply = Arc::new(Reply::default());

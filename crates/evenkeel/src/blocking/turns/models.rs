@@ -1,7 +1,7 @@
-//! Models of the line: each runs once for every interleaving of its threads.
+//! Models of the line.
 //!
-//! Who waits for a turn that nobody passes on waits for ever, which loom reports. There are no
-//! bounds on the wait here but where a model lets time pass.
+//! A file whose turn nobody passes on waits for ever, which loom reports: waits have no bound here,
+//! but where a model lets time pass.
 //!
 //! # Seen to fail
 //!
@@ -21,7 +21,7 @@ use crate::sync::thread;
 
 struct World {
     turns: Turns,
-    /// How many write. Relaxed throughout, so that all order is the line's.
+    /// How many files write. Relaxed throughout, so that all order comes from the line.
     writing: AtomicUsize,
 }
 
@@ -56,7 +56,7 @@ fn write(world: &World) {
     world.turns.leave(number, 0);
 }
 
-/// Asks once, and is gone.
+/// Asks once and leaves.
 fn give_up(world: &World) {
     let number = world.turns.join(0);
     let _ = world.turns.waits(number, &waker_of_this_thread());
@@ -89,7 +89,7 @@ fn who_gives_up_passes_on_what_it_was_given() {
 fn what_is_overdue_is_passed_on_by_who_comes() {
     model(|| {
         let world = world();
-        // Hangs: it is never given back.
+        // Hangs: its turn is never given back.
         let hung = world.turns.join(0);
         world.turns.go_on(hung);
         let first = world.turns.join(0);

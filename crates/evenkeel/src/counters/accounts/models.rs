@@ -1,4 +1,4 @@
-//! Models of the accounts: each runs once for every interleaving of its threads.
+//! Models of the accounts.
 //!
 //! # Seen to fail
 //!
@@ -15,8 +15,7 @@ use super::*;
 use crate::sync::Arc;
 use crate::sync::models::{model, role, roles};
 
-/// Whatever a reader meets, the states add up to wall time.
-/// What the states of one reading come to.
+/// At every moment, the states add up to wall time. The sum of the states of one reading.
 fn sum(times: &Times) -> u64 {
     times.run.iter().sum::<u64>() + times.check + times.spin + times.park + times.steal + times.lend
 }

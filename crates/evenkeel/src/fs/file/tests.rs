@@ -1,4 +1,4 @@
-//! What is tidied up where no worker waits for it.
+//! Cleanup that no worker waits for, and abandoned seeks.
 
 use std::future::{Future, poll_fn};
 use std::io::SeekFrom;
@@ -27,14 +27,15 @@ fn narrow() -> Runtime {
     builder.build().unwrap()
 }
 
-/// Runs a test in a task of such a runtime: on a worker, as nobody is to block there.
+/// Runs a test in a task of such a runtime, on a worker.
 fn in_task(test: impl Future<Output = ()> + Send + 'static) {
     let runtime = narrow();
     let task = runtime.spawn(test);
     runtime.block_on(task).unwrap();
 }
 
-/// Makes so many threads of a lane busy, and lets so much wait, until what is returned is dropped.
+/// Makes `threads` threads of a lane busy, and queues `waiting` pieces of work, until the result is
+/// dropped.
 async fn fill(
     file: &File,
     core: &Arc<Core>,
@@ -54,7 +55,7 @@ async fn fill(
         core.submit(file.inner.handle.shared(), task, true);
         drop(join);
         holds.push(hold);
-        // Each counts itself: what the lane calls busy may be work whose output is there already.
+        // The work counts itself, as work that the lane counts as busy may have ended already.
         let busy = holds.len().min(threads);
         until(|| begun.load(Ordering::SeqCst) >= busy).await;
     }
@@ -101,13 +102,14 @@ fn opened(directory: &Path) -> usize {
         .count()
 }
 
-/// By the last of its entries, by its reader, or by a read that is cancelled before it has begun.
+/// Closed by the last of its entries, by its reader, or by a read that is cancelled before it has
+/// begun.
 #[test]
 fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
     in_task(async {
         let directory = path("directory");
         std::fs::create_dir_all(&directory).unwrap();
-        // More than are read at a time.
+        // More entries than are read at a time.
         for number in 0..100 {
             std::fs::write(directory.join(number.to_string()), "").unwrap();
         }
@@ -136,7 +138,7 @@ fn a_worker_closes_no_directory_even_if_the_lane_is_full() {
     });
 }
 
-/// The file beside the one that was to be replaced.
+/// The temporary file beside the one that was to be replaced.
 fn drafts(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
@@ -179,21 +181,21 @@ async fn with_contents(name: &str, bytes: &'static [u8]) -> (File, PathBuf) {
     (file, path)
 }
 
-/// Keeps all threads busy that read and write the file.
+/// Keeps all threads of the file's data lane busy.
 async fn hold_data(file: &File) -> Vec<mpsc::Sender<()>> {
     let data = Arc::clone(file.inner.data_lane());
     fill(file, &data, data.stats().threads_max, 0).await
 }
 
 #[test]
-fn a_seek_that_is_given_up_is_not_made_after_what_followed_it() {
+fn an_abandoned_seek_is_not_done_after_a_later_operation() {
     in_task(async {
         let (mut file, path) = with_contents("seek-given-up", b"").await;
         let holds = hold_data(&file).await;
         file.write_all(b"abc").await.unwrap();
         assert!(given_up(file.seek(SeekFrom::Start(1))).await);
         drop(holds);
-        // It was asked for before this, and so is made before this.
+        // It was requested before this, and so it is done before this.
         file.write_all(b"x").await.unwrap();
         assert_eq!(file.stream_position().await.unwrap(), 2);
         file.write_all(b"y").await.unwrap();
@@ -204,7 +206,7 @@ fn a_seek_that_is_given_up_is_not_made_after_what_followed_it() {
 }
 
 #[test]
-fn a_seek_that_is_given_up_is_made_before_what_is_read() {
+fn an_abandoned_seek_is_done_before_a_read() {
     in_task(async {
         let (mut file, path) = with_contents("seek-then-read", b"0123456789").await;
         let holds = hold_data(&file).await;
@@ -239,7 +241,7 @@ fn a_seek_that_fails_leaves_the_reader_where_it_is() {
     });
 }
 
-/// Behind a device that hangs it would fill the queue, and keep the file open.
+/// Behind a device that hangs, the work would fill the queue and keep the file open.
 #[test]
 fn what_a_dropped_file_was_still_to_read_or_seek_leaves_the_queue() {
     in_task(async {
@@ -264,7 +266,7 @@ fn what_a_dropped_file_was_still_to_read_or_seek_leaves_the_queue() {
 }
 
 #[test]
-fn a_seek_that_is_given_up_is_made_before_the_file_is_the_standard_librarys() {
+fn an_abandoned_seek_is_done_before_into_std() {
     in_task(async {
         let (mut file, path) = with_contents("seek-into-std", b"0123456789").await;
         let holds = hold_data(&file).await;
@@ -278,9 +280,9 @@ fn a_seek_that_is_given_up_is_made_before_the_file_is_the_standard_librarys() {
     });
 }
 
-/// As what was taken over is written.
+/// The bytes that were taken over belong behind the seek.
 #[test]
-fn what_a_dropped_file_was_to_write_is_written_after_what_it_was_to_seek() {
+fn a_dropped_file_seeks_before_it_writes_its_last_bytes() {
     in_task(async {
         let (mut file, path) = with_contents("dropped-writer", b"").await;
         let holds = hold_data(&file).await;
@@ -318,9 +320,9 @@ fn a_copy_to_a_fifo_keeps_no_thread_from_the_data_of_its_device() {
     });
 }
 
-/// What came from a peer comes once, and cannot be gone back to.
+/// Bytes from a peer come once, and cannot be read again.
 #[test]
-fn a_write_to_a_peer_leaves_what_was_read_from_it_and_not_yet_taken() {
+fn a_write_to_a_peer_keeps_bytes_read_from_it() {
     in_task(async {
         let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
         let near = std::fs::File::from(std::os::fd::OwnedFd::from(near));

@@ -1,45 +1,43 @@
-//! Whether the next batch waits for those who hear of the last one: no thread, clock or I/O.
+//! Whether the next batch waits for the tasks that the last one has woken. No thread, clock or I/O.
 //!
-//! Most who append have more to append. If the next batch begins without them, they wait for all of
-//! it and then for their own: nearly two rounds of writing and syncing. If it waits until they are
-//! back, which takes as long as they take to hear of the last one, they wait for one. Those who
-//! come over a network take longer than that, so it is tried seldom where nobody came.
+//! Most tasks that append have more to append. If the next batch begins without them, they wait for
+//! all of it and then for their own: nearly two rounds of writing and syncing. If it waits the
+//! short time until they are back, they wait for one round. Tasks that serve a network take longer,
+//! so waiting is tried seldom if nobody came.
 
 use std::time::Duration;
 
-/// Which part of a sync's time may pass without anybody coming.
+/// The wait ends if nobody comes for this fraction of a sync's time.
 const MOMENT: u32 = 8;
-/// A sync that took longer counts as so long: those who come at once need no longer to hear of it,
-/// and whoever waits for them is awake.
+/// A longer sync counts as this long: the woken tasks need no longer to come back, and the wait
+/// keeps a processor busy.
 const SYNC_MAX: Duration = Duration::from_millis(10);
-/// For how many batches it is not tried again, at most.
+/// The most batches for which waiting is not tried again.
 const PAUSE_MAX: u32 = 32;
 
-/// Whether it lately paid to wait.
+/// Whether waiting has paid off lately.
 #[derive(Debug, Default)]
 pub(super) struct Company {
     /// For how many batches not to wait.
     pause: u32,
-    /// For how many not to after the next time in vain.
+    /// For how many batches not to wait after the latest wait in vain.
     in_vain: u32,
 }
 
-/// One wait.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// As many as there would be if all came.
+    /// The number of records if all tasks came back.
     hoped: usize,
-    /// As many as there were.
+    /// The number of records when the wait began.
     at_first: usize,
     seen: usize,
     seen_at: Duration,
-    /// How long the last sync took, or counts as.
+    /// The time of the last sync, at most [`SYNC_MAX`].
     sync: Duration,
 }
 
 impl Company {
-    /// A wait for as many as may be `hoped` for, of whom some are there already; if it is worth a
-    /// try.
+    /// Begins a wait for `hoped` records, of which `seen` are there already, if it is worth a try.
     pub(super) fn gather(
         &mut self,
         hoped: usize,
@@ -59,8 +57,9 @@ impl Company {
         })
     }
 
-    /// What came of a wait: it paid if a quarter of those whom it was for came.
+    /// Learns from a wait: it has paid off if a quarter of the hoped-for records came.
     pub(super) fn learn(&mut self, gathering: &Gathering) {
+        debug_assert!(gathering.at_first < gathering.hoped);
         let came = gathering.seen - gathering.at_first;
         if came >= (gathering.hoped - gathering.at_first).div_ceil(4) {
             *self = Self::default();
@@ -72,8 +71,8 @@ impl Company {
 }
 
 impl Gathering {
-    /// Whether to wait on, when there are so many after so long: until all are there, none came for
-    /// a moment, or it has taken as long as a sync.
+    /// Whether to wait on, with `seen` records after `now`: not if all are there, none came for a
+    /// moment, or it has taken as long as a sync.
     pub(super) fn goes_on(&mut self, seen: usize, now: Duration) -> bool {
         if seen > self.seen {
             (self.seen, self.seen_at) = (seen, now);
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_until_all_are_there_or_none_came_for_a_moment_or_a_sync_would_be_over() {
+    fn a_wait_ends_when_all_came_or_none_for_a_moment_or_after_a_sync() {
         let mut company = Company::default();
         let mut all = company.gather(100, 10, SYNC).unwrap();
         assert!(all.goes_on(10, us(50)) && all.goes_on(99, us(90)));
@@ -110,10 +109,10 @@ mod tests {
         assert!(!long.goes_on(800, SYNC));
     }
 
-    /// A device that hung for half a minute is no reason to busy a worker for seconds, while a
+    /// After a device has hung for half a minute, a worker must not be busy for seconds while a
     /// record waits.
     #[test]
-    fn it_waits_no_longer_than_it_takes_to_hear_however_long_a_sync_took() {
+    fn a_long_sync_does_not_lengthen_the_wait() {
         let mut company = Company::default();
         let hung = Duration::from_secs(30);
         let mut alone = company.gather(2, 1, hung).unwrap();
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn where_few_come_it_is_tried_ever_less_until_some_do() {
+    fn waits_in_vain_become_rarer_until_one_pays_off() {
         let mut company = Company::default();
         assert!(company.gather(5, 5, SYNC).is_none(), "all are there");
         for pause in [1, 2, 4, 8, 16, 32, 32] {

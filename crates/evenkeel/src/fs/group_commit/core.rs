@@ -1,4 +1,4 @@
-//! Which records go into the next batch, and who hears what of it: no thread, clock or I/O.
+//! Which records go into the next batch, and which tasks to wake. No thread, clock or I/O.
 //!
 //! ```text
 //!            1 push, no room          2 admit                3 next
@@ -8,15 +8,14 @@
 //!                               └────── 5 fail ────┴────────────────▶ Done ── 6 result ──▶ (gone)
 //! ```
 //!
-//! 1 `push`, 2 `admit`, 3 `next`, 4 `complete`, 5 `fail`, 6 `result`. A record that nobody waits
-//! for any more (`cancel`) leaves at once from every stage but `Writing`, from which it leaves when
-//! its batch is complete. A record gets its place in the file in 3: those that leave before that
-//! leave no gap.
+//! 1 `push`, 2 `admit`, 3 `next`, 4 `complete`, 5 `fail`, 6 `result`. A cancelled record leaves at
+//! once from every stage but `Writing`, from which it leaves when its batch is complete. A record
+//! gets its place in the file in step 3: one that leaves before leaves no gap.
 //!
-//! What is waiting stands in line: a record is admitted only after all that waited before it.
+//! Waiting records are admitted first come, first served.
 //!
-//! Whom to wake is returned and never woken here, as this is called under a lock. The wakers' type
-//! is open, so that tests can use numbers.
+//! Wakers are returned and never woken here, as this is called under a lock. Their type is generic,
+//! so that tests can use numbers.
 
 use std::mem;
 
@@ -29,25 +28,23 @@ use super::error::{Failure, Stage as FailedStage};
 /// No entry: the end of a list.
 const NONE: usize = usize::MAX;
 
-/// What a batch and the queue may grow to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) batch_bytes: usize,
     pub(super) batch_records: usize,
-    /// At least what a batch may hold, so that the queue never keeps a batch from being full.
+    /// At least `batch_bytes`, so that the queue can always fill a batch.
     pub(super) queue_bytes: usize,
     pub(super) queue_records: usize,
-    /// How long a record waits for company at most, counted from when it was pushed.
+    /// How long a record waits for company at most, from its push.
     pub(super) delay_ns: u64,
 }
 
-/// Where a record is; see the [module](self).
 #[derive(Debug)]
 enum Stage {
     Waiting,
     Queued,
     Writing,
-    /// No record at all: somebody waits for the end.
+    /// Not a record, but a task that waits for the end.
     Closing,
     Done(Result<Position, Failure>),
 }
@@ -56,11 +53,12 @@ enum Stage {
 struct Entry<W> {
     stage: Stage,
     record: Bytes,
-    /// Taken by whoever wakes, so that each wait is woken once.
+    /// Taken when it is woken, so that each wait is woken once.
     waker: Option<W>,
-    /// The waker is for room in the queue, and not for the result. Set and cleared with the waker.
+    /// Whether the waker waits for room in the queue rather than the result. Set and cleared with
+    /// the waker.
     wants_room: bool,
-    /// Nobody waits for it any more. Only set in `Writing`.
+    /// Whether it was cancelled. Only set in `Writing`.
     abandoned: bool,
     pushed_ns: u64,
     position: Position,
@@ -68,7 +66,7 @@ struct Entry<W> {
     next: usize,
 }
 
-/// Entries in order, each in at most one list, linked through the entries themselves.
+/// A doubly linked list of entries, each of which is in at most one list.
 #[derive(Debug)]
 struct List {
     first: usize,
@@ -77,34 +75,29 @@ struct List {
     bytes: usize,
 }
 
-/// Whoever commits.
+/// The state of the committer, the task that writes the batches.
 #[derive(Clone, Copy, Debug)]
 enum Committer {
-    /// It works, or has not been here yet.
+    /// It works, or has not started yet.
     Busy,
-    /// It waits for a record.
     Idle,
     /// It has a record and waits for company.
     Delaying,
-    /// It is gone.
     Ended,
 }
 
-/// What whoever commits is to do next.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
-    /// Nothing until it is woken.
     Sleep,
-    /// Nothing until it is woken or the time has come.
+    /// Sleep until it is woken or the time has come.
     SleepUntil(u64),
     /// Write the records, the first of them at this position; sync; and call `complete`.
     Write(Position),
-    /// Go: there will be no more records.
+    /// End: there will be no more records.
     End,
 }
 
-/// Why a record was not taken.
 #[derive(Debug)]
 pub(super) enum Refused {
     TooLarge,
@@ -112,7 +105,7 @@ pub(super) enum Refused {
     Failed(Failure),
 }
 
-/// How much has been done.
+/// Counters since the log was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) batches: u64,
@@ -121,7 +114,6 @@ pub(super) struct Totals {
     pub(super) largest_batch: usize,
 }
 
-/// What there is at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Depth {
     pub(super) waiting: usize,
@@ -130,7 +122,6 @@ pub(super) struct Depth {
     pub(super) writing: usize,
 }
 
-/// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Batches<W> {
     limits: Limits,
@@ -138,13 +129,11 @@ pub(super) struct Batches<W> {
     waiting: List,
     queued: List,
     closers: List,
-    /// The batch that is being written.
     writing: Vec<usize>,
     writing_bytes: usize,
-    /// Where the next record goes.
     next: Position,
     committer: Committer,
-    /// The one with which it asked last, unless that was woken since.
+    /// The waker of its latest call of `next`, unless it was woken since.
     committer_waker: Option<W>,
     closed: bool,
     failure: Option<Failure>,
@@ -173,10 +162,10 @@ impl<W> Batches<W> {
         }
     }
 
-    /// Takes a record: into the queue if there is room and nobody waits for it, else into the line
-    /// of those who do. `waker` is woken when there is a result. Returns its key, and whoever
-    /// commits if that has to be woken; or gives the record back. (No record is dropped in here, as
-    /// that may run anything.)
+    /// Takes a record into the queue, or, if there is no room or others wait for it, into the line.
+    /// `waker` is woken when there is a result. Returns the record's key, and the committer's waker
+    /// if that has to be woken; or the record. (No record is dropped in here, as that may run any
+    /// code.)
     pub(super) fn push(
         &mut self,
         record: Bytes,
@@ -196,12 +185,13 @@ impl<W> Batches<W> {
             &mut self.waiting
         };
         list.push(&mut self.entries, key);
-        // Also without room: the queue does not get any fuller, so company has come.
+        // Also without room: a queue that gets no fuller ends the wait for company.
         let committer = self.rouse();
+        self.check();
         Ok((key, committer))
     }
 
-    /// Why a record of this size is not taken now, if it is not.
+    /// Why a record of this size is refused now, if it is.
     fn refusal(&self, bytes: usize) -> Option<Refused> {
         if let Some(failure) = &self.failure {
             return Some(Refused::Failed(failure.as_unwritten()));
@@ -212,8 +202,7 @@ impl<W> Batches<W> {
         (bytes > self.limits.batch_bytes).then_some(Refused::TooLarge)
     }
 
-    /// Is the record in the queue, or past it? If not, the waker that `renew` leaves is woken when
-    /// it is.
+    /// Whether the record is in the queue, or past it. If not, `renew` sets the waker to wake then.
     pub(super) fn is_admitted(&mut self, key: usize, renew: impl FnOnce(&mut Option<W>)) -> bool {
         let entry = &mut self.entries[key];
         let waits = matches!(entry.stage, Stage::Waiting);
@@ -224,8 +213,8 @@ impl<W> Batches<W> {
         !waits
     }
 
-    /// What became of a record, which is then forgotten, and given back if it was not written. If
-    /// that is not known yet, the waker that `renew` leaves is woken when it is.
+    /// Removes a record that is done. Returns its result, and the record if it was not written. If
+    /// it is not done yet, `renew` sets the waker to wake then.
     pub(super) fn result(
         &mut self,
         key: usize,
@@ -244,9 +233,8 @@ impl<W> Batches<W> {
         }
     }
 
-    /// Nobody waits for the record any more. Unless it is being written, it is not going to be.
-    /// Those to wake are added to `wake`.
-    #[must_use = "what is returned is to be dropped outside the lock"]
+    /// Cancels a record. Unless it is being written, it will not be. Adds tasks to wake to `wake`.
+    #[must_use = "the record and the waker are to be dropped outside the lock"]
     pub(super) fn cancel(&mut self, key: usize, wake: &mut Vec<W>) -> Option<(Bytes, Option<W>)> {
         match self.entries[key].stage {
             Stage::Writing => {
@@ -259,13 +247,13 @@ impl<W> Batches<W> {
             Stage::Done(_) => {}
         }
         let entry = self.entries.remove(key);
-        // There may be room now, or the one that was too large for it has left the line.
+        // There may be room now, or the record that was too large for it has left the line.
         self.admit(wake);
         Some((entry.record, entry.waker))
     }
 
-    /// What to do next, for whoever commits, and the waker which `waker` replaces. The records are
-    /// added to `records`, those who are now admitted to `wake`.
+    /// Decides what the committer does next. Also returns the waker that `waker` replaces. The
+    /// records of the batch are added to `records`, and tasks to wake to `wake`.
     #[must_use = "the waker is to be dropped outside the lock"]
     pub(super) fn next(
         &mut self,
@@ -301,12 +289,13 @@ impl<W> Batches<W> {
         Next::Write(position)
     }
 
-    /// The batch has been written and synced, which is said of up to `most` of its records. Those
-    /// to wake are added to `wake`. Returns whether there are more, for which to call it again.
+    /// The batch has been written and synced. Completes up to `most` of its records, and adds tasks
+    /// to wake to `wake`. Returns whether there are more, for which to call it again.
     pub(super) fn complete(&mut self, most: usize, wake: &mut Vec<W>) -> bool {
         let count = most.min(self.writing.len());
         for at in 0..count {
             let key = self.writing[at];
+            debug_assert!(matches!(self.entries[key].stage, Stage::Writing));
             let position = self.entries[key].position;
             self.finish(key, Ok(position), wake);
         }
@@ -317,23 +306,24 @@ impl<W> Batches<W> {
         }
         self.totals.batches += 1;
         self.totals.bytes += mem::take(&mut self.writing_bytes) as u64;
+        debug_assert!(self.totals.batches <= self.totals.records);
+        self.check();
         false
     }
 
-    /// How many records the next batch would have if all came again that are in this one.
+    /// How many records the next batch would have if all tasks of this one appended again.
     pub(super) fn hoped(&self) -> usize {
         (self.queued.len + self.writing.len()).min(self.limits.batch_records)
     }
 
-    /// How many records the next batch has, as far as it can tell; none if it is not to be waited
-    /// for any more.
+    /// How many records the next batch has so far; `None` if it need not wait for more.
     pub(super) fn company(&self) -> Option<usize> {
         let over = self.closed || self.failure.is_some() || self.is_batch_full();
         (!over).then_some(self.queued.len)
     }
 
-    /// There will be no more: the batch, what is queued and what waits have failed, and what comes
-    /// fails at once. Those to wake are added to `wake`. Only the first failure is kept.
+    /// Poisons the log: all records have failed, and later ones fail at once. Adds tasks to wake to
+    /// `wake`. Only the first failure is kept.
     pub(super) fn fail(&mut self, failure: &Failure, wake: &mut Vec<W>) {
         let failure = self.failure.get_or_insert_with(|| failure.clone()).clone();
         for key in mem::take(&mut self.writing) {
@@ -347,8 +337,8 @@ impl<W> Batches<W> {
         }
     }
 
-    /// No more records are taken; those that were are still written. Returns whoever commits, if
-    /// that has to be woken.
+    /// Takes no more records; those that were taken are still written. Returns the committer's
+    /// waker, if that has to be woken.
     pub(super) fn close(&mut self) -> Option<W> {
         self.closed = true;
         match self.committer {
@@ -357,7 +347,7 @@ impl<W> Batches<W> {
         }
     }
 
-    /// A key whose `result` is there when all is written and whoever commits is gone.
+    /// Returns a key whose `result` is there when all is written and the committer has ended.
     pub(super) fn await_end(&mut self) -> usize {
         let ended = matches!(self.committer, Committer::Ended);
         let key = self.insert(Stage::Closing, Bytes::new(), 0);
@@ -370,7 +360,7 @@ impl<W> Batches<W> {
         key
     }
 
-    /// Whoever commits is gone, and here is its waker. If it has left anything, that fails.
+    /// The committer has ended; returns its waker. Records that it has left fail.
     #[must_use = "the waker is to be dropped outside the lock"]
     pub(super) fn end(&mut self, wake: &mut Vec<W>) -> Option<W> {
         let finished = self.closed && self.queued.len + self.waiting.len + self.writing.len() == 0;
@@ -406,6 +396,14 @@ impl<W> Batches<W> {
         self.failure.clone().map_or(Ok(self.next), Err)
     }
 
+    /// Asserts the limits of the queue, and that no entry was lost from its list.
+    fn check(&self) {
+        let (queued, limits) = (&self.queued, &self.limits);
+        debug_assert!(queued.len <= limits.queue_records && queued.bytes <= limits.queue_bytes);
+        let listed = self.waiting.len + queued.len + self.closers.len + self.writing.len();
+        debug_assert!(listed <= self.entries.len());
+    }
+
     fn insert(&mut self, stage: Stage, record: Bytes, pushed_ns: u64) -> usize {
         self.entries.insert(Entry {
             stage,
@@ -426,14 +424,14 @@ impl<W> Batches<W> {
     }
 
     fn is_batch_full(&self) -> bool {
-        // Whoever waits for room does so because the queue is full, at least for its record; so
-        // the queue would not grow, however long one waited.
+        // A record waits for room only if the queue is full, at least for this record. So the queue
+        // would not grow, however long one waited.
         self.queued.len >= self.limits.batch_records
             || self.queued.bytes >= self.limits.batch_bytes
             || self.waiting.len > 0
     }
 
-    /// Whoever commits, if it sleeps and there is something to do.
+    /// Takes the committer's waker, if it sleeps and has to be woken.
     fn rouse(&mut self) -> Option<W> {
         let due = match self.committer {
             Committer::Idle => true,
@@ -448,7 +446,7 @@ impl<W> Batches<W> {
         self.committer_waker.take()
     }
 
-    /// Moves from the line to the queue what there is room for.
+    /// Moves as many records from the line to the queue as there is room for.
     fn admit(&mut self, wake: &mut Vec<W>) {
         while self.waiting.len > 0 {
             let key = self.waiting.first;
@@ -466,6 +464,7 @@ impl<W> Batches<W> {
         if self.queued.len > 0 {
             wake.extend(self.rouse());
         }
+        self.check();
     }
 
     fn take_batch(&mut self, records: &mut Vec<Bytes>, wake: &mut Vec<W>) {
@@ -473,7 +472,7 @@ impl<W> Batches<W> {
         while self.queued.len > 0 && self.writing.len() < self.limits.batch_records {
             let key = self.queued.first;
             let len = self.entries[key].record.len();
-            // The first fits always, as `push` refuses what does not.
+            // The first always fits, as `push` refuses larger records.
             if bytes + len > self.limits.batch_bytes {
                 break;
             }
@@ -490,17 +489,22 @@ impl<W> Batches<W> {
                 self.admit(wake);
             }
         }
+        debug_assert!(!self.writing.is_empty() && bytes <= self.limits.batch_bytes);
         self.writing_bytes = bytes;
         self.totals.largest_batch = self.totals.largest_batch.max(self.writing.len());
         self.admit(wake);
     }
 
-    /// Says what became of a record, or forgets it if nobody waits for that.
+    /// Stores the result of a record, or removes the record if it was cancelled.
     fn finish(&mut self, key: usize, result: Result<Position, Failure>, wake: &mut Vec<W>) {
         let entry = &mut self.entries[key];
         wake.extend(entry.waker.take());
+        debug_assert!(
+            !matches!(entry.stage, Stage::Done(_)),
+            "a record has one result"
+        );
         if entry.abandoned {
-            // The record itself left with its batch, so nothing of the user's is dropped here.
+            // The bytes have left with their batch, so no code of the user's runs here.
             self.entries.remove(key);
         } else {
             entry.stage = Stage::Done(result);
@@ -553,6 +557,8 @@ impl List {
         }
         self.len -= 1;
         self.bytes -= bytes;
+        debug_assert_eq!(self.len == 0, self.first == NONE && self.last == NONE);
+        debug_assert!(self.len > 0 || self.bytes == 0);
     }
 }
 

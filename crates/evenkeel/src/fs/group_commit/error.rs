@@ -1,10 +1,9 @@
-//! Why a record was not made durable.
+//! Errors of group commit.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// What was being done when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Write,
@@ -13,8 +12,8 @@ pub(super) enum Stage {
     Abandoned,
 }
 
-/// Why a log takes no more, and what that means for one record. Cheap to clone, as everyone who
-/// waits gets one.
+/// Why a log is poisoned, and what that means for one record. Cheap to clone, as each waiting task
+/// gets one.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     stage: Stage,
@@ -45,11 +44,11 @@ impl Failure {
 /// Why a record was not made durable, or is not known to be. Returned by
 /// [`GroupCommit`](super::GroupCommit)'s methods.
 ///
-/// After a write or a sync has failed, the log is *poisoned*: every record that waits gets that
-/// error, and so does every later one. Nothing is tried again, since what the system has dropped
-/// from its cache after a failed sync is lost, whatever a second sync says; and what it has not
-/// dropped it may show for good though it never was on the device. Open the file again, find out
-/// where its last whole record ends, write again what was not known to be durable, sync, and go on
+/// After a write or a sync has failed, the log is *poisoned*: all pending records and all later
+/// ones get that error. Nothing is tried again. After a failed sync the system may have dropped
+/// bytes from its cache, which are lost even if a second sync succeeds; and bytes that it has kept
+/// can still be read although they never reached the device. Open the file again, find the end of
+/// its last whole record, write the records again that are not known to be durable, sync, and go on
 /// from there.
 #[derive(Clone, Debug)]
 pub struct CommitError(pub(super) Kind);
@@ -62,24 +61,24 @@ pub(super) enum Kind {
 }
 
 impl CommitError {
-    /// The record is larger than a batch may be, and was not taken.
+    /// Whether the record was refused because it is larger than a batch may be.
     pub fn is_too_large(&self) -> bool {
         matches!(self.0, Kind::TooLarge { .. })
     }
 
-    /// The log had been closed, and the record was not taken.
+    /// Whether the record was refused because the log was closed.
     pub fn is_closed(&self) -> bool {
         matches!(self.0, Kind::Closed)
     }
 
-    /// A write or a sync has failed, of this record or of one before it, or the runtime that wrote
-    /// them is gone. All later records fail as well.
+    /// Whether a write or a sync has failed, of this record or of one before it, or the runtime
+    /// that wrote them has ended. All later records fail as well.
     pub fn is_poisoned(&self) -> bool {
         matches!(self.0, Kind::Failed(_))
     }
 
-    /// The record may be in the file, and may survive a crash, or not. False if it is certain that
-    /// it was never written.
+    /// Whether the record may be in the file, and may survive a crash. False if it was certainly
+    /// never written.
     pub fn maybe_written(&self) -> bool {
         matches!(&self.0, Kind::Failed(failure) if failure.maybe_written)
     }

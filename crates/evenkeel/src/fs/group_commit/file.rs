@@ -1,4 +1,4 @@
-//! Batches to a file: the seam between what is committed and what it is committed to.
+//! The traits of a log and its file, and the plain log in one file.
 
 use std::future::Future;
 use std::io;
@@ -8,35 +8,69 @@ use bytes::{Bytes, BytesMut};
 use super::Position;
 use crate::fs::File;
 
-/// What [`GroupCommit`](super::GroupCommit) writes its batches to.
+/// The destination of the batches of a [`GroupCommit`](super::GroupCommit).
 ///
 /// One task calls these, one after another: `write`, then `sync`, then `write` of the next batch.
 /// After an error of either, neither is called again.
 ///
-/// [`FileLog`] puts the records into one file as they are. Implement it to give records a format
-/// of their own, or to go on in another file when one is full.
+/// [`FileLog`] writes the records to one file as they are. Implement the trait to give records a
+/// format, or to continue in another file when one is full.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::fs::{CommitLog, File, FileLog, GroupCommit, Position};
+///
+/// /// Ends each record with a newline.
+/// struct Lines(FileLog<File>, u64);
+///
+/// impl CommitLog for Lines {
+///     async fn write(&mut self, _: Position, records: &[bytes::Bytes]) -> std::io::Result<()> {
+///         let lines = records.iter().flat_map(|record| [&record[..], b"\n"]).flatten();
+///         let lines: bytes::Bytes = lines.copied().collect();
+///         let (index, offset) = (0, self.1);
+///         self.1 += lines.len() as u64;
+///         self.0.write(Position { index, offset }, &[lines]).await
+///     }
+///
+///     async fn sync(&mut self) -> std::io::Result<()> {
+///         self.0.sync().await
+///     }
+/// }
+///
+/// # let path = std::env::temp_dir().join(format!("evenkeel-doc-lines-{}", std::process::id()));
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let log = Lines(FileLog::new(File::create(&path).await?), 0);
+/// let log = GroupCommit::builder().open(log, Position::default());
+/// log.append("first").await?;
+/// log.append("second").await?;
+/// assert_eq!(std::fs::read(&path)?, b"first\nsecond\n");
+/// # std::fs::remove_file(&path)
+/// # }).unwrap();
+/// ```
 pub trait CommitLog: Send + 'static {
-    /// Writes all of a batch. Its first record has this position; the others follow.
+    /// Writes a whole batch. Its first record has the position `first`; the others follow.
     fn write(
         &mut self,
         first: Position,
         records: &[Bytes],
     ) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Makes what was written so far survive a crash of the machine.
+    /// Makes all that was written so far survive a crash of the machine.
     fn sync(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// A file as a log needs it: [`File`], or one of a test that fails.
+/// The operations that a log needs of a file: those of a [`File`], or of a test that injects
+/// faults.
 pub trait CommitFile: Send + Sync + 'static {
-    /// Writes at an offset, and says how many of the bytes it wrote: some, or all.
+    /// Writes at an offset, and returns how many of the bytes were written: some, or all.
     fn write_at(&self, bytes: Bytes, offset: u64)
     -> impl Future<Output = io::Result<usize>> + Send;
 
     /// Makes the contents, and the length if it has grown, survive a crash of the machine.
     fn sync_data(&self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Makes the file so long: cuts it, or adds zeros.
+    /// Sets the length of the file: truncates it, or adds zeros.
     fn set_len(&self, len: u64) -> impl Future<Output = io::Result<()>> + Send;
 }
 
@@ -59,8 +93,8 @@ impl CommitFile for File {
 ///
 /// # Errors
 ///
-/// The file's; [`WriteZero`](io::ErrorKind::WriteZero) if it takes no more bytes. Some of the bytes
-/// may have been written.
+/// Those of the file, and [`WriteZero`](io::ErrorKind::WriteZero) if it takes no more bytes. Some
+/// of the bytes may have been written.
 ///
 /// # Cancel safety
 ///
@@ -80,7 +114,7 @@ pub async fn write_all_at<F: CommitFile>(
                 return Err(io::Error::new(io::ErrorKind::WriteZero, what));
             }
             Ok(written) => {
-                // More than asked for is a defect of the file; it must not become a panic.
+                // A count that is too large is a defect of the file; it must not cause a panic.
                 let written = written.min(bytes.len());
                 drop(bytes.split_to(written));
                 offset += written as u64;
@@ -92,12 +126,12 @@ pub async fn write_all_at<F: CommitFile>(
     Ok(())
 }
 
-/// Records in one file, one after the other, as they are.
+/// A log of records in one file, one after the other, as they are.
 ///
 /// The record at [`Position::offset`] is at that offset of the file.
 ///
-/// A [`File`] works in the lanes of its device. If a lane refuses a write or a sync, as it does
-/// when the device is so slow that work waits for too long, that is a failure like any other.
+/// A [`File`] works in the lanes of its device. If a lane refuses a write or a sync, for example
+/// because the device is too slow, that is a failure like any other.
 ///
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
@@ -111,9 +145,9 @@ pub async fn write_all_at<F: CommitFile>(
 pub struct FileLog<F> {
     file: F,
     buffer: BytesMut,
-    /// How far the file is made longer at a time.
+    /// By how many bytes the file is extended at a time.
     ahead: u64,
-    /// How long the file is known to be.
+    /// The length to which the file was extended.
     len: u64,
 }
 
@@ -128,19 +162,19 @@ impl<F: CommitFile> FileLog<F> {
         }
     }
 
-    /// Makes the file longer by so many bytes at a time, before it is full; 0, the default, lets it
-    /// grow with each batch.
+    /// Extends the file by `bytes` at a time, before it is full; with 0, the default, it grows with
+    /// each batch.
     ///
-    /// A sync then has to write the file's new length only now and then, which makes most of them
-    /// faster. The file ends in zeros, for [`GroupCommit::close`](super::GroupCommit::close) does
-    /// not cut them off: whoever reads it has to know a record from zeros.
+    /// A sync then has to write a new length of the file only now and then, which makes most syncs
+    /// faster. The file ends in zeros, which [`GroupCommit::close`](super::GroupCommit::close) does
+    /// not remove: its reader has to tell a record from zeros.
     #[must_use]
     pub fn ahead(mut self, bytes: u64) -> Self {
         self.ahead = bytes;
         self
     }
 
-    /// Makes room up to `end`, if it is to be made ahead.
+    /// Extends the file up to `end` and beyond, if `ahead` is set.
     async fn extend(&mut self, end: u64) -> io::Result<()> {
         if self.ahead == 0 || end <= self.len {
             return Ok(());
@@ -156,8 +190,8 @@ impl<F: CommitFile> CommitLog for FileLog<F> {
     async fn write(&mut self, first: Position, records: &[Bytes]) -> io::Result<()> {
         let bytes = match records {
             [record] => record.clone(),
-            // One buffer and one write: copying is cheaper than the system's work for a vector of
-            // many small pieces, and a crash tears one write at fewer places than many.
+            // One buffer and one write: copying is cheaper than a vectored write of many small
+            // pieces, and a crash tears one write at fewer places than many.
             _ => {
                 self.buffer.reserve(records.iter().map(Bytes::len).sum());
                 records

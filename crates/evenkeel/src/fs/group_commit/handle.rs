@@ -1,4 +1,4 @@
-//! What users hold of a log, and the task that writes it.
+//! The user's handle of a log, and the task that writes it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,34 +25,34 @@ use crate::time::{Instant, Sleep, sleep_until};
 
 /// Appends of many tasks, made durable together.
 ///
-/// A record is handed in by [`append`](GroupCommit::append), which completes when the record would
-/// survive a crash. Records that come while a sync is under way form the next *batch*: one write
-/// and one sync for all of them. So the more tasks append at a time, the fewer syncs each of them
-/// costs, and nobody has to wait for a timer. Those who hear of a batch and append again are waited
-/// for as long as they keep coming, at most for as long as a sync takes and for 10 milliseconds:
-/// then they wait for one sync, and not for two.
+/// [`append`](GroupCommit::append) takes a record and completes when the record would survive a
+/// crash. Records that come while a sync is under way form the next *batch*: one write and one sync
+/// for all of them. So the more tasks append at a time, the fewer syncs each of them costs, and
+/// none has to wait for a timer. After a batch, the log waits for its tasks to append again as long
+/// as they keep coming, at most for as long as a sync takes and for 10 milliseconds: then they wait
+/// for one sync, and not for two.
 ///
 /// # Guarantee
 ///
 /// - An append succeeds only after a sync that began after its record was written whole.
 /// - Records are written in the order of their [`Position`]s, without gaps. A task that awaits one
 ///   append before it makes the next has its records in that order.
-/// - After a write or a sync has failed, nothing is written any more. All that wait, and all that
-///   come later, get the error: see [`CommitError`].
-/// - What waits is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait
-///   for room, in the order in which they came.
+/// - After a write or a sync has failed, nothing is written any more. All pending and all later
+///   appends get the error: see [`CommitError`].
+/// - The queue is bounded ([`queue_bytes`](GroupCommitBuilder::queue_bytes)): further appends wait
+///   for room, first come, first served.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of an append, or a [`Commit`], never tears a record and does no harm to
-/// others. If its batch has not been taken up yet, the record is not written; else it is written
-/// whole like the others, and only nobody hears of it.
+/// Dropping the future of an append, or a [`Commit`], never tears a record and affects no other. If
+/// its batch has not begun, the record is not written; else it is written whole, and its result is
+/// dropped.
 ///
 /// # Shutdown
 ///
-/// [`close`](GroupCommit::close) writes what there is. When all handles have been dropped, the rest
-/// is written as well, in the background. A runtime that is shut down drops the task that writes:
-/// what waits then fails.
+/// [`close`](GroupCommit::close) writes all pending records. When all handles have been dropped,
+/// they are written as well, in the background. A runtime that shuts down drops the task that
+/// writes: pending records then fail.
 ///
 /// # Examples
 ///
@@ -88,7 +88,6 @@ pub struct GroupCommit {
     handle: Arc<Owner>,
 }
 
-/// All clones of a [`GroupCommit`] together.
 struct Owner {
     shared: Arc<CommitQueue>,
     epoch: Instant,
@@ -100,7 +99,19 @@ impl Drop for Owner {
     }
 }
 
-/// How a [`GroupCommit`] gathers; made by [`GroupCommit::builder`].
+/// Configures a [`GroupCommit`]; made by [`GroupCommit::builder`].
+///
+/// ```no_run
+/// # async fn f() -> std::io::Result<()> {
+/// use evenkeel::{Class, fs::{File, FileLog, GroupCommit, Position}};
+///
+/// let log = FileLog::new(File::create("log").await?);
+/// let log = GroupCommit::builder()
+///     .batch_bytes(256 << 10)
+///     .class(Class::URGENT)
+///     .open(log, Position::default());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GroupCommitBuilder {
     batch_bytes: usize,
@@ -111,7 +122,7 @@ pub struct GroupCommitBuilder {
     class: Option<Class>,
 }
 
-/// What a log has done, and what it has to do; from [`GroupCommit::stats`].
+/// Counters and queue lengths of a log; from [`GroupCommit::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupCommitStats {
@@ -119,7 +130,7 @@ pub struct GroupCommitStats {
     pub batches: u64,
     /// Records in them.
     pub records: u64,
-    /// Bytes of these.
+    /// Bytes of these records.
     pub bytes: u64,
     /// The most records in one batch so far.
     pub largest_batch: usize,
@@ -127,57 +138,58 @@ pub struct GroupCommitStats {
     pub writing: usize,
     /// Records in the queue.
     pub queued: usize,
-    /// Bytes of these.
+    /// Bytes of these records.
     pub queued_bytes: usize,
     /// Appends that wait for room in the queue.
     pub waiting: usize,
 }
 
 impl GroupCommitBuilder {
-    /// How many bytes a batch, and so a record, may have; 1 MiB by default, 1 at least.
+    /// The most bytes of a batch, and so of a record; 1 MiB by default, at least 1.
     pub fn batch_bytes(&mut self, bytes: usize) -> &mut Self {
         self.batch_bytes = bytes.max(1);
         self
     }
 
-    /// How many records a batch may have; 4 096 by default, 1 at least.
+    /// The most records of a batch; 4 096 by default, at least 1.
     pub fn batch_records(&mut self, records: usize) -> &mut Self {
         self.batch_records = records.max(1);
         self
     }
 
-    /// How many bytes may be queued; 4 MiB by default, at least what a batch may have.
+    /// The most bytes in the queue; 4 MiB by default, at least as many as a batch may have.
     pub fn queue_bytes(&mut self, bytes: usize) -> &mut Self {
         self.queue_bytes = bytes;
         self
     }
 
-    /// How many records may be queued; 16 384 by default, at least what a batch may have.
+    /// The most records in the queue; 16 384 by default, at least as many as a batch may have.
     pub fn queue_records(&mut self, records: usize) -> &mut Self {
         self.queue_records = records;
         self
     }
 
-    /// How long a record that finds no sync under way waits for company; not at all by default.
+    /// How long a record that finds no sync under way waits for others; not at all by default.
     ///
-    /// A batch that is full goes at once. The resolution is a millisecond.
+    /// A full batch is written at once. The resolution is a millisecond.
     pub fn delay(&mut self, delay: Duration) -> &mut Self {
         self.delay = delay;
         self
     }
 
-    /// The class of the task that writes; by default the class of the task that opens.
+    /// The class of the task that writes; by default that of the task that calls
+    /// [`open`](Self::open).
     pub fn class(&mut self, class: Class) -> &mut Self {
         self.class = Some(class);
         self
     }
 
-    /// Starts to commit to `log`, whose next record has the position `next`: the default one if it
-    /// is empty.
+    /// Opens `log`, whose next record has the position `next`: the default one if it is empty.
+    /// Spawns the task that writes.
     ///
     /// # Panics
     ///
-    /// If called outside a runtime.
+    /// If there is no current runtime.
     #[track_caller]
     pub fn open(&self, log: impl CommitLog, next: Position) -> GroupCommit {
         let limits = Limits {
@@ -202,7 +214,7 @@ impl GroupCommitBuilder {
 }
 
 impl GroupCommit {
-    /// A builder with the defaults.
+    /// Returns a builder with the defaults.
     pub fn builder() -> GroupCommitBuilder {
         GroupCommitBuilder {
             batch_bytes: 1 << 20,
@@ -214,11 +226,11 @@ impl GroupCommit {
         }
     }
 
-    /// Appends a record, and returns where it is once it is durable.
+    /// Appends a record, and returns its position once it is durable.
     ///
     /// # Errors
     ///
-    /// [`CommitError`]: the record is too large, or the log closed or poisoned.
+    /// [`CommitError`]: the record is too large, or the log is closed or poisoned.
     ///
     /// # Cancel safety
     ///
@@ -228,7 +240,7 @@ impl GroupCommit {
         let mut record = Some(record.into());
         let mut pushed = None;
         poll_fn(|cx| match (&mut pushed, record.take()) {
-            // Handed in with the waker, so that it need not be asked for at once.
+            // Pushed with the waker, so that the result need not be polled at once.
             (_, Some(record)) => match self.push(record, Some(cx.waker())) {
                 Ok(key) => {
                     pushed = Some(Ticket::new(&*self.handle.shared, key));
@@ -237,26 +249,26 @@ impl GroupCommit {
                 Err(error) => Poll::Ready(Err(error)),
             },
             (Some(ticket), None) => ticket.poll(cx.waker()),
-            (None, None) => unreachable!("the record was handed in at the first poll"),
+            (None, None) => unreachable!("the record was pushed at the first poll"),
         })
         .await
     }
 
-    /// Waits for room in the queue and puts a record there. What is returned completes when the
-    /// record is durable.
+    /// Waits for room in the queue and puts a record there. The returned [`Commit`] completes when
+    /// the record is durable.
     ///
-    /// That is for who has several records under way: they are written in the order in which they
-    /// were submitted.
+    /// Use it to have several records under way: they are written in the order in which they were
+    /// submitted.
     ///
     /// # Errors
     ///
-    /// [`CommitError`]: the record is too large, or the log closed or poisoned.
+    /// [`CommitError`]: the record is too large, or the log is closed or poisoned.
     ///
     /// # Cancel safety
     ///
     /// If the future or the [`Commit`] is dropped, the record is written whole or not at all: whole
-    /// if its batch was taken up by then, which may be before this future's task had its turn to
-    /// hear that there was room. See the [type](GroupCommit#cancel-safety).
+    /// if its batch has begun, which may be before this future completes. See the
+    /// [type](GroupCommit#cancel-safety).
     pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
         let key = self.push(record.into(), None)?;
         let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
@@ -264,12 +276,12 @@ impl GroupCommit {
         Ok(Commit(ticket))
     }
 
-    /// Takes no more records, and returns when all that were taken are durable: where the next one
-    /// would be.
+    /// Takes no more records, waits until all pending ones are durable, and returns the position
+    /// that the next one would have.
     ///
     /// # Errors
     ///
-    /// [`CommitError`] if not all could be made durable.
+    /// [`CommitError`]: not all records could be made durable.
     ///
     /// # Cancel safety
     ///
@@ -281,12 +293,12 @@ impl GroupCommit {
         Commit(Ticket::new(Arc::clone(shared), key)).await
     }
 
-    /// Why the log takes no more records, if a write or a sync has failed.
+    /// The error of a poisoned log.
     pub fn failure(&self) -> Option<CommitError> {
         self.handle.shared.failure()
     }
 
-    /// What has been done, and what waits.
+    /// Returns counters and queue lengths.
     pub fn stats(&self) -> GroupCommitStats {
         let (totals, depth) = self.handle.shared.accounts();
         GroupCommitStats {
@@ -315,11 +327,12 @@ impl fmt::Debug for GroupCommit {
     }
 }
 
-/// A record on its way; completes when the record is durable. From [`GroupCommit::submit`].
+/// A future that completes when its record is durable. From [`GroupCommit::submit`].
 ///
 /// # Cancel safety
 ///
-/// Dropped before its batch is taken up, the record is not written; later, it is written whole.
+/// If it is dropped before its batch has begun, the record is not written; later, it is written
+/// whole.
 #[must_use = "whether the record is durable is not known before this completes"]
 pub struct Commit(Ticket<Arc<CommitQueue>>);
 
@@ -331,11 +344,10 @@ impl Future for Commit {
     }
 }
 
-/// The key of a record, for whoever awaits what becomes of it.
+/// The key of a record whose result is awaited.
 struct Ticket<S: Deref<Target = CommitQueue>> {
     shared: S,
     key: usize,
-    /// Whether the key is still one.
     live: bool,
 }
 
@@ -367,10 +379,10 @@ impl fmt::Debug for Commit {
     }
 }
 
-/// For how many turns of an empty loop, some tens of nanoseconds each, not to look again.
+/// Spins between two looks at the queue, of some tens of nanoseconds each.
 const LOOKS_APART: usize = 32;
 
-/// Says that the task which commits is gone, however it went.
+/// Reports the end of the committing task, however it ends.
 struct Ended(Arc<CommitQueue>);
 
 impl Drop for Ended {
@@ -412,7 +424,7 @@ async fn commit_batch(
     Ok(began.elapsed())
 }
 
-/// Lets those who were just told have their turn, as long as enough of them come with more.
+/// Waits for the woken tasks to append again, as long as enough of them do.
 async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync: Duration) {
     let Some(mut gathering) = (shared.company()).and_then(|seen| company.gather(hoped, seen, sync))
     else {
@@ -421,7 +433,7 @@ async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync:
     let began = Instant::now();
     loop {
         yield_now().await;
-        // Others need the lock more than this.
+        // Leave the lock to the tasks that append.
         (0..LOOKS_APART).for_each(|_| hint::spin_loop());
         let Some(seen) = shared.company() else { return };
         if !gathering.goes_on(seen, began.elapsed()) {
@@ -431,7 +443,7 @@ async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync:
     company.learn(&gathering);
 }
 
-/// Waits until a batch is to be written, and takes its records. Nothing if there is to be none.
+/// Waits until a batch is to be written, and takes its records. `None` if there will be no more.
 async fn next_batch(
     shared: &CommitQueue,
     epoch: Instant,
@@ -460,8 +472,7 @@ async fn next_batch(
     .await
 }
 
-/// The time since the log was opened; 0 where no record waits for company, as the clock is looked
-/// at only where it matters.
+/// The time since the log was opened. Without a delay it is 0, to save reading the clock.
 fn now_ns(shared: &CommitQueue, epoch: Instant) -> u64 {
     if shared.limits().delay_ns == 0 {
         return 0;

@@ -1,8 +1,8 @@
-//! Appends that many tasks make durable together: one write and one sync for all that came
-//! while the last sync was under way.
-// The files: `core` decides what goes into a batch (pure), `company` whether it waits for more
-// (pure), `shared` is the core's lock, `file` the seam to what is written, `error` what can go
-// wrong, `handle` what users hold and the task that commits.
+//! Appends of many tasks that become durable together, by one write and one sync for all records
+//! that came during the last sync.
+// `core` decides what goes into a batch and `company` whether it waits for more; both are pure.
+// `shared` is the core behind its lock, `file` the interface to the file, `handle` the user's side
+// and the task that writes.
 
 #[cfg(not(evenkeel_loom))]
 mod company;
@@ -20,7 +20,7 @@ pub use self::file::{CommitFile, CommitLog, FileLog, write_all_at};
 #[cfg(not(evenkeel_loom))]
 pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder, GroupCommitStats};
 
-/// Where a record is in its log.
+/// The position of a record in its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// How many records are before it.

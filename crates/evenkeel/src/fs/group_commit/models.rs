@@ -1,7 +1,7 @@
-//! Models of a log: each runs once for every interleaving of its threads.
+//! Models of a log.
 //!
-//! The file is a list behind no lock of its own: that what is acknowledged has been synced, and
-//! that the one who appends sees it, has to come from the log. An append that nobody wakes waits
+//! The file is a counter without any ordering of its own: the log has to ensure that acknowledged
+//! records have been synced, and that the appending task sees it. An append that nobody wakes waits
 //! for ever, which loom reports.
 //!
 //! # Seen to fail
@@ -54,7 +54,7 @@ enum End {
     Failed,
     Refused,
     Cancelled,
-    /// Of whoever commits: how many records it has written.
+    /// For the committer: how many records it has written.
     Wrote(usize),
 }
 
@@ -212,7 +212,7 @@ fn cancelling_an_append_loses_no_other() {
 }
 
 #[test]
-fn a_failed_sync_reaches_all_who_wait_and_all_who_come() {
+fn a_failed_sync_reaches_pending_and_later_appends() {
     model_with_twins(|| {
         let world = world(NARROW);
         roles(
@@ -230,7 +230,7 @@ fn a_failed_sync_reaches_all_who_wait_and_all_who_come() {
 }
 
 #[test]
-fn who_closes_hears_of_the_end() {
+fn close_waits_for_the_end() {
     model(|| {
         let world = world(WIDE);
         roles(

@@ -1,7 +1,7 @@
-//! The core behind its lock: what those who append and the one who commits share.
+//! The core behind its lock, shared by the tasks that append and the committer.
 //!
-//! Nothing is woken, no waker cloned, and no record or waker dropped under the lock, since each may
-//! run anything.
+//! Under the lock, nothing is woken, no waker is cloned, and no record or waker is dropped: each
+//! may run any code.
 
 use std::mem;
 use std::task::{Poll, Waker};
@@ -14,7 +14,7 @@ use super::error::{CommitError, Failure, Kind};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
 
-/// Of how many records of a batch it is said in one go that they are durable.
+/// How many records of a batch are completed under one hold of the lock.
 const TOLD_AT_ONCE: usize = 64;
 
 pub(super) struct CommitQueue {
@@ -34,8 +34,7 @@ impl CommitQueue {
         self.limits
     }
 
-    /// Hands a record in; its key is for the functions below. `waker` is woken when there is a
-    /// result.
+    /// Pushes a record, and returns its key. `waker` is woken when there is a result.
     pub(super) fn push(
         &self,
         record: Bytes,
@@ -73,7 +72,7 @@ impl CommitQueue {
         }
     }
 
-    /// Waits for what becomes of the record. Once it is ready, the key is invalid.
+    /// Waits for the result of the record. Once it is ready, the key is invalid.
     pub(super) fn poll_result(
         &self,
         key: usize,
@@ -85,7 +84,7 @@ impl CommitQueue {
             let renew = |slot: &mut _| is_kept = renewed(slot, waker, &mut spare);
             let result = self.core.lock().result(key, renew);
             if let Some((result, _record)) = result {
-                // What is left of the record is dropped here, outside the lock.
+                // The record, if it was not written, is dropped here, outside the lock.
                 return Poll::Ready(result.map_err(failed));
             }
             if is_kept {
@@ -95,7 +94,6 @@ impl CommitQueue {
         }
     }
 
-    /// Nobody waits for the record any more.
     pub(super) fn cancel(&self, key: usize) {
         let mut wake = Vec::new();
         let cancelled = self.core.lock().cancel(key, &mut wake);
@@ -103,7 +101,6 @@ impl CommitQueue {
         wake_all(&mut wake);
     }
 
-    /// What the one who commits is to do next.
     pub(super) fn next(&self, now_ns: u64, waker: &Waker, records: &mut Vec<Bytes>) -> Next {
         let mut wake = Vec::new();
         let waker = waker.clone();
@@ -113,11 +110,11 @@ impl CommitQueue {
         next
     }
 
-    /// The batch is durable. `wake` is empty, before and after, and kept for its memory. Returns
-    /// how many records the next batch would have if all who hear of this one came again.
+    /// The batch is durable. `wake` is empty before and after, and kept for its memory. Returns how
+    /// many records the next batch would have if all tasks of this one appended again.
     pub(super) fn complete(&self, wake: &mut Vec<Waker>) -> usize {
         let hoped = self.core.lock().hoped();
-        // In parts, as the first may go on while the others are told.
+        // In parts, so that the first tasks can go on while the others are woken.
         while self.core.lock().complete(TOLD_AT_ONCE, wake) {
             wake_all(wake);
         }
@@ -125,7 +122,7 @@ impl CommitQueue {
         hoped
     }
 
-    /// How many records the next batch has so far, unless it is not to be waited for.
+    /// How many records the next batch has so far; `None` if it need not wait for more.
     pub(super) fn company(&self) -> Option<usize> {
         self.core.lock().company()
     }
@@ -141,12 +138,11 @@ impl CommitQueue {
         committer.into_iter().for_each(Waker::wake);
     }
 
-    /// A key for `poll_result`, which is ready when all is written.
+    /// Returns a key for `poll_result`, which is ready when all is written.
     pub(super) fn await_end(&self) -> usize {
         self.core.lock().await_end()
     }
 
-    /// The one who commits is gone.
     pub(super) fn end(&self) {
         let mut wake = Vec::new();
         let committer = self.core.lock().end(&mut wake);
@@ -179,8 +175,8 @@ fn failed(failure: Failure) -> CommitError {
     CommitError(Kind::Failed(failure))
 }
 
-/// Sees that `slot` has a waker of the same task as `waker`. If that takes a `spare` one, which is
-/// made and dropped outside the lock, and there is none, the answer is no.
+/// Ensures that `slot` has a waker of the same task as `waker`, if necessary by taking `spare`,
+/// which is cloned outside the lock. Returns false if that is missing.
 fn renewed(slot: &mut Option<Waker>, waker: &Waker, spare: &mut Option<Waker>) -> bool {
     let is_known = slot.as_ref().is_some_and(|kept| kept.will_wake(waker));
     if !is_known && spare.is_some() {
@@ -199,7 +195,7 @@ mod tests {
     use crate::sync::atomic::Ordering;
     use crate::sys::touchy::touchy_wakers;
 
-    /// Either may run anything, such as an append to the same log.
+    /// Either may run any code, such as an append to the same log.
     #[test]
     fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_log() {
         let limits = Limits {

@@ -1,4 +1,4 @@
-//! Pumps, and who waits for them, step by step.
+//! Pumps and the tasks that wait for them, step by step.
 
 use std::task::Waker;
 
@@ -30,9 +30,9 @@ impl std::task::Wake for Idle {
     }
 }
 
-/// As by `tokio::io::split`.
+/// As after `tokio::io::split`.
 #[test]
-fn one_who_reads_and_one_who_writes_may_wait_at_a_time() {
+fn a_reader_and_a_writer_may_wait_at_once() {
     let path = std::env::temp_dir().join(format!("evenkeel-halves-{}", std::process::id()));
     Runtime::new().unwrap().block_on(async {
         let mut file = File::create(&path).await.unwrap();
@@ -55,9 +55,9 @@ fn one_who_reads_and_one_who_writes_may_wait_at_a_time() {
     });
 }
 
-/// Else a file whose device hangs would keep a task for each that tried.
+/// Otherwise a file whose device hangs would keep every task that tried.
 #[test]
-fn those_who_give_up_waiting_for_a_pump_are_forgotten() {
+fn a_dropped_wait_for_a_pump_leaves_nothing() {
     let path = std::env::temp_dir().join(format!("evenkeel-forget-{}", std::process::id()));
     Runtime::new().unwrap().block_on(async {
         let mut file = File::create(&path).await.unwrap();
@@ -85,7 +85,7 @@ fn those_who_give_up_waiting_for_a_pump_are_forgotten() {
 }
 
 #[test]
-fn what_was_taken_over_is_written_though_the_pump_ends_during_a_write_of_nothing() {
+fn bytes_are_written_if_the_pump_ends_during_an_empty_write() {
     let path = std::env::temp_dir().join(format!("evenkeel-nothing-{}", std::process::id()));
     Runtime::new().unwrap().block_on(async {
         let file = File::create(&path).await.unwrap();
@@ -94,7 +94,7 @@ fn what_was_taken_over_is_written_though_the_pump_ends_during_a_write_of_nothing
             (pipe.pumping, pipe.writing) = (true, true);
             pipe.pending = b"taken over".to_vec();
         }
-        // Looked at for its length first, and then while what is pending is out of the pipe.
+        // Used first for its length, and then while the pending bytes are out of the pipe.
         let looks = Cell::new(0);
         let nothing = std::iter::once_with(|| {
             looks.set(looks.get() + 1);
@@ -116,9 +116,9 @@ fn what_was_taken_over_is_written_though_the_pump_ends_during_a_write_of_nothing
     });
 }
 
-/// The last who asked for the outcome of a seek may give up.
+/// The task that polled the seek last may give up.
 #[test]
-fn all_who_wait_for_a_seek_hear_of_its_end() {
+fn a_seek_wakes_all_waiting_tasks() {
     let path = std::env::temp_dir().join(format!("evenkeel-sought-{}", std::process::id()));
     Runtime::new().unwrap().block_on(async {
         let file = File::create(&path).await.unwrap();
@@ -176,7 +176,7 @@ impl std::task::Wake for Feeder {
     }
 }
 
-/// In the moment in which a pump that has written for long makes room for others.
+/// At the moment at which a pump that has written for long yields its thread.
 #[test]
 fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
     let path = std::env::temp_dir().join(format!("evenkeel-long-{}", std::process::id()));
@@ -214,7 +214,7 @@ fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
     });
 }
 
-/// Either may run anything, such as a look at the same file.
+/// Either may run any code, such as a look at the same file.
 #[test]
 fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
     let path = std::env::temp_dir().join(format!("evenkeel-touchy-{}", std::process::id()));
@@ -223,7 +223,7 @@ fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
         let pipe = Arc::clone(&file.pipe);
         let (wakers, misplaced) = touchy_wakers::<3>(move || pipe.try_lock().is_some());
         let mut memory = [0];
-        // Of others than before, so that those are dropped.
+        // Different wakers than before, so that the former are dropped.
         file.pipe.lock().pumping = true;
         for waker in &wakers {
             let mut cx = Context::from_waker(waker);
@@ -241,7 +241,7 @@ fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
             }
         }
         assert_eq!(misplaced.load(Ordering::SeqCst), 0, "while a pump runs");
-        // As if the pump were being cancelled, which is asked of its lane.
+        // As if the pump were being cancelled.
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let (lane, handle) = (file.inner.data_lane(), file.inner.handle());
         let pump = in_lane("held", lane, handle, move || _ = held.recv());
@@ -257,7 +257,7 @@ fn no_waker_is_cloned_or_dropped_under_the_lock_of_a_file() {
             thread::yield_now();
         }
         drop(hold);
-        // Until its thread touches no waker any more.
+        // Until its thread no longer touches wakers.
         while !file.inner.data_lane().running().is_empty() {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! The line, a file's turns, and files that take them.
+//! Tests of the line, of a file's turns, and of files that take turns.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::sync::Arc;
 use crate::time::{Instant, sleep, timeout};
 
 const MIB: usize = 1 << 20;
-/// Longer than anything here takes, and shorter than if each waited for the one before.
+/// Longer than anything here takes, but shorter than if each file waited for the one before.
 const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ fn turns_are_had_in_the_order_of_coming() {
     assert_eq!(waiting(), [false, false, true, true, true]);
     turns.leave(numbers[1], 0);
     assert_eq!(waiting(), [false, false, false, true, true]);
-    // The one in the middle goes.
+    // The one in the middle leaves.
     turns.leave(numbers[3], 0);
     turns.leave(numbers[0], 0);
     assert_eq!(waiting(), [false, false, false, false, false]);
@@ -85,7 +85,7 @@ fn a_turn_that_is_not_used_passes_on_sooner() {
     let turns = Turns::new(1);
     let first = turns.join(0);
     let second = turns.join(0);
-    // Nobody comes for it.
+    // The file with the turn does not use it.
     let third = turns.join(PAUSE_MS);
     assert!(!turns.waits(second, Waker::noop()));
     turns.go_on(second);
@@ -121,9 +121,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever happens: so many have turns and no more, nobody waits beside a turn that is free,
-    /// nobody gets one before those who came earlier, each is woken once for it, and nothing is
-    /// left in the end.
+    /// At all times: no more files than allowed have turns, no file waits beside a free turn, turns
+    /// are first come, first served, each file is woken once for its turn, and nothing is left in
+    /// the end.
     #[test]
     fn the_line_keeps_its_promises(count in 1_usize..4, steps in steps()) {
         let turns = Turns::new(count);
@@ -187,7 +187,7 @@ fn a_turn_that_is_used_up_goes_to_the_next() {
         assert!(!ask(&mut third, &turns, clock, MIB));
         assert!(!ask(&mut first, &turns, clock, MIB), "used up");
         assert!(ask(&mut second, &turns, clock, MIB));
-        // Who waits has nothing to give back; who writes has.
+        // A waiting file has nothing to give back; a writing one has.
         assert!(third.give_back().is_none());
         drop(second.give_back());
         assert!(ask(&mut third, &turns, clock, MIB));
@@ -208,7 +208,7 @@ fn a_file_that_pauses_passes_its_turn_on_sooner() {
         assert!(!ask(&mut second, &turns, clock, MIB));
         first.pause();
         sleep(Duration::from_millis(PAUSE_MS + 5)).await;
-        // Who comes passes on what is overdue.
+        // A file that joins passes on overdue turns.
         assert!(!ask(&mut third, &turns, clock, MIB));
         assert_eq!(turns.taken(), (1, 1), "the second has it");
     });
@@ -228,7 +228,7 @@ fn who_is_dropped_passes_its_turn_on() {
         drop(second);
         assert_eq!(turns.taken(), (1, 2));
         drop(first);
-        // It was the third's turn, who never heard of it.
+        // The third has the turn, and was never polled.
         drop(third);
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
         assert!(fourth.poll(&mut cx, &turns, clock, MIB).is_ready());
@@ -356,8 +356,8 @@ fn only_long_writes_to_the_cache_take_turns() {
     });
 }
 
-/// Long writes that wait for the device copy nothing, so they wait for no turn: those of a file on
-/// which all turns hang for ever get as far as the system lets them.
+/// Long writes that wait for the device copy nothing, so they wait for no turn: they make progress
+/// although all turns hang for ever.
 #[test]
 #[cfg(target_os = "linux")]
 fn what_goes_past_the_cache_takes_no_turn() {
@@ -370,7 +370,7 @@ fn what_goes_past_the_cache_takes_no_turn() {
         let mut file = match options.open(scratch.0.join("0")).await {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
-                eprintln!("skipped: no file of this file system goes past the cache");
+                eprintln!("skipped: this file system has no direct writes");
                 return;
             }
             Err(error) => panic!("{error}"),
@@ -379,7 +379,7 @@ fn what_goes_past_the_cache_takes_no_turn() {
         for _ in 0..TURN / MIB + 1 {
             let taken_over = write_or_give_up(&mut file, &[6; MIB], 1).await;
             assert!(taken_over > 0, "it waits for a turn");
-            // Memory that is not aligned as the device wants it may be refused, by the system.
+            // The system may refuse memory that is not aligned for the device.
             let _ = file.flush().await;
         }
         assert_eq!(taken(&cached), (2, 0));
@@ -419,7 +419,7 @@ fn a_turn_goes_back_when_there_is_nothing_more_to_write() {
         file.rewind().await.unwrap();
         drop(file);
         until_free(&other, "dropped").await;
-        // What may not be written fails in the lane.
+        // A write without permission fails in the lane.
         let mut unwritable = File::open(scratch.0.join("0")).await.unwrap();
         for _ in 0..20 {
             while unwritable.write_all(&long).await.is_ok() {}
@@ -459,9 +459,9 @@ fn turns_that_hang_hold_up_others_until_the_bound() {
     });
 }
 
-/// What hangs is the lane's to tell, once the bound is over.
+/// Once the bound is over, the lane reports that it hangs.
 #[test]
-fn who_has_waited_for_a_turn_hears_of_a_full_lane() {
+fn a_writer_without_a_turn_gets_the_error_of_a_full_lane() {
     let scratch = Scratch::new("full");
     let mut builder = Builder::new();
     builder.workers(2).disk_threads(1).disk_queue_limit(1);
@@ -510,7 +510,7 @@ fn what_is_urgent_does_not_wait_for_what_is_not() {
     });
 }
 
-/// Numbers that look like chance, the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Chance(u64);
 
 impl Chance {
@@ -522,7 +522,7 @@ impl Chance {
     }
 }
 
-/// Asks to write once or more often, and gives up. Says how much was taken over.
+/// Polls a write once or more often, and gives up. Returns how much was taken over.
 async fn write_or_give_up(file: &mut File, bytes: &[u8], mut tries: u64) -> usize {
     std::future::poll_fn(|cx| {
         let polled = Pin::new(&mut *file).poll_write(cx, bytes);
@@ -536,7 +536,7 @@ async fn write_or_give_up(file: &mut File, bytes: &[u8], mut tries: u64) -> usiz
     .await
 }
 
-/// Writes what `seed` says, giving up now and then, and says how much there is.
+/// Writes the pattern from `seed` on, giving up now and then, and returns the length.
 async fn write_by_chance(mut file: File, pattern: Arc<[u8]>, seed: u64) -> usize {
     let mut chance = Chance(seed);
     let mut length = 0;
@@ -544,7 +544,7 @@ async fn write_by_chance(mut file: File, pattern: Arc<[u8]>, seed: u64) -> usize
         let begin = length + seed as usize;
         let bytes = &pattern[begin..begin + 300_000 + chance.below(900_000) as usize];
         length += match chance.below(8) {
-            // Nobody comes back to it for a while, or at all.
+            // The write is not polled again for a while, or at all.
             0 => write_or_give_up(&mut file, bytes, 1).await,
             1 => write_or_give_up(&mut file, bytes, 2).await,
             2 if chance.below(8) == 0 => return length,
@@ -564,7 +564,7 @@ async fn write_by_chance(mut file: File, pattern: Arc<[u8]>, seed: u64) -> usize
 }
 
 #[test]
-fn writers_that_give_up_by_chance_mix_nothing_up_and_leave_nothing() {
+fn writers_that_give_up_at_random_corrupt_and_leave_nothing() {
     let scratch = Scratch::new("chance");
     let runtime = two_turns();
     let pattern: Arc<[u8]> = (0..10 * MIB).map(|at| (at / 7 % 251) as u8).collect();
@@ -581,7 +581,7 @@ fn writers_that_give_up_by_chance_mix_nothing_up_and_leave_nothing() {
         for (name, seed, writer) in writers {
             lengths.push((name, seed, writer.await.unwrap()));
         }
-        // What was taken over is still being written.
+        // Bytes that were taken over are still being written.
         until_free(&other, "written by chance").await;
         let began = Instant::now();
         for (name, seed, length) in lengths {

@@ -1,8 +1,8 @@
-//! Wake-ups that are held back: how the pace of a descriptor acts on its readiness.
+//! Wake-ups that are held back: the pace of a descriptor, applied to its readiness.
 //!
 //! # The protocol
 //!
-//! Everything below holds the lock of the pace, which is taken before that of the waiters.
+//! All steps below hold the lock of the pace, which is taken before that of the waiters.
 //!
 //! ```text
 //!  task                                       whoever checks the readiness queue, or sweeps it
@@ -13,13 +13,13 @@
 //!  3. enlist, wait                            c. unlock, and wake whom b took
 //! ```
 //!
-//! A byte that comes while the reader is between 1 and 3 is either above the watermark, and comes
-//! with an event, or below it; then the entry of step 2 releases it. A sweep between 1 and 2 finds
-//! the flag cleared and wakes a reader that finds nothing, or finds it set and leaves the entry to
-//! step 2.
+//! A byte that comes while the reader is between 1 and 3 either reaches the watermark, and causes
+//! an event, or does not; then the entry of step 2 releases it. A sweep between 1 and 2 either
+//! finds the flag cleared and wakes a reader that will find nothing, or finds it set and leaves the
+//! entry to step 2.
 //!
-//! A descriptor is told its watermark only under the lock and while `fd` is there; whoever closes
-//! the descriptor takes `fd` away first.
+//! A watermark is set only under the lock and while `fd` is `Some`. Before the descriptor is
+//! closed, `fd` becomes `None`.
 
 use std::os::fd::RawFd;
 
@@ -30,31 +30,31 @@ use crate::io::pace::{Orders, Pace};
 use crate::sync::atomic::Ordering;
 use crate::timer::timers::Key;
 
-/// What holding back stands on: a clock, a kernel, and the sweep of the descriptor's worker.
+/// What holding back needs: a clock, the kernel, and the sweep of the descriptor's worker.
 pub(crate) trait Ground {
     /// The time, in nanoseconds.
     fn now(&self) -> u64;
 
-    /// How old the worker's queues are, from 0 to [`PRESSURE_MAX`](crate::io::pace::PRESSURE_MAX).
+    /// The worker's pressure, from 0 to [`PRESSURE_MAX`](crate::io::pace::PRESSURE_MAX).
     fn pressure(&self) -> u64;
 
-    /// Has the kernel report `bytes` bytes and no fewer. False if it cannot.
+    /// Sets the kernel's watermark. Returns false if the kernel has none.
     fn set_watermark(&self, fd: RawFd, bytes: usize) -> bool;
 
-    /// Has [`due`](Readiness::due) called at a tick.
+    /// Requests a call of [`due`](Readiness::due) at a tick.
     fn arm(&self, tick: u64) -> Key;
 
-    /// Takes back what [`arm`](Self::arm) said.
+    /// Cancels a request of [`arm`](Self::arm).
     fn disarm(&self, key: Key);
 }
 
-/// The pace of one descriptor, and where it is registered. A descriptor whose mode was never set
-/// has none.
+/// The pace of one descriptor and its registration. A descriptor whose mode was never set has none.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pace: Pace,
-    /// There while the descriptor is registered with a readiness queue.
+    /// `Some` while the descriptor is registered with a readiness queue.
     fd: Option<RawFd>,
+    /// The entry in the sweep, if the pace is armed.
     key: Option<Key>,
 }
 
@@ -79,11 +79,11 @@ impl Held {
         {
             self.pace.give_up_watermark();
         }
+        debug_assert_eq!(self.pace.is_armed(), self.key.is_some(), "{orders:?}");
     }
 }
 
 impl Readiness {
-    /// How the reader is woken.
     pub(crate) fn delivery(&self) -> Delivery {
         let held = self.held.lock();
         held.as_ref()
@@ -91,25 +91,25 @@ impl Readiness {
             .unwrap_or_default()
     }
 
-    /// The descriptor is registered, and may be held back from now on.
+    /// The descriptor has been registered, and its reader may be held back from now on.
     pub(crate) fn settle(&self, fd: RawFd) {
         if let Some(held) = self.held.lock().as_mut() {
             held.fd = Some(fd);
         }
     }
 
-    /// The descriptor is about to be closed, or to leave the readiness queue: afterwards nobody
-    /// tells it anything.
+    /// The descriptor is about to leave the readiness queue. Its pace no longer touches it.
     pub(crate) fn unsettle(&self, ground: &impl Ground) {
         if let Some(held) = self.held.lock().as_mut() {
             let orders = held.pace.set_mode(Delivery::Immediate, false);
             held.carry_out(orders, ground);
+            debug_assert!(held.key.is_none(), "an entry would outlive the descriptor");
             held.fd = None;
         }
     }
 
-    /// Changes how the reader is woken. It is woken once, in case anything was held back.
-    /// `ground`, with the descriptor: there if it is registered.
+    /// Changes how the reader is woken, and wakes it in case anything was held back. `ground` is
+    /// `Some`, with the descriptor, if it is registered.
     pub(crate) fn set_delivery(
         &self,
         mode: Delivery,
@@ -123,7 +123,7 @@ impl Readiness {
         }
         let held = held.get_or_insert_default();
         let orders = held.pace.set_mode(mode, has_watermark);
-        // Relaxed: who misses it delivers at once, or takes the lock in vain.
+        // Relaxed: a thread that misses it delivers at once, or takes the lock in vain.
         if mode.is_immediate() {
             self.word.fetch_and(!PACED, Ordering::Relaxed);
         } else {
@@ -143,7 +143,7 @@ impl Readiness {
         ground: &impl Ground,
         wakers: &mut WakeList,
     ) -> usize {
-        // What else than bytes concerns a reader is never held back.
+        // Only plain bytes are ever held back.
         let is_plain = ready.for_interest(Interest::READABLE) == Ready::READABLE;
         if !is_plain || !self.look().is_paced() {
             return self.set(ready, wakers);
@@ -167,7 +167,7 @@ impl Readiness {
         self.set(passed_on, wakers)
     }
 
-    /// (a) The sweep has come to an entry of this descriptor. Returns how many readers it wakes.
+    /// (a) An entry of this descriptor is due in the sweep. Returns how many readers it wakes.
     pub(crate) fn due(&self, ground: &impl Ground, wakers: &mut WakeList) -> usize {
         let mut held = self.held.lock();
         let Some(held) = held.as_mut().filter(|held| held.fd.is_some()) else {
@@ -175,7 +175,7 @@ impl Readiness {
         };
         let orders = held.pace.due(ground.now(), self.knows_of_bytes());
         if orders.arm.is_some() || !held.pace.is_armed() {
-            // The key is that of the entry which was taken out to get here.
+            // The key belonged to the entry that is due, which has left the sweep.
             held.key = None;
         }
         held.carry_out(orders, ground);
@@ -186,8 +186,8 @@ impl Readiness {
         }
     }
 
-    /// (2) The reader has got bytes and emptied the socket. Returns for how long what it got was
-    /// held back, in nanoseconds.
+    /// (2) The reader has got bytes and emptied the socket. Returns how long they were held back,
+    /// in nanoseconds.
     pub(crate) fn drained(&self, ground: &impl Ground) -> u64 {
         let mut held = self.held.lock();
         let Some(held) = held.as_mut() else {
@@ -202,7 +202,7 @@ impl Readiness {
         nanos
     }
 
-    /// (2) The reader found nothing, and has got nothing since it was woken.
+    /// (2) The reader was woken and found no bytes.
     pub(crate) fn found_nothing(&self, ground: &impl Ground) {
         if let Some(held) = self.held.lock().as_mut() {
             let orders = held.pace.found_nothing();

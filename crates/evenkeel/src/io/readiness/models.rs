@@ -1,8 +1,7 @@
-//! Models of readiness: each runs once for every interleaving of its threads.
+//! Models of readiness.
 //!
-//! The thread that checks the readiness queue puts bytes into a buffer and then reports the event,
-//! once, as the kernel does with edge-triggered events. A task that waits for ever is reported by
-//! loom.
+//! The thread that checks the readiness queue puts bytes into a buffer and then reports the event
+//! once, as the kernel does with edge-triggered events. Loom reports a task that waits for ever.
 //!
 //! # Seen to fail
 //!
@@ -17,7 +16,7 @@
 //! - `look` loads Relaxed: `an_event_publishes_what_came_before_it`
 //! - `set` is Relaxed: `an_event_publishes_what_came_before_it`
 //! - `set` wakes only the first of several waiters:
-//!   `every_one_of_several_waiters_hears_of_an_event` and another
+//!   `an_event_wakes_all_waiters` and another
 //! - `set` forgets the writer: `both_directions_hear_of_their_events`
 
 use super::*;
@@ -25,8 +24,8 @@ use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
 use crate::sync::thread;
 use crate::sync::{Arc, cell};
 
-/// A descriptor whose buffer holds a number of bytes. The buffer is not ordered by itself, so
-/// that all order has to come from the readiness.
+/// A descriptor whose buffer holds a number of bytes. Accesses of the buffer are Relaxed, so that
+/// all order has to come from the readiness.
 struct Descriptor {
     readiness: Readiness,
     bytes: AtomicUsize,
@@ -63,7 +62,7 @@ impl Descriptor {
         readers
     }
 
-    /// One system call: takes what is there.
+    /// One system call: takes all bytes.
     fn attempt(&self, direction: Direction) -> Option<usize> {
         // Relaxed: see the type.
         match self.side(direction).swap(0, Ordering::Relaxed) {
@@ -72,8 +71,8 @@ impl Descriptor {
         }
     }
 
-    /// As `Source::poll_io`, until `count` bytes have come. With `short`, every transfer counts
-    /// as short of what was asked for, as in `Source::poll_transfer`.
+    /// As `Source::poll_io`, until `count` bytes have come. With `short`, every transfer counts as
+    /// short of what was asked for, as in `Source::poll_transfer`.
     fn transfer(&self, direction: Direction, mut count: usize, short: bool) {
         let waker = waker_of_this_thread();
         while count > 0 {
@@ -115,7 +114,7 @@ impl Descriptor {
     }
 }
 
-/// The thread that checks the readiness queue, and finds these events one after another.
+/// The thread that checks the readiness queue and finds these events.
 fn checker(descriptor: &Arc<Descriptor>, directions: &'static [Direction]) -> Role<Ready> {
     let descriptor = Arc::clone(descriptor);
     role(move || {
@@ -219,7 +218,7 @@ fn two_threads_report_events() {
 }
 
 #[test]
-fn every_one_of_several_waiters_hears_of_an_event() {
+fn an_event_wakes_all_waiters() {
     model(|| {
         let descriptor = Descriptor::new(Ready::EMPTY);
         let threads = [
@@ -237,9 +236,9 @@ fn every_one_of_several_waiters_hears_of_an_event() {
     });
 }
 
-/// A waiter goes away while an event comes: the other one hears of it all the same.
+/// A waiter is removed while an event comes; the other one is woken all the same.
 #[test]
-fn a_waiter_that_goes_away_takes_nobody_along() {
+fn removing_a_waiter_affects_no_other() {
     model(|| {
         let descriptor = Descriptor::new(Ready::EMPTY);
         let mut key = None;
@@ -264,7 +263,7 @@ fn a_waiter_that_goes_away_takes_nobody_along() {
     });
 }
 
-/// Clearing on the strength of an old look does nothing, whatever came meanwhile.
+/// Clearing by an old look does nothing, whatever has come meanwhile.
 #[test]
 fn an_old_tick_clears_nothing() {
     model(|| {
@@ -289,14 +288,13 @@ fn an_old_tick_clears_nothing() {
     });
 }
 
-/// What the cause of an event writes.
+/// Data that is written before an event.
 struct Written(cell::UnsafeCell<usize>);
 
-// SAFETY: written before the event and read after it; that this is in order is what the model
-// checks.
+// SAFETY: written before the event and read after it; the model checks this order.
 unsafe impl Sync for Written {}
 
-/// What an event's cause wrote is seen by whoever sees the event.
+/// A task that sees an event sees the writes before it.
 #[test]
 fn an_event_publishes_what_came_before_it() {
     model(|| {

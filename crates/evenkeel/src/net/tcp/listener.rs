@@ -14,8 +14,8 @@ use crate::net::addr::each_address;
 use crate::net::methods;
 use crate::net::source::{Direction, Source};
 
-/// How many connections may wait to be accepted. The 128 of std and mio are fewer than clients
-/// that come back together after a restart; what finds no place tries again a second later.
+/// How many connections may wait to be accepted. The 128 of std and mio are too few when all
+/// clients reconnect after a restart; one that finds no place tries again a second later.
 const BACKLOG: i32 = 1_024;
 
 /// A TCP socket that listens for connections.
@@ -23,9 +23,7 @@ const BACKLOG: i32 = 1_024;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{TcpListener, TcpStream};
 ///
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -33,10 +31,7 @@ const BACKLOG: i32 = 1_024;
 /// let (server, from) = listener.accept().await?;
 /// assert_eq!(from, client.local_addr()?);
 /// assert_eq!(server.peer_addr()?, from);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpListener {
     io: Source<mio::net::TcpListener>,
@@ -45,24 +40,28 @@ pub struct TcpListener {
 
 fn bound(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
     let listener = mio::net::TcpListener::bind(addr)?;
-    // It listens already; once more only changes the backlog.
+    // It listens already; a second `listen` only changes the backlog.
     SockRef::from(&listener).listen(BACKLOG)?;
     Ok(listener)
 }
 
 impl TcpListener {
     /// Binds to `addr` and listens there. Port 0 asks the system for a free port, which
-    /// [`local_addr`](Self::local_addr) tells.
+    /// [`local_addr`](Self::local_addr) returns.
     ///
-    /// Where a name has several addresses, the first that can be bound is. The address may be
-    /// bound again at once after the listener is closed (`SO_REUSEADDR`). Up to 1024 connections
-    /// wait to be accepted, or as many as the system allows. Other options, and another length of
-    /// the backlog, can be chosen with a [`TcpSocket`](crate::net::TcpSocket).
+    /// Where a name has several addresses, the first that can be bound is. The address may be bound
+    /// again at once after the listener is closed (`SO_REUSEADDR`). Up to 1024 connections wait to
+    /// be accepted, or as many as the system allows. Other options, and another length of the
+    /// backlog, can be chosen with a [`TcpSocket`](crate::net::TcpSocket).
     ///
     /// # Errors
     ///
-    /// No address could be bound; the error is that of the last one tried. Or there is no runtime
-    /// around.
+    /// No address could be bound (the error is that of the last one tried), or there is no current
+    /// runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the socket is closed.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| {
             future::ready(bound(addr).and_then(Self::from_mio))
@@ -72,11 +71,11 @@ impl TcpListener {
 
     /// Waits for a connection and returns it with the peer's address.
     ///
-    /// A connection that its peer gave up while it was queued is skipped.
+    /// A connection that was aborted while it was queued is skipped.
     ///
     /// # Errors
     ///
-    /// Errors are the system's and leave the listener as it was, so a server may carry on.
+    /// Errors come from the system and leave the listener as it was, so a server may carry on.
     ///
     /// When the process or the system is out of descriptors (`EMFILE`, `ENFILE`) or of memory for
     /// sockets, the error is returned at once, and the *next* attempt waits first: 10 ms, doubling
@@ -124,11 +123,11 @@ impl TcpListener {
         Ok((TcpStream::from_mio(stream)?, from))
     }
 
-    /// The address that this listens on.
+    /// The address that this listener is bound to.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -137,7 +136,7 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.get_ref().ttl()
     }
@@ -146,7 +145,7 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.get_ref().set_ttl(ttl)
     }

@@ -1,4 +1,4 @@
-//! TCP: listeners, streams, their halves, and sockets that are not yet either.
+//! TCP: listeners, streams and their halves, and sockets that are not yet either.
 //!
 //! The names that most programs need are re-exported by [`net`](crate::net).
 

@@ -10,16 +10,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{TcpListener, TcpStream};
 
-/// A TCP socket before it connects or listens, for the options that have to be set by then.
+/// A TCP socket that can be configured before it connects or listens.
 ///
 /// Options that have no method here are set through `socket2::SockRef::from(&socket)`.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::TcpSocket;
 ///
 /// let socket = TcpSocket::new_v4()?;
@@ -31,10 +29,7 @@ use super::{TcpListener, TcpStream};
 /// client.set_keepalive(true)?;
 /// let client = client.connect(listener.local_addr()?).await?;
 /// assert_eq!(client.peer_addr()?, listener.local_addr()?);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpSocket {
     inner: Socket,
@@ -45,7 +40,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's: no descriptor is left, for one.
+    /// The error of the system call: no descriptor is left, for example.
     pub fn new_v4() -> io::Result<Self> {
         Self::new(Domain::IPV4)
     }
@@ -54,7 +49,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's: no descriptor is left, for one.
+    /// The error of the system call: no descriptor is left, for example.
     pub fn new_v6() -> io::Result<Self> {
         Self::new(Domain::IPV6)
     }
@@ -91,11 +86,11 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The peer refuses or does not answer, or there is no runtime around.
+    /// The peer refuses or does not answer, or there is no current runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a connection half made is closed.
+    /// Cancel safe: the socket is closed.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         match self.inner.connect(&addr.into()) {
             Err(error) if !is_in_progress(&error) => return Err(error),
@@ -111,7 +106,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's, or there is no runtime around.
+    /// The error of the system call, or there is no current runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.inner
             .listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
@@ -122,7 +117,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let address = self.inner.local_addr()?;
         address
@@ -130,11 +125,11 @@ impl TcpSocket {
             .ok_or_else(|| io::Error::other("the socket is not an Internet socket"))
     }
 
-    /// Takes the error that waits on the socket, if any.
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
     ///
     /// # Errors
     ///
-    /// The error cannot be asked for.
+    /// The option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.inner.take_error()
     }
@@ -146,23 +141,23 @@ macro_rules! options {
         $(#[$doc:meta])*
         $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;
     )*) => {
-        /// Options. Those of a listener are inherited by the streams it accepts, where the system
-        /// does so; Linux does for all of these.
+        /// Options. Accepted streams inherit those of their listener where the system supports it;
+        /// Linux does for all of these.
         impl TcpSocket {$(
             $(#[$doc])*
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn $option(&self) -> io::Result<$type> {
                 self.inner.$get()
             }
 
-            #[doc = concat!("Sets what [`Self::", stringify!($option), "`] tells.")]
+            #[doc = concat!("Sets the option; see [`Self::", stringify!($option), "`].")]
             ///
             /// # Errors
             ///
-            /// The system's.
+            /// The error of the system call.
             pub fn $set_option(&self, value: $type) -> io::Result<()> {
                 self.inner.$set(value)
             }
@@ -180,8 +175,8 @@ options! {
     keepalive, set_keepalive => keepalive, set_keepalive: bool;
     /// Whether small writes are sent at once.
     nodelay, set_nodelay => tcp_nodelay, set_tcp_nodelay: bool;
-    /// How long a closed socket goes on sending. See
-    /// [`TcpStream::set_linger`](crate::net::TcpStream::set_linger) for why to leave it alone.
+    /// How long closing the socket waits for unsent bytes. Best left alone; see
+    /// [`TcpStream::set_linger`](crate::net::TcpStream::set_linger).
     linger, set_linger => linger, set_linger: Option<Duration>;
 }
 
@@ -191,7 +186,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn send_buffer_size(&self) -> io::Result<u32> {
         self.inner.send_buffer_size().map(saturated)
     }
@@ -200,7 +195,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
         self.inner.set_send_buffer_size(size as usize)
     }
@@ -209,7 +204,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
         self.inner.recv_buffer_size().map(saturated)
     }
@@ -218,7 +213,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
         self.inner.set_recv_buffer_size(size as usize)
     }

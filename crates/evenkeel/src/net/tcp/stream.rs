@@ -28,9 +28,7 @@ use crate::net::{methods, read};
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{TcpListener, TcpStream};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
@@ -44,10 +42,7 @@ use crate::net::{methods, read};
 /// let mut heard = Vec::new();
 /// server.read_to_end(&mut heard).await?;
 /// assert_eq!(heard, b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpStream {
     pub(super) io: Source<mio::net::TcpStream>,
@@ -57,17 +52,17 @@ impl TcpStream {
     /// Connects to `addr`.
     ///
     /// Where a name has several addresses, they are tried one after the other until one accepts.
-    /// How long the system goes on trying an address that does not answer is for it to say, and
-    /// may be minutes: wrap the call in a [`timeout`](crate::time::timeout).
+    /// The system may go on trying an address that does not answer for minutes: wrap the call in a
+    /// [`timeout`](crate::time::timeout).
     ///
     /// # Errors
     ///
-    /// No address accepted; the error is that of the last one tried. Or there is no runtime
-    /// around.
+    /// No address accepted (the error is that of the last one tried), or there is no current
+    /// runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a connection half made is closed.
+    /// Cancel safe: the socket is closed.
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| async move {
             Self::connected(mio::net::TcpStream::connect(addr)?).await
@@ -84,7 +79,7 @@ impl TcpStream {
             }
             match stream.peer_addr() {
                 Ok(_) => Ok(()),
-                // An event that came before the peer's answer.
+                // The event came before the peer's answer.
                 Err(error) if is_still_connecting(&error) => Err(io::ErrorKind::WouldBlock.into()),
                 Err(error) => Err(error),
             }
@@ -123,7 +118,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -136,7 +131,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_peek(
         &self,
         cx: &mut Context<'_>,
@@ -150,7 +145,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -159,7 +154,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's: the peer has reset the connection, for one.
+    /// The error of the system call: the peer has reset the connection, for example.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
@@ -168,48 +163,48 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.io.get_ref().nodelay()
     }
 
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`), instead of being gathered while
-    /// the peer has not acknowledged what was sent before.
+    /// Sets whether small writes are sent at once (`TCP_NODELAY`), instead of being gathered until
+    /// the peer has acknowledged earlier data.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.io.get_ref().set_nodelay(nodelay)
     }
 
-    /// How long a closed socket goes on sending what is unsent, `None` for the system's default.
+    /// How long closing the socket waits for unsent bytes; `None` is the system's default.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         SockRef::from(self).linger()
     }
 
-    /// Sets the connection to be reset when it is closed, and unsent bytes to be thrown away.
+    /// Makes closing the socket reset the connection and discard unsent bytes.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         SockRef::from(self).set_linger(Some(Duration::ZERO))
     }
 
-    /// Sets how long a closed socket goes on sending what is unsent, in whole seconds.
+    /// Sets how long closing the socket waits for unsent bytes, in whole seconds.
     ///
     /// **The thread that closes the socket waits that long**, and with it every task of its worker,
-    /// unless `linger` is `None` (the default: the system sends the rest by itself) or zero (see
-    /// [`set_zero_linger`](Self::set_zero_linger)).
+    /// unless `linger` is `None` (the default: the system sends the rest in the background) or zero
+    /// (see [`set_zero_linger`](Self::set_zero_linger)).
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         SockRef::from(self).set_linger(linger)
     }
@@ -218,7 +213,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.get_ref().ttl()
     }
@@ -227,7 +222,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.get_ref().set_ttl(ttl)
     }
@@ -237,7 +232,7 @@ methods::descriptor!(TcpStream, mio::net::TcpStream, std::net::TcpStream);
 methods::readiness!(TcpStream);
 methods::stream!(TcpStream);
 
-/// Whether an outcome of `peer_addr` means that the connection is still being made.
+/// Whether this error of `peer_addr` means that the connection is still being made.
 fn is_still_connecting(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotConnected || error.raw_os_error() == Some(libc::EINPROGRESS)
 }

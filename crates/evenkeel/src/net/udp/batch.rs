@@ -8,20 +8,18 @@ use super::UdpSocket;
 use crate::net::source::Batch;
 use crate::sys::recv_batch::{self, Received};
 
-/// The longest that a datagram can be, or several that the kernel has merged.
+/// The greatest length of a datagram, or of several that the kernel has merged.
 const LONGEST: usize = 65_535;
 
 /// Room for many datagrams, and those that came with the latest
 /// [`recv_batch`](UdpSocket::recv_batch).
 ///
-/// Its memory is taken once: the number of slots times their length.
+/// Its memory, the number of slots times their length, is allocated once.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{RecvBatch, UdpSocket};
 ///
 /// let server = UdpSocket::bind("127.0.0.1:0").await?;
@@ -39,16 +37,13 @@ const LONGEST: usize = 65_535;
 ///         assert_eq!(datagram.from, client.local_addr()?);
 ///     }
 /// }
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct RecvBatch {
     memory: Vec<u8>,
     size: usize,
-    /// What the slots hold, from the first on.
+    /// The contents of the slots, from the first on.
     received: Vec<Received>,
 }
 
@@ -60,7 +55,7 @@ pub struct Datagram<'a> {
     pub from: SocketAddr,
     /// Its bytes.
     pub data: &'a [u8],
-    /// It was longer than its slot, and has lost its end. Known on Linux only.
+    /// Whether it was longer than its slot, and was truncated. Known on Linux only.
     pub is_truncated: bool,
 }
 
@@ -68,7 +63,7 @@ impl RecvBatch {
     /// The most slots there may be.
     pub const SLOTS_MAX: usize = 1024;
 
-    /// `slots` slots of `len` bytes each. A datagram that is longer loses its end.
+    /// Allocates `slots` slots of `len` bytes each. A longer datagram is truncated.
     ///
     /// # Panics
     ///
@@ -89,8 +84,7 @@ impl RecvBatch {
         }
     }
 
-    /// `slots` slots for what [`merge_datagrams`](UdpSocket::merge_datagrams) may bring: 64 KiB
-    /// each.
+    /// Allocates `slots` slots for [merged datagrams](UdpSocket::merge_datagrams): 64 KiB each.
     ///
     /// # Panics
     ///
@@ -106,7 +100,7 @@ impl RecvBatch {
         self.received.iter().map(datagrams).sum()
     }
 
-    /// Whether none has come yet.
+    /// Whether the latest call received no datagram, or there was none yet.
     pub fn is_empty(&self) -> bool {
         self.received.is_empty()
     }
@@ -121,9 +115,13 @@ impl RecvBatch {
 
     fn fill(&mut self, socket: &mio::net::UdpSocket) -> io::Result<Batch> {
         self.received.clear();
-        let received = &mut self.received;
-        let each = |one| received.push(one);
+        let (received, size) = (&mut self.received, self.size);
+        let each = |one: Received| {
+            debug_assert!(one.len <= size, "{} bytes in a slot of {size}", one.len);
+            received.push(one);
+        };
         let (_, is_last) = recv_batch::receive(socket.as_fd(), &mut self.memory, self.size, each)?;
+        debug_assert!(self.received.len() * self.size <= self.memory.len());
         Ok(Batch {
             bytes: self.received.iter().map(|one| one.len).sum(),
             is_last,
@@ -131,7 +129,7 @@ impl RecvBatch {
     }
 }
 
-/// The datagrams in one slot. An empty one is one, too.
+/// The datagrams in one slot. An empty datagram counts too.
 fn split<'a>(bytes: &'a [u8], received: &Received) -> impl Iterator<Item = Datagram<'a>> {
     let (from, is_truncated) = (received.from, received.is_truncated);
     let only = bytes.is_empty().then_some(bytes);
@@ -145,17 +143,17 @@ fn split<'a>(bytes: &'a [u8], received: &Received) -> impl Iterator<Item = Datag
 
 /// Receiving many datagrams at once.
 impl UdpSocket {
-    /// Receives as many datagrams as there are, up to the slots of `batch`, and returns how many:
-    /// at least one. Waits until there is one.
+    /// Waits for a datagram, then receives as many as there are, up to the slots of `batch`.
+    /// Returns how many: at least one.
     ///
     /// On Linux that takes one system call for 32 slots; elsewhere, one for each datagram.
     ///
     /// # Errors
     ///
-    /// The system's, if no datagram was received before. Or the socket
-    /// [merges](Self::merge_datagrams), and the slots are too short for that. Or it merges, and
-    /// told of so much else with a datagram that there was no room to say where each ends, which
-    /// takes more options than Linux has today; then what the call received is lost.
+    /// The error of the system call, if it received no datagram before. If the socket
+    /// [merges](Self::merge_datagrams): the slots are too short, or so many other options asked for
+    /// control data that the lengths of the datagrams found no room in it. The latter takes more
+    /// options than Linux has today, and loses the datagrams of the call.
     ///
     /// # Cancel safety
     ///
@@ -181,14 +179,14 @@ impl UdpSocket {
         Ok(batch.len())
     }
 
-    /// Has the kernel merge datagrams of one sender that come close to each other and have one
-    /// length (`UDP_GRO`), so that a slot of a [`RecvBatch`] holds up to 64 of them, at the cost of
-    /// one. The batch gives them out one by one. Returns false, and nothing changes, if the kernel
-    /// does not have it.
+    /// Makes the kernel merge datagrams of one sender and one length that arrive close to each
+    /// other (`UDP_GRO`), so that a slot of a [`RecvBatch`] holds up to 64 of them at the cost of
+    /// one. The batch returns them one by one. Returns false, and changes nothing, if the kernel
+    /// does not support it.
     ///
-    /// There is no way back, and from now on the other methods that receive or peek fail with
-    /// `InvalidInput`: they would return several datagrams as one. A socket that is given back to
-    /// the standard library merges still.
+    /// This cannot be undone. From now on all other methods that receive or peek fail with
+    /// `InvalidInput`, since they would return several datagrams as one. A socket that is given
+    /// back to the standard library still merges.
     pub fn merge_datagrams(&self) -> bool {
         let merges = recv_batch::merge(self.io.get_ref().as_fd());
         if merges {
@@ -201,7 +199,7 @@ impl UdpSocket {
         if self.merges() && batch.size < LONGEST {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the socket merges datagrams, which slots of less than 64 KiB would cut off; \
+                "the socket merges datagrams, and slots of less than 64 KiB would truncate them; \
                  make the batch with `RecvBatch::for_merged`",
             ));
         }

@@ -17,15 +17,13 @@ use crate::time::sleep;
 
 /// A Unix socket for datagrams, which arrive whole, in order and without loss.
 ///
-/// There are no halves: the methods take `&self`, so an `Arc` of the socket is shared by as many
-/// tasks as needed. A datagram longer than the buffer it is received into loses its end.
+/// There are no halves: all methods take `&self`, so tasks can share the socket in an `Arc`. A
+/// datagram that is longer than the receiver's buffer is truncated.
 ///
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UnixDatagram;
 ///
 /// let (here, there) = UnixDatagram::pair()?;
@@ -33,10 +31,7 @@ use crate::time::sleep;
 /// let mut buf = [0; 16];
 /// let len = there.recv(&mut buf).await?;
 /// assert_eq!(&buf[..len], b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixDatagram {
     io: Source<mio::net::UnixDatagram>,
@@ -47,16 +42,16 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The path exists (`AddrInUse`) or cannot be made, or there is no runtime around.
+    /// The path exists (`AddrInUse`) or cannot be made, or there is no current runtime.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         mio::net::UnixDatagram::bind(path).and_then(Self::from_mio)
     }
 
-    /// Makes a socket without an address: it can send, and nobody can answer.
+    /// Makes a socket without an address. It can send, but nobody can answer.
     ///
     /// # Errors
     ///
-    /// No descriptor is left, or there is no runtime around.
+    /// No descriptor is left, or there is no current runtime.
     pub fn unbound() -> io::Result<Self> {
         mio::net::UnixDatagram::unbound().and_then(Self::from_mio)
     }
@@ -65,7 +60,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// No descriptor is left, or there is no runtime around.
+    /// No descriptor is left, or there is no current runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = mio::net::UnixDatagram::pair()?;
         Ok((Self::from_mio(one)?, Self::from_mio(other)?))
@@ -77,7 +72,7 @@ impl UnixDatagram {
         })
     }
 
-    /// Makes the socket at `path` the one peer that this sends to and receives from.
+    /// Makes the socket at `path` the only peer that this socket sends to and receives from.
     ///
     /// # Errors
     ///
@@ -106,20 +101,20 @@ impl UnixDatagram {
         self.io.delivery()
     }
 
-    /// The address that this is bound to.
+    /// The address that this socket is bound to.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
 
-    /// The address that this is connected to.
+    /// The address that this socket is connected to.
     ///
     /// # Errors
     ///
-    /// `NotConnected` if it is not.
+    /// `NotConnected` if there is none.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
@@ -128,7 +123,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get_ref().shutdown(how)
     }
@@ -136,11 +131,11 @@ impl UnixDatagram {
 
 /// Sending.
 impl UnixDatagram {
-    /// Sends `buf` as one datagram to the peer that this is connected to.
+    /// Sends `buf` as one datagram to the connected peer, and returns its length.
     ///
     /// # Errors
     ///
-    /// The system's: the peer has gone (`ConnectionRefused`), or `buf` is too long.
+    /// The error of the system call: the peer has gone (`ConnectionRefused`), or `buf` is too long.
     ///
     /// # Cancel safety
     ///
@@ -170,11 +165,11 @@ impl UnixDatagram {
         self.io.try_io(Direction::Write, |socket| socket.send(buf))
     }
 
-    /// Sends `buf` as one datagram to the socket at `target`.
+    /// Sends `buf` as one datagram to the socket at `target`, and returns its length.
     ///
-    /// While the receiver's queue is full, this tries again every 1 to 50 ms, for as long as it is
-    /// waited for: only a socket that is connected to the receiver hears of room there. For the
-    /// same reason there is no `poll_send_to`. Prefer [`connect`](Self::connect) and
+    /// While the receiver's queue is full, this tries again every 1 to 50 ms, without a limit,
+    /// because the system reports room there only to a socket that is connected to the receiver.
+    /// For the same reason there is no `poll_send_to`. Prefer [`connect`](Self::connect) and
     /// [`send`](Self::send) where there is one receiver.
     ///
     /// # Errors
@@ -188,8 +183,8 @@ impl UnixDatagram {
         let target = target.as_ref();
         let mut wait = RETRY_MIN;
         loop {
-            // To the source a full receiver is a success: this socket has room all the same, and
-            // no event would end the wait.
+            // Tell the source that this was a success: this socket has room, and no event would end
+            // a wait.
             let attempt = self.io.io(Direction::Write, |socket| {
                 match socket.send_to(buf, target) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -208,13 +203,13 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the receiver's queue is full, or this socket's. Then wait a while:
-    /// [`writable`](Self::writable) knows nothing of the receiver. Else as [`send`](Self::send).
+    /// `WouldBlock` if the receiver's queue is full, or this socket's. Then wait a while, since
+    /// [`writable`](Self::writable) does not cover the receiver. Else as [`send`](Self::send).
     pub fn try_send_to(&self, buf: &[u8], target: impl AsRef<Path>) -> io::Result<usize> {
         self.io.get_ref().send_to(buf, target)
     }
 
-    /// Like [`writable`](Self::writable), for one waiter at a time, which it shares with
+    /// Like [`writable`](Self::writable), for one waiter at a time; shares it with
     /// [`poll_send`](Self::poll_send).
     ///
     /// # Errors
@@ -227,11 +222,11 @@ impl UnixDatagram {
 
 /// Receiving.
 impl UnixDatagram {
-    /// Receives one datagram.
+    /// Receives one datagram, and returns its length.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -244,7 +239,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.io.poll_io(cx, Direction::Read, |socket| {
             read::recv(socket, buf).map(drop)
@@ -260,11 +255,11 @@ impl UnixDatagram {
         self.io.try_io(Direction::Read, |socket| socket.recv(buf))
     }
 
-    /// Receives one datagram and tells who sent it.
+    /// Receives one datagram and returns its length and its sender.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -280,7 +275,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,
@@ -302,11 +297,11 @@ impl UnixDatagram {
             .try_io(Direction::Read, |socket| socket.recv_from(buf))
     }
 
-    /// Like [`recv`](Self::recv), behind what `buf` holds, which may be a `Vec<u8>` or one of the
+    /// Like [`recv`](Self::recv), but appends to `buf`, which may be a `Vec<u8>` or a buffer of the
     /// `bytes` crate.
     ///
-    /// The datagram loses what exceeds the room that the buffer has at the time; one that can grow
-    /// makes room for 64 bytes if it has none.
+    /// The datagram is truncated to the room that the buffer has at the time; a buffer that can
+    /// grow makes room for 64 bytes if it has none.
     ///
     /// # Errors
     ///
@@ -331,11 +326,11 @@ impl UnixDatagram {
             .try_io(Direction::Read, |socket| read::recv_buf(socket, buf))
     }
 
-    /// Like [`recv_buf`](Self::recv_buf), and tells who sent the datagram.
+    /// Like [`recv_buf`](Self::recv_buf), and also returns the sender.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -364,7 +359,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -380,7 +375,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -394,7 +389,7 @@ impl UnixDatagram {
         Ok((buf.filled().len(), named(&from)?))
     }
 
-    /// Like [`readable`](Self::readable), for one waiter at a time, which it shares with
+    /// Like [`readable`](Self::readable), for one waiter at a time; shares it with
     /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
     ///
     /// # Errors
@@ -412,8 +407,8 @@ methods::descriptor!(
 );
 methods::readiness!(UnixDatagram);
 
-/// The sender's address. The system reports none for a sender that is not bound, which the
-/// standard library calls an unnamed address.
+/// The sender's address. The system reports none for a sender that is not bound, which the standard
+/// library calls an unnamed address.
 fn named(address: &SockAddr) -> io::Result<SocketAddr> {
     address
         .as_unix()

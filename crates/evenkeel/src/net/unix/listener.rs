@@ -15,9 +15,7 @@ use crate::net::source::{Direction, Source};
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::{UnixListener, UnixStream};
 ///
 /// let path = std::env::temp_dir().join(format!("evenkeel-doc-{}.sock", std::process::id()));
@@ -26,10 +24,7 @@ use crate::net::source::{Direction, Source};
 /// let (server, _) = listener.accept().await?;
 /// assert_eq!(server.local_addr()?.as_pathname(), Some(path.as_path()));
 /// std::fs::remove_file(&path)?;
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixListener {
     io: Source<mio::net::UnixListener>,
@@ -41,7 +36,7 @@ impl UnixListener {
     ///
     /// # Errors
     ///
-    /// The path exists (`AddrInUse`) or cannot be made, or there is no runtime around.
+    /// The path exists (`AddrInUse`) or cannot be made, or there is no current runtime.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         mio::net::UnixListener::bind(path).and_then(Self::from_mio)
     }
@@ -67,7 +62,7 @@ impl UnixListener {
     /// # Errors
     ///
     /// As [`TcpListener::accept`](crate::net::TcpListener::accept), with the same wait after an
-    /// attempt that failed for want of a descriptor.
+    /// attempt for which no descriptor was left.
     ///
     /// # Cancel safety
     ///
@@ -102,11 +97,11 @@ impl UnixListener {
         Ok((UnixStream::from_mio(stream)?, from))
     }
 
-    /// The address that this listens on.
+    /// The address that this listener is bound to.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }

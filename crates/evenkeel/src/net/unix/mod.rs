@@ -19,6 +19,6 @@ pub use self::ucred::UCred;
 use std::time::Duration;
 
 /// The first and the longest wait between two attempts at a peer whose queue is full, where the
-/// system does not tell when there is room: only another attempt can.
+/// system does not report that there is room again.
 const RETRY_MIN: Duration = Duration::from_millis(1);
 const RETRY_MAX: Duration = Duration::from_millis(50);

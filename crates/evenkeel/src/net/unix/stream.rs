@@ -19,9 +19,7 @@ use crate::time::sleep;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "macros")]
-/// # #[evenkeel::main(workers = 1)]
-/// # async fn main() -> std::io::Result<()> {
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
 /// use evenkeel::net::UnixStream;
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
@@ -30,10 +28,7 @@ use crate::time::sleep;
 /// let mut heard = [0; 4];
 /// there.read_exact(&mut heard).await?;
 /// assert_eq!(&heard, b"ping");
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "macros"))]
-/// # fn main() {}
+/// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct UnixStream {
     pub(super) io: Source<mio::net::UnixStream>,
@@ -42,16 +37,15 @@ pub struct UnixStream {
 impl UnixStream {
     /// Connects to the listener at `path`.
     ///
-    /// While the listener's backlog is full, this tries again every 1 to 50 ms, for as long as it
-    /// is waited for.
+    /// While the listener's backlog is full, this tries again every 1 to 50 ms, without a limit.
     ///
     /// # Errors
     ///
-    /// Nobody listens at `path`, or there is no runtime around.
+    /// Nobody listens at `path`, or there is no current runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a connection half made is closed.
+    /// Cancel safe: the socket is closed.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::connect_addr(&SocketAddr::from_pathname(path)?).await
     }
@@ -89,7 +83,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// No descriptor is left, or there is no runtime around.
+    /// No descriptor is left, or there is no current runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = mio::net::UnixStream::pair()?;
         Ok((Self::from_mio(one)?, Self::from_mio(other)?))
@@ -125,7 +119,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     ///
     /// # Cancel safety
     ///
@@ -141,7 +135,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -150,16 +144,16 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// The process at the other end, for a server that admits some users only.
+    /// The credentials of the process at the other end, for a server that admits some users only.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call.
     pub fn peer_cred(&self) -> io::Result<UCred> {
         UCred::of_peer(self.as_fd())
     }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection within one machine.
+//! Credentials of the peer of a Unix stream.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use crate::sys::peer;
 /// The process at the other end of a [`UnixStream`](super::UnixStream), as the system knew it when
 /// the connection was made.
 ///
-/// The process may have ended since, or passed its descriptor on.
+/// The process may have ended since, or passed its descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UCred {
     pid: Option<libc::pid_t>,
@@ -22,17 +22,17 @@ impl UCred {
         Ok(Self { pid, uid, gid })
     }
 
-    /// The number of the process. None where the system does not tell.
+    /// The process id, or `None` where the system does not report it.
     pub fn pid(&self) -> Option<i32> {
         self.pid
     }
 
-    /// The effective user of the process.
+    /// The effective user id of the process.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The effective group of the process.
+    /// The effective group id of the process.
     pub fn gid(&self) -> u32 {
         self.gid
     }

@@ -35,7 +35,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What stays behind in the temporary directory does no harm.
+        // Remains in the temporary directory do no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -139,7 +139,7 @@ fn a_mount_point_may_have_a_space() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_no_limit() {
+fn unreadable_limits_are_no_limits() {
     let missing = Tree(std::env::temp_dir().join("evenkeel-no-such-directory"));
     assert_eq!(missing.quota(), None);
     assert_eq!(Tree::new("0::/\n", "").quota(), None);

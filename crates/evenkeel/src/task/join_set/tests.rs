@@ -1,4 +1,4 @@
-//! What can be seen of a set from outside, and that completions are found without polling all.
+//! Behaviour of a set, and that completions are found without polling all tasks.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -92,7 +91,7 @@ fn a_member_added_after_a_poll_wakes_the_waiter() {
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut cx = Context::from_waker(&waker);
-        // The first poll teaches the handle its notice.
+        // The first poll gives the handle its notice.
         assert!(set.poll_join_next(&mut cx).is_pending());
         set.spawn(async { 7 });
         reaches(&count.0, 1).await;

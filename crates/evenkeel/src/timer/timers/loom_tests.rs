@@ -1,4 +1,4 @@
-//! Models of the timers: each test runs once for every interleaving of its threads.
+//! Models of the timers.
 
 use std::task::{Wake, Waker};
 
@@ -45,8 +45,8 @@ impl Parker {
         })
     }
 
-    /// Sleeps until called. Time does not pass in a model, so a worker that nobody calls sleeps for
-    /// ever, and loom reports a deadlock.
+    /// Sleeps until called. Time does not pass in a model, so a worker that is not called sleeps
+    /// for ever, and loom reports a deadlock.
     fn park(&self) {
         let mut called = self.called.lock();
         while !*called {
@@ -93,7 +93,7 @@ fn no_earlier_deadline_is_slept_past() {
         while timers.before_park() != Some(20) {
             parker.park();
             timers.after_park();
-            // A stale `next_due` only costs a round: `before_park` does not read it.
+            // A stale `next_due` only costs a round of the loop: `before_park` does not read it.
             if timers.next_due() <= 10 {
                 fired += fire(&timers, 10);
             }

@@ -1,4 +1,4 @@
-//! What one thread sees of the timers; `loom_tests` has what several see.
+//! Tests with one thread; `loom_tests` has those with several.
 
 use std::task::{Wake, Waker};
 
@@ -6,7 +6,6 @@ use super::{STEPS_MAX, Timers};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -162,7 +161,7 @@ fn closing_hands_out_every_waker_and_takes_in_no_more() {
     assert_eq!(Arc::strong_count(&count), 1);
 }
 
-/// A waker whose wake and drop each come back to the timers that held it.
+/// A waker whose wake and drop call the timers that held it.
 struct Reentrant {
     timers: Arc<Timers>,
     visits: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Properties of the wheel, each checked against the simplest thing that has it: an ordered map.
+//! Properties of the wheel, each checked against an ordered map.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ enum Op {
     Regress(u64),
 }
 
-/// What `Wheel` should be: entries ordered by tick, then by insertion.
+/// The oracle: entries ordered by tick, then by insertion.
 #[derive(Clone, Default)]
 struct Oracle {
     present: u64,
@@ -95,7 +95,7 @@ struct Pair<const BITS: u32> {
     wheel: Wheel<usize, BITS>,
     oracle: Oracle,
     keys: Vec<Key>,
-    /// What fired, with the present at which it did, for comparison between runs.
+    /// The fired entries, with the present at that time, to compare runs.
     trace: Vec<(u64, usize)>,
     start: u64,
 }
@@ -334,8 +334,8 @@ fn any_delta() -> impl Strategy<Value = u64> + Clone {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// What fires, when, and in which order is what the ordered map says; each entry fires at most
-    /// once; a cancelled one never does; the next deadline always leads to the next firing.
+    /// Entries fire at the times and in the order of the ordered map. Each fires at most once, and
+    /// a cancelled one never. The next deadline always leads to the next firing.
     #[test]
     fn agrees_with_an_ordered_map(
         start in proptest::sample::select(starts()),
@@ -519,7 +519,7 @@ fn any_number_of_entries_of_one_tick_is_fired_by_parts() {
 }
 
 #[test]
-fn what_comes_while_a_slot_is_emptied_keeps_its_place() {
+fn insertions_while_a_slot_is_emptied_keep_their_order() {
     let mut wheel = Wheel::<&str>::new();
     for (deadline, name) in [(64, "64 a"), (70, "70 a"), (70, "70 b"), (66, "66")] {
         wheel.insert(deadline, name);
@@ -544,7 +544,7 @@ fn what_comes_while_a_slot_is_emptied_keeps_its_place() {
 }
 
 #[test]
-fn cancelling_what_is_left_of_an_open_slot_closes_it() {
+fn cancelling_the_rest_of_an_open_slot_closes_it() {
     let mut wheel = Wheel::<u32>::new();
     let keys = [70, 70, 130].map(|deadline| wheel.insert(deadline, deadline as u32));
     assert!(!wheel.advance(70, 1, &mut |_| ()));

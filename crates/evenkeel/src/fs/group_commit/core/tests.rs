@@ -9,7 +9,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Op {
     Push(usize),
-    /// The record that is the n-th of those somebody waits for is asked whether it is admitted.
+    /// Asks whether the n-th pending record is admitted.
     AskRoom(usize),
     AskResult(usize),
     Cancel(usize),
@@ -62,11 +62,11 @@ struct Record {
     is: Is,
     cancelled: bool,
     position: Position,
-    /// The waker that was given last, and what for, unless it has been woken.
+    /// The latest waker and its purpose, unless it has been woken.
     waker: Option<(u64, bool)>,
 }
 
-/// The core, and what it should be.
+/// The core and its oracle.
 struct Pair {
     core: Batches<u64>,
     limits: Limits,
@@ -103,7 +103,7 @@ impl Pair {
         self.wakers
     }
 
-    /// The n-th, in a circle, of the records that somebody waits for.
+    /// The n-th pending record, modulo their number.
     fn pick(&self, index: usize) -> Option<usize> {
         let live: Vec<usize> = (0..self.records.len())
             .filter(|&at| !self.records[at].cancelled)
@@ -140,7 +140,7 @@ impl Pair {
 
     fn push(&mut self, len: usize) {
         let record = Bytes::from(vec![self.records.len() as u8; len]);
-        // Some say at once whom to wake.
+        // Some return at once which tasks to wake.
         let waker = (len % 2 == 1).then(|| self.waker());
         match self.core.push(record, self.now_ns, || waker) {
             Ok((key, committer)) => {
@@ -277,7 +277,7 @@ impl Pair {
         let batch = self.core.depth().writing;
         let hoped = batch + self.core.depth().queued;
         assert_eq!(self.core.hoped(), hoped.min(self.limits.batch_records));
-        // In parts of two, which come to the same.
+        // In parts of two, with the same result.
         let parts = (1..).find(|_| !self.core.complete(2, &mut wake));
         assert_eq!(parts, Some(batch.div_ceil(2).max(1)));
         self.writing = false;
@@ -303,7 +303,7 @@ impl Pair {
             .for_each(|record| record.is = to);
     }
 
-    /// These were woken: each once, for a reason; and with `results`, all that have one.
+    /// Checks who was woken: each once and for a reason; and with `results`, all that have one.
     fn woken(&mut self, wake: Vec<u64>, results: bool) {
         let depth = self.core.depth();
         let mut wake: HashMap<u64, ()> = {
@@ -386,7 +386,7 @@ proptest! {
         ops.iter().for_each(|op| pair.apply(op));
     }
 
-    /// Whatever happened, who commits can write all that is left, and then nothing is.
+    /// After any operations, the committer can write all that is left, and then nothing is.
     #[test]
     fn all_that_is_pushed_gets_written(
         limits in limits(),

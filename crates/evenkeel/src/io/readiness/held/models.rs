@@ -1,8 +1,8 @@
-//! Models of wake-ups that are held back: each runs once for every interleaving of its threads.
+//! Models of wake-ups that are held back.
 //!
-//! One thread sends bytes, hears of events as the kernel makes them, and sweeps; the time goes on
-//! to the next entry of the sweep whenever there is nothing else to do. Another reads. A reader
-//! that is never woken is reported by loom.
+//! One thread sends bytes, handles the kernel's events, and sweeps. Its time advances to the next
+//! entry of the sweep whenever there is nothing else to do. Another thread reads. Loom reports a
+//! reader that is never woken.
 //!
 //! # Seen to fail
 //!
@@ -38,7 +38,7 @@ struct Numbers {
     ended: bool,
 }
 
-/// The kernel, the clock and the sweep, and what the worker sleeps on.
+/// The kernel, the clock, the sweep, and the worker's means of sleeping.
 struct World {
     numbers: Mutex<Numbers>,
     changed: Condvar,
@@ -183,7 +183,7 @@ fn reader(world: &Arc<World>, bytes: usize) -> Role<()> {
     role(move || world.read(bytes))
 }
 
-/// The byte stays below the watermark, and comes by the sweep.
+/// The byte stays below the watermark, and the sweep releases it.
 #[test]
 fn a_tail_is_released() {
     model(|| {
@@ -192,7 +192,7 @@ fn a_tail_is_released() {
     });
 }
 
-/// A byte comes at some moment while the reader empties the socket, or falls silent.
+/// A byte comes while the reader empties the socket, or the descriptor becomes silent.
 #[test]
 fn a_byte_while_the_reader_empties_the_socket_is_not_lost() {
     model(|| {
@@ -205,7 +205,7 @@ fn a_byte_while_the_reader_empties_the_socket_is_not_lost() {
 
 /// The second byte reaches the watermark.
 #[test]
-fn a_watermark_that_is_reached_is_heard_of() {
+fn a_reached_watermark_wakes_the_reader() {
     model(|| {
         let world = World::new(coalesce(2));
         let sender = Arc::clone(&world);
@@ -214,7 +214,7 @@ fn a_watermark_that_is_reached_is_heard_of() {
     });
 }
 
-/// With a watermark, the kernel would report anew what is there.
+/// With a watermark, the kernel would report the bytes again.
 #[test]
 fn a_change_of_the_mode_releases_what_is_held() {
     model(|| {

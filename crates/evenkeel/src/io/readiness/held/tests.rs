@@ -1,8 +1,8 @@
-//! Delivery in virtual time: one descriptor, a kernel that is made of numbers, and the real wheel.
+//! Delivery in virtual time: one descriptor, a simulated kernel, and the real wheel.
 //!
-//! Each break that the models name made `all_is_heard_of_in_time` fail, too. Besides, made on
-//! purpose: a deadline rounded up by two ticks (the same), and a sweep that does not look at the
-//! deadline (`a_watermark_below_the_delay_decides`).
+//! Each break in the list of the models also made `all_bytes_are_delivered_in_time` fail. So did a
+//! deadline rounded up by two ticks; and a sweep that does not check the deadline made
+//! `a_watermark_below_the_delay_decides` fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,19 +15,18 @@ use crate::io::interest::Direction;
 use crate::io::pace::{PRESSURE_MAX, Pace, TICK_NS};
 use crate::timer::wheel::Wheel;
 
-/// How far time goes between two turns of the worker.
+/// The time between two turns of the worker.
 const STEP_NS: u64 = TICK_NS / 4;
 
 /// The kernel, the clock and the sweep.
 struct World {
     now: Cell<u64>,
     pressure: Cell<u64>,
-    /// When bytes arrived, and how many of them have not been read.
+    /// When bytes arrived, and how many of them are unread.
     arrived: RefCell<VecDeque<(u64, usize)>>,
     watermark: Cell<usize>,
-    /// An event that the worker has not heard of.
+    /// Whether there is an event that the worker has not got.
     event: Cell<bool>,
-    /// What is made of a watermark.
     kernel: Kernel,
     calls: Cell<usize>,
     looks: Cell<usize>,
@@ -37,15 +36,15 @@ struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
     Heeds,
-    /// It is known to have no watermark.
+    /// Known to have no watermark.
     Lacks,
-    /// It turns out to have none.
+    /// Refuses to set a watermark.
     Refuses,
 }
 
 impl World {
     fn new(kernel: Kernel) -> Self {
-        // Not at the beginning of time, nor at that of a tick.
+        // Neither at the beginning of time nor of a tick.
         let now = 1_234_567_890;
         Self {
             now: Cell::new(now),
@@ -190,7 +189,7 @@ impl Bench {
         }
     }
 
-    /// As `Source::poll_transfer` does it, again and again until it would wait.
+    /// Repeats `Source::poll_transfer` until it would wait.
     fn read(&mut self) {
         loop {
             let seen = self.readiness.look();
@@ -235,7 +234,7 @@ impl Bench {
         self.mode.delay_max().max(Duration::from_nanos(TICK_NS))
     }
 
-    /// What holds after every turn of the worker, before the reader's.
+    /// Checks the invariants after each turn of the worker, before the reader's.
     fn check(&self) {
         let world = &self.world;
         assert!(
@@ -252,7 +251,7 @@ impl Bench {
         }
         if let (Delivery::Coalesce { bytes, .. }, Kernel::Heeds) = (self.mode, world.kernel) {
             let event_to_come = world.event.get();
-            // Nothing is no news, even to who asks for no bytes.
+            // An empty socket causes no event, even with a watermark of 0.
             assert!(
                 world.available() < bytes.max(1) || event_to_come,
                 "the watermark is reached, and nobody is told"
@@ -312,10 +311,10 @@ fn kernel() -> impl Strategy<Value = Kernel> {
 }
 
 proptest! {
-    /// Whatever is sent when, in whatever mode: it is heard of within the bound (`check`), all of
-    /// it is read, and what falls silent leaves the sweep.
+    /// At any times and in any modes, the reader is woken within the bound (`check`) and reads all
+    /// bytes, and a silent descriptor leaves the sweep.
     #[test]
-    fn all_is_heard_of_in_time(
+    fn all_bytes_are_delivered_in_time(
         kernel in kernel(),
         first in mode(),
         room in 1_usize..20_000,
@@ -358,8 +357,8 @@ fn stream(bench: &mut Bench) {
     }
 }
 
-/// The calls that so many deliveries of a steady stream may make: one to begin with, and two
-/// whenever a pause is measured.
+/// How many calls the deliveries of a steady stream may take: one to begin with, and two whenever a
+/// pause is measured.
 fn calls_of(deliveries: usize) -> usize {
     1 + 2 * deliveries.div_ceil(16)
 }
@@ -380,7 +379,7 @@ fn a_steady_stream_takes_no_system_call_for_most_deliveries() {
 }
 
 /// With pauses as long as most of the delay, the delay begins with the byte after the pause: each
-/// delivery has two segments, and not as many as happen to come in a delay.
+/// delivery has two segments, and not as many as come in a delay by chance.
 #[test]
 fn a_long_pause_is_no_part_of_the_delay() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
@@ -394,8 +393,8 @@ fn a_long_pause_is_no_part_of_the_delay() {
     assert_eq!(bench.empty_reads, 0);
 }
 
-/// A worker that sleeps may come to its sweep when the tick is over. Delays that can spare one end
-/// in time all the same; of shorter ones as much is used as ticks allow.
+/// A worker that sleeps may come to its sweep a tick late. Long delays end in time nevertheless, as
+/// they end a tick early; shorter ones may be late.
 #[test]
 fn a_worker_that_oversleeps_is_in_time_for_a_long_delay() {
     for (millis, most_late) in [(100, 0), (64, 0), (63, TICK_NS), (2, TICK_NS)] {
@@ -484,9 +483,9 @@ fn the_end_of_the_stream_is_not_held_back() {
     assert!(readiness.look().ready().is_read_closed());
 }
 
-/// How long a delivery was held back is not how long the one before was.
+/// The time for which a delivery was held back does not count for the next.
 #[test]
-fn what_was_not_held_back_is_not_counted_as_held_back() {
+fn deliveries_at_once_do_not_count_as_held_back() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     bench.world.send(100);
     bench.pass(4 * DELAY);
@@ -499,7 +498,7 @@ fn what_was_not_held_back_is_not_counted_as_held_back() {
     assert_eq!(readiness.drained(world), 0);
 }
 
-/// What an event says of writing is not held back with the rest.
+/// Only the reading part of an event is held back.
 #[test]
 fn writers_are_not_held_back() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
@@ -514,9 +513,9 @@ fn writers_are_not_held_back() {
     assert_eq!(bench.received, 100);
 }
 
-/// The descriptor is closed: nothing is told to whoever has its number next.
+/// After the descriptor is closed, its number may belong to another.
 #[test]
-fn what_is_closed_is_told_nothing() {
+fn a_closed_descriptor_is_not_touched() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     bench.world.send(100);
     bench.turn();
