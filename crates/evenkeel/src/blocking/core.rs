@@ -310,7 +310,7 @@ impl Core {
     pub(super) fn cancel(&self, task: &Header) {
         let mut state = self.state.lock();
         // Relaxed: under the lock.
-        let ticket = task.queued_at.load(Ordering::Relaxed);
+        let ticket = task.key.load(Ordering::Relaxed);
         let cancelled = state.order.cancel(ticket);
         self.note_queued(&state);
         drop(state);
@@ -713,7 +713,7 @@ impl Core {
 fn note_ticket(order: &Order<Job>, job: &Job) {
     let ticket = order.next_ticket();
     // Relaxed: under the lane's lock.
-    (job.task.header().queued_at).store(ticket, Ordering::Relaxed);
+    (job.task.header().key).store(ticket, Ordering::Relaxed);
 }
 
 fn run_here(task: Runnable) {

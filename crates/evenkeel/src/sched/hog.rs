@@ -39,7 +39,7 @@ const GUARDED: u8 = 1 << 7;
 const SHORT_POLLS: u8 = 4;
 /// After so many long polls in a row a task is no longer doubtful.
 const LONG_POLLS: u8 = 4;
-/// From here on `short_polls` counts long polls in a row.
+/// A streak from here on is one of long polls; below, of short ones.
 const LONG: u8 = 128;
 
 /// How long a kind is quiet between two reports.
@@ -125,12 +125,12 @@ pub(crate) fn begin(task: &Header, known: Known) {
 pub(crate) fn mark(task: &Header, blocked: bool) {
     let ways = Ways::of(task);
     // Relaxed, both: as in `Ways::of`.
-    let before = task.short_polls.load(Ordering::Relaxed);
+    let before = task.streak.load(Ordering::Relaxed);
     let long = before
         .saturating_sub(LONG)
         .saturating_add(1)
         .min(LONG_POLLS);
-    task.short_polls.store(LONG + long, Ordering::Relaxed);
+    task.streak.store(LONG + long, Ordering::Relaxed);
     let was_doubtful = ways.is_heavy() && ways.0 & GUARDED != 0;
     let came_back = !ways.is_heavy() && ways.returns() > 0;
     let is_doubtful = (was_doubtful || came_back) && long < LONG_POLLS;
@@ -146,7 +146,7 @@ pub(crate) fn mark_kept(task: &Header) {
     let Ways(ways) = Ways::of(task);
     Ways(ways & !(TRACKED | HEAVY) | HOGGED | GUARDED).put(task);
     // Relaxed: as in `Ways::of`.
-    task.short_polls.store(0, Ordering::Relaxed);
+    task.streak.store(0, Ordering::Relaxed);
 }
 
 /// A poll of a heavy task was short. For its runner. It leaves the pool if that was enough.
@@ -162,7 +162,7 @@ pub(crate) fn behaved(task: &Header) {
         Ways(kept | GUARDED | (returns * RETURNS)).put(task);
     }
     // Relaxed: as in `Ways::of`.
-    task.short_polls.store(0, Ordering::Relaxed);
+    task.streak.store(0, Ordering::Relaxed);
 }
 
 /// A poll on guard was short. For the task's runner. Returns whether the kind is to be told that it
@@ -174,16 +174,16 @@ pub(crate) fn passed(task: &Header) -> bool {
     let Ways(ways) = Ways::of(task);
     Ways(ways & !GUARDED).put(task);
     // Relaxed: as in `Ways::of`.
-    task.short_polls.store(0, Ordering::Relaxed);
+    task.streak.store(0, Ordering::Relaxed);
     acquit(task)
 }
 
 /// Counts one more short poll in a row.
 fn count_short(task: &Header) -> u8 {
     // Relaxed, both: as in `Ways::of`.
-    let before = task.short_polls.load(Ordering::Relaxed);
+    let before = task.streak.load(Ordering::Relaxed);
     let short = if before >= LONG { 1 } else { before + 1 };
-    task.short_polls.store(short, Ordering::Relaxed);
+    task.streak.store(short, Ordering::Relaxed);
     short
 }
 
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn each_relapse_doubles_how_many_short_polls_end_it() {
+    fn each_relapse_doubles_how_many_streak_end_it() {
         let task = task();
         let task = task.header();
         for expected in [4, 8, 16, 32, 64, 64] {

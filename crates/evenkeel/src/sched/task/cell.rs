@@ -66,18 +66,18 @@ pub(crate) struct Header {
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
     origin: Origin,
-    /// When the task was last put into a queue, in cycles. Of blocking work, the ticket by which it
-    /// can be cancelled. Relaxed throughout: a statistic, or under the lane's lock.
+    /// When the task was last put into a queue, in cycles: a statistic, so Relaxed throughout.
     pub(crate) queued_at: AtomicU64,
-    /// The key in the runtime's registry plus one, 0 while unregistered. Relaxed throughout: only
-    /// the thread that set `RUNNING` touches it.
-    pub(crate) registered: AtomicU64,
-    /// What is known of the task's ways; see `sched::hog`. Relaxed throughout, as `registered`.
+    /// Under which key the task is found by whoever keeps it: the runtime's registry, plus one, or
+    /// the queue of its lane. 0 if nobody does. Relaxed throughout: only the thread that set
+    /// `RUNNING` touches it, or under the lane's lock.
+    pub(crate) key: AtomicU64,
+    /// What is known of the task's ways; see `sched::hog`. Relaxed, as `key`; so are those below.
     pub(crate) ways: AtomicU8,
-    /// How many polls in a row were short or, from `sched::hog`'s `LONG` on, long. As `ways`.
-    pub(crate) short_polls: AtomicU8,
-    /// How many futures were cut short in the last poll, as the slice was used up, or in the one
-    /// before if nothing was got done since. Relaxed throughout, as `registered`.
+    /// How many polls in a row were alike, and of which sort; see `sched::hog`.
+    pub(crate) streak: AtomicU8,
+    /// How many futures were cut short since one last made progress, as the slice was used up: in
+    /// the last poll, or in the one before.
     pub(crate) cut_short: AtomicU8,
 }
 
@@ -297,9 +297,9 @@ where
                 vtable: &Cell::<F, S>::VTABLE,
                 origin,
                 queued_at: AtomicU64::new(0),
-                registered: AtomicU64::new(0),
+                key: AtomicU64::new(0),
                 ways: AtomicU8::new(0),
-                short_polls: AtomicU8::new(0),
+                streak: AtomicU8::new(0),
                 cut_short: AtomicU8::new(0),
             },
             scheduler,
@@ -481,7 +481,7 @@ impl Header {
     /// Whether a poll has left the task waiting. For its runner.
     pub(crate) fn has_waited(&self) -> bool {
         // Relaxed: the runner alone touches it.
-        self.registered.load(Ordering::Relaxed) != 0
+        self.key.load(Ordering::Relaxed) != 0
     }
 
     /// Whether nothing is known of the task: no poll has left it waiting, and nothing was made of

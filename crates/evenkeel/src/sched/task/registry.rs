@@ -39,7 +39,7 @@ impl Registry {
     pub(crate) fn insert(&self, task: &Runnable, shard: usize) -> bool {
         let header = task.header();
         // Relaxed: the runner alone touches the key, here and in all below.
-        header.registered.load(Ordering::Relaxed) != 0 || self.enter(task, shard)
+        header.key.load(Ordering::Relaxed) != 0 || self.enter(task, shard)
     }
 
     fn enter(&self, task: &Runnable, shard: usize) -> bool {
@@ -50,7 +50,7 @@ impl Registry {
         let entry = guard.tasks.insert(Reference::of_running(task));
         let key = ((shard as u64) << SHARD_SHIFT) + entry as u64 + 1;
         // Relaxed: as in `insert`.
-        task.header().registered.store(key, Ordering::Relaxed);
+        task.header().key.store(key, Ordering::Relaxed);
         true
     }
 
@@ -58,7 +58,7 @@ impl Registry {
     #[inline]
     pub(crate) fn remove(&self, header: &Header) {
         // Relaxed: as in `insert`.
-        let key = header.registered.load(Ordering::Relaxed);
+        let key = header.key.load(Ordering::Relaxed);
         if key != 0 {
             self.strike_off(header, key);
         }
@@ -71,7 +71,7 @@ impl Registry {
             .tasks
             .try_remove(entry as usize);
         // Relaxed: as in `insert`.
-        header.registered.store(0, Ordering::Relaxed);
+        header.key.store(0, Ordering::Relaxed);
         // The body's reference outlives this one, so no future is dropped here.
         drop(reference);
     }
