@@ -4,6 +4,7 @@
 //!
 //! Each combination is compared with what a simple oracle says of its output, and everything that
 //! was made for it must be dropped, once.
+#![allow(unsafe_code, reason = "wakers are made by hand")]
 
 #[path = "support/hang.rs"]
 mod hang;
