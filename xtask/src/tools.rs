@@ -147,3 +147,16 @@ fn run(program: &Path, arguments: &[&str]) -> Result<()> {
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_finds_is_an_error() {
+        run(Path::new("true"), &[]).unwrap();
+        let error = run(Path::new("false"), &["check"]).unwrap_err();
+        assert!(error.to_string().contains("\"check\""), "{error}");
+        run(Path::new("/nowhere/at/all"), &[]).expect_err("it cannot be started");
+    }
+}
