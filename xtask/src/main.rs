@@ -9,6 +9,7 @@ mod programs;
 mod sanitize;
 mod steps;
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 

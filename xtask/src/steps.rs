@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
-use crate::{models, sanitize, tidy};
+use crate::{models, sanitize, tidy, tools};
 
 /// One thing the project checks of itself.
 pub(crate) struct Step {
@@ -19,13 +19,28 @@ pub(crate) struct Step {
 pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "fmt",
-        about: "the code is formatted by rustfmt",
+        about: "the code is formatted by rustfmt, and no file has stray spaces",
         run: fmt,
     },
     Step {
         name: "tidy",
         about: "the house rules that no other tool knows",
         run: tidy::run,
+    },
+    Step {
+        name: "spelling",
+        about: "no word is misspelled, nothing marked for later",
+        run: tools::spelling,
+    },
+    Step {
+        name: "markdown",
+        about: "pages are sound, and their links lead somewhere",
+        run: tools::markdown,
+    },
+    Step {
+        name: "deny",
+        about: "licenses and sources of dependencies; advisories on them",
+        run: tools::deny,
     },
     Step {
         name: "clippy",
@@ -120,11 +135,26 @@ fn seconds(duration: Duration) -> String {
 fn fmt() -> Result<()> {
     Cargo::new("fmt --all --check")
         .run()
-        .context("not formatted (`cargo fmt --all` mends it)")
+        .context("not formatted (`cargo fmt --all` mends it)")?;
+    tools::whitespace()
 }
 
+/// Also in the builds whose configuration has code of its own.
 fn clippy() -> Result<()> {
-    Cargo::new("clippy --workspace --all-targets --all-features -- -D warnings").run()
+    Cargo::new("clippy --workspace --all-targets --all-features -- -D warnings").run()?;
+    for build in ["evenkeel_preempt", "evenkeel_tsan"] {
+        Cargo::new(&format!(
+            "clippy --package evenkeel --lib --all-features -- --cfg {build} -D warnings"
+        ))
+        .run()?;
+    }
+    // Dependencies differ in this one, so cargo has to know of it, too. All of it is tests.
+    Cargo::new("clippy --package evenkeel --lib --profile test")
+        .target_dir(&cargo::target_dir().join("loom"))?
+        .env("RUSTFLAGS", "--cfg evenkeel_loom")
+        .arg("--")
+        .arg("-Dwarnings")
+        .run()
 }
 
 fn doc() -> Result<()> {

@@ -1,4 +1,8 @@
 //! The runtime's clock: the seam through which all of the scheduler's time comes.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the seam of the scheduler's clock"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -76,6 +76,8 @@
 //! a task that never returns *and* holds a lock that others need. Linux first; macOS builds without
 //! the Linux-only parts. 64-bit processors only.
 
+// Locks and the clock pass through seams (`clippy.toml`); what tests use is their own.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 #![cfg_attr(
     evenkeel_loom,
     allow(

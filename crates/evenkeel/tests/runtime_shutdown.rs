@@ -39,6 +39,7 @@ impl Held {
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Futures that never end by themselves, each waiting for something else. Made inside a runtime.
+#[expect(clippy::too_many_lines, reason = "a list, one entry a future")]
 async fn waits() -> Vec<Boxed> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -4,6 +4,7 @@
 //!
 //! For each combination a simple oracle predicts the output, and everything that was created must
 //! be dropped, once.
+#![allow(unsafe_code, reason = "wakers are made by hand")]
 
 #[path = "support/hang.rs"]
 mod hang;

@@ -1,4 +1,4 @@
-//! Rules about single lines of text: width, characters, words.
+//! Rules about text of any kind: size, width, characters that do not show, words.
 
 use super::Finding;
 use super::tree::{File, Tree};
@@ -11,16 +11,6 @@ const SIZE_BYTES_MAX: u64 = 512 * 1024;
 
 /// Written and read by people, so the rules for lines apply.
 const SOURCE_EXTENSIONS: [&str; 6] = ["rs", "toml", "md", "sh", "yml", "yaml"];
-
-/// Words that mark unfinished work. Spelled in halves, so that this file does not hold them.
-const MARKERS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
-
-/// Macros that mark unfinished work or a forgotten print.
-const MARKER_MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 
 /// Names that mean something on one machine only, and hosts of package registries, which are
 /// for cargo to know.
@@ -48,25 +38,14 @@ pub(super) fn size(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// No tab, no space at a line's end, no control character, one line break at the end.
+/// Every character shows. (Spaces at a line's end are git's to find.)
 pub(super) fn characters(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.files().filter(|file| is_source(file)) {
         for (number, line) in file.lines() {
-            if line.ends_with(char::is_whitespace) {
-                findings.push(Finding::new(&file.path, number, "space at the line's end"));
-            }
-            if let Some(odd) = line.trim_end().chars().find(|c| is_odd(*c)) {
+            if let Some(odd) = line.chars().find(|c| is_odd(*c)) {
                 let message = format!("the character U+{:04X} does not show", u32::from(odd));
                 findings.push(Finding::new(&file.path, number, message));
             }
-        }
-        let text = file.text.as_deref().unwrap_or_default();
-        if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
-            findings.push(Finding::new(
-                &file.path,
-                0,
-                "end the file with one line break",
-            ));
         }
     }
 }
@@ -94,43 +73,6 @@ pub(super) fn columns(tree: &Tree, findings: &mut Vec<Finding>) {
             if width > COLUMNS_MAX && !unbreakable {
                 let message = format!("{width} columns; at most {COLUMNS_MAX}");
                 findings.push(Finding::new(&file.path, number, message));
-            }
-        }
-    }
-}
-
-/// No merge was committed half done. Git's markers stand at a line's start, in any kind of file.
-pub(super) fn merges(tree: &Tree, findings: &mut Vec<Finding>) {
-    for file in tree.files() {
-        for (number, line) in file.lines() {
-            let is_marker = |sign: &str| line.starts_with(&format!("{} ", sign.repeat(7)));
-            if is_marker("<") || is_marker(">") {
-                findings.push(Finding::new(
-                    &file.path,
-                    number,
-                    "a merge left its marker here",
-                ));
-            }
-        }
-    }
-}
-
-/// Nothing is marked as unfinished: finish it, or write it down where plans are kept.
-pub(super) fn markers(tree: &Tree, findings: &mut Vec<Finding>) {
-    for file in tree.files().filter(|file| is_source(file)) {
-        for (number, line) in file.lines() {
-            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            if let Some(word) = words.find(|word| MARKERS.contains(word)) {
-                let message = format!("`{word}` marks unfinished work");
-                findings.push(Finding::new(&file.path, number, message));
-            }
-        }
-    }
-    for (file, tokens) in tree.rust() {
-        for name in MARKER_MACROS {
-            for at in tokens.runs(&[name, "!"]) {
-                let message = format!("`{name}!` marks unfinished work");
-                findings.push(Finding::new(&file.path, tokens.all()[at].line, message));
             }
         }
     }
@@ -169,10 +111,8 @@ mod tests {
     #[test]
     fn odd_characters_are_seen() {
         assert_eq!(found(characters, "a.rs", "fn a() {}\n\tb();\n"), [2]);
-        assert_eq!(found(characters, "a.md", "fine\nspace at the end \n"), [2]);
         assert_eq!(found(characters, "a.md", "carriage return\r\n"), [1]);
         assert_eq!(found(characters, "a.rs", "let a = \"\u{202E}b\";\n"), [1]);
-        assert_eq!(found(characters, "a.rs", "no line break at the end"), [0]);
         assert!(found(characters, "a.rs", "let größe = '→';\n").is_empty());
         assert!(found(characters, "data.tsv", "a\tb\n").is_empty());
     }
@@ -192,42 +132,6 @@ mod tests {
         ] {
             assert!(found(columns, "a.md", &excepted).is_empty(), "{excepted}");
         }
-    }
-
-    #[test]
-    fn a_merge_left_half_done_is_seen() {
-        let text = format!(
-            "a\n{0} HEAD\nb\n{1}\nc\n{2} d\n",
-            "<".repeat(7),
-            "=".repeat(7),
-            ">".repeat(7)
-        );
-        assert_eq!(found(merges, "setup.sh", &text), [2, 6]);
-        assert!(found(merges, "a.md", "> > quoted\n").is_empty());
-    }
-
-    #[test]
-    fn unfinished_work_is_seen() {
-        for marker in MARKERS {
-            assert_eq!(
-                found(markers, "a.rs", &format!("fn a() {{}}\n// {marker}: b\n")),
-                [2]
-            );
-        }
-        for name in MARKER_MACROS {
-            assert_eq!(
-                found(markers, "a.rs", &format!("fn a() {{\n    {name}!()\n}}\n")),
-                [2]
-            );
-        }
-        assert!(
-            found(
-                markers,
-                "a.rs",
-                "// XXXL is a size; `todo!` in a comment is none."
-            )
-            .is_empty()
-        );
     }
 
     #[test]

@@ -1,12 +1,9 @@
-//! Rules about manifests: every dependency has its reason, and all come from one place.
+//! Every dependency has its reason.
 
 use toml_edit::{Document, Item, Key, TableLike};
 
 use super::Finding;
 use super::tree::Tree;
-
-/// Where the lock file says that a package comes from. Spelled in halves: see the forbidden words.
-const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/crates", ".io-index");
 
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
@@ -76,21 +73,6 @@ fn line_of(key: &Key, item: &Item, text: &str) -> usize {
     text[..start].matches('\n').count() + 1
 }
 
-/// Every package in the lock file comes from the one registry, or from this workspace.
-pub(super) fn one_registry(tree: &Tree, findings: &mut Vec<Finding>) {
-    let Some(lock) = tree.get("Cargo.lock") else {
-        return;
-    };
-    for (number, line) in lock.lines() {
-        if let Some(source) = line.strip_prefix("source = ")
-            && source.trim_matches('"') != REGISTRY
-        {
-            let message = format!("a package from {source}: only the common registry is used");
-            findings.push(Finding::new(&lock.path, number, message));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,11 +97,5 @@ mod tests {
     fn other_tables_need_no_reasons() {
         let text = "[package]\nname = \"a\"\n[features]\nb = []\n[profile.release]\nlto = true\n";
         assert!(found(dependencies_have_reasons, "Cargo.toml", text).is_empty());
-    }
-
-    #[test]
-    fn another_source_is_seen() {
-        let text = format!("source = \"{REGISTRY}\"\nsource = \"git+https://a.example/b\"\n");
-        assert_eq!(found(one_registry, "Cargo.lock", &text), [2]);
     }
 }

@@ -151,7 +151,7 @@ fn attribute_end(tokens: &[Token], start: usize) -> Option<usize> {
 }
 
 /// The index after the bracket that closes the one at `open`.
-pub(super) fn group_end(tokens: &[Token], open: usize) -> usize {
+fn group_end(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate().skip(open) {
         match token.text.as_str() {

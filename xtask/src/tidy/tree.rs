@@ -1,6 +1,6 @@
 //! The project's files, read once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -130,15 +130,6 @@ impl Tree {
     pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Tokens)> {
         self.files()
             .filter_map(|file| Some((file, file.tokens.as_ref()?)))
-    }
-
-    /// All folders that hold a file, the root as the empty string.
-    pub(super) fn folders(&self) -> BTreeSet<&str> {
-        let mut folders = BTreeSet::from([""]);
-        for path in self.files.keys() {
-            folders.extend(path.match_indices('/').map(|(end, _)| &path[..end]));
-        }
-        folders
     }
 }
 

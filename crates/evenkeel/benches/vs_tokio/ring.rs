@@ -4,8 +4,13 @@
 //! The kernel accepts, receives into buffers that it picks, and keeps doing so until told
 //! otherwise; the server only has sends to ask for, all those of a turn in one system call, which
 //! also awaits what comes next. Descriptors are the ring's own. A connection has no state here.
+#![allow(
+    unsafe_code,
+    reason = "the kernel reads requests and writes buffers of the ring"
+)]
 
 mod buffers;
+#[deny(unsafe_code)]
 mod gather;
 
 use std::io::{self, PipeReader, PipeWriter};

@@ -581,15 +581,16 @@ impl Core {
         state.asleep.push(me.clone());
         loop {
             drop(state);
-            let left = self.settings.keep_alive.saturating_sub(began.elapsed());
-            thread::park_timeout(left);
+            let idle = clock::now().saturating_duration_since(began);
+            thread::park_timeout(self.settings.keep_alive.saturating_sub(idle));
             state = self.state.lock();
             if !state.asleep.iter().any(|thread| thread.id() == me.id()) {
                 // This thread was called by the one that took it off the list.
                 state.coming -= 1;
                 return true;
             }
-            let end = began.elapsed() >= self.settings.keep_alive && state.order.is_empty();
+            let idle = clock::now().saturating_duration_since(began);
+            let end = idle >= self.settings.keep_alive && state.order.is_empty();
             if end || state.closed {
                 state.forget_sleeper(me.id());
                 return !state.order.is_empty();

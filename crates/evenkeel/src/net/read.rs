@@ -4,6 +4,7 @@
 //! below hand the kernel the uninitialised part itself, through `rustix` and `socket2`, whose
 //! functions promise to write only initialised bytes there, and afterwards tell the buffer how many
 //! bytes were written.
+#![allow(unsafe_code, reason = "the kernel writes to uninitialised buffers")]
 
 use std::io;
 use std::mem::MaybeUninit;

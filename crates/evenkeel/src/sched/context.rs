@@ -1,4 +1,5 @@
 //! Which runtime a thread belongs to.
+#![allow(unsafe_code, reason = "a thread's worker is kept as a pointer")]
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

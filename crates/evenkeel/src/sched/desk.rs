@@ -4,6 +4,7 @@
 //! of a poll; the *desk* cannot, so what a poll does to the queues needs no agreement with anybody.
 //! The thread that takes the seat has a desk of its own and empties the one that was left behind.
 //! The thread that lost its seat puts nothing there once it knows.
+#![allow(unsafe_code, reason = "what is polled is published as a pointer")]
 
 use std::panic::Location;
 use std::ptr::{self, NonNull};

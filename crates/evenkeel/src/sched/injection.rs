@@ -11,6 +11,7 @@
 //! - After [`close`](InjectionQueue::close) every push gives its entry back. What was pushed before
 //!   is still handed out.
 //! - It grows with the number of tasks, each of which is in it at most once; it allocates nothing.
+#![allow(unsafe_code, reason = "entries are linked by pointers in themselves")]
 
 use std::ptr::{self, NonNull};
 

@@ -5,6 +5,7 @@
 //! there are. So the time from an event to its task does not depend on the number of busy tasks. To
 //! prevent starvation by a stream of events, one busy task runs each time the woken ones have had a
 //! slice's worth of time.
+#![allow(unsafe_code, reason = "an entry is a task's reference, taken apart")]
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;

@@ -1,4 +1,8 @@
 //! What the threads of one runtime share.
+#![allow(
+    unsafe_code,
+    reason = "a task is queued as a pointer, and its home found by one"
+)]
 
 use std::cell::RefCell;
 use std::ptr;

@@ -18,6 +18,11 @@
 //! - Under loom there are no `const` constructors. A `static` belongs to code that no model
 //!   compiles.
 #![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the seam of locks, and of pauses"
+)]
+#![allow(
     dead_code,
     unused_imports,
     reason = "the façade offers one full set, whichever part its callers use in a given build"

@@ -110,7 +110,7 @@ impl Site {
         }
         let place = u64::from(self.0.line()) << 32 | u64::from(self.0.column());
         // The length tells files apart well enough.
-        mixed(seed ^ mixed(place) ^ self.0.file().len() as u64) % HOT_SITES == 0
+        mixed(seed ^ mixed(place) ^ self.0.file().len() as u64).is_multiple_of(HOT_SITES)
     }
 }
 

@@ -11,6 +11,7 @@
 //! - a cell that is set once is read under such a lock;
 //! - a decrement with Release also acquires, as `Arc` releases with its count, and
 //!   acquires with a fence before it drops what it holds.
+#![allow(unsafe_code, reason = "ThreadSanitizer is called in C")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

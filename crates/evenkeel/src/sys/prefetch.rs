@@ -2,6 +2,10 @@
 //!
 //! A server that takes its connections in turn finds little of each in the caches when their number
 //! is great. What it will touch next is known, so the processor can fetch it meanwhile.
+#![allow(
+    unsafe_code,
+    reason = "the processor is asked by an intrinsic; models compile it alone"
+)]
 
 const LINE: usize = 64;
 

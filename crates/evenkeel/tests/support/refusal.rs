@@ -3,6 +3,7 @@
 //! The kernel itself refuses them (seccomp), so nothing between the test and the system is
 //! replaced. The refusal is permanent for the calling thread and the threads that it starts, so
 //! [`where_refused`] runs a test on a thread of its own.
+#![allow(unsafe_code, reason = "seccomp is called in C")]
 
 use std::io;
 use std::mem::offset_of;

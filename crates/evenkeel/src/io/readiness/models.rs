@@ -18,6 +18,10 @@
 //! - `set` wakes only the first of several waiters:
 //!   `an_event_wakes_all_waiters` and another
 //! - `set` forgets the writer: `both_directions_hear_of_their_events`
+#![allow(
+    unsafe_code,
+    reason = "the model's cells are touched through their pointers"
+)]
 
 use super::*;
 use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};

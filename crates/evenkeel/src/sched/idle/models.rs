@@ -31,6 +31,7 @@
 //!   `the_monitor_does_not_sleep_while_a_worker_is_awake` and another
 //! - a visitor keeps the wake-up that it takes (in the model itself):
 //!   `who_is_visited_while_it_goes_to_sleep_is_there_when_it_is_chosen`
+#![allow(unsafe_code, reason = "the queue's entries link themselves")]
 
 use std::ptr::{self, NonNull};
 

@@ -18,6 +18,10 @@
 //! The cell is our own rather than the `async-task` crate's for what that one cannot express: an
 //! abort handle apart from the join handle, a link so that queues need no memory of their own, a
 //! class, and an entry in a registry that only tasks which survive their first poll pay for.
+#![allow(
+    unsafe_code,
+    reason = "a task is one allocation, shared by a state word of its own"
+)]
 
 use std::any::Any;
 use std::fmt;

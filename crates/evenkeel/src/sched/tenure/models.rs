@@ -31,6 +31,10 @@
 //! what follows; and a claim that was withdrawn leaves `contested` set, for which the thread asks
 //! under the lock after each poll. A registry that is not closed costs a second look, which
 //! shutdown makes anyway.
+#![allow(
+    unsafe_code,
+    reason = "the model's cells are touched through their pointers"
+)]
 
 use std::panic::Location;
 use std::pin::Pin;
