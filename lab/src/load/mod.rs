@@ -2,7 +2,6 @@
 //! readiness queue, none of it a runtime under test, but for `log`, and for calls over HTTP/2.
 //!
 //! - [`pace`]: when each request is due, whatever the server does (open loop)
-//! - [`latency`]: the histogram, and its summary
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`book`]: the same where answers come in any order
@@ -21,7 +20,6 @@ mod cameras;
 mod cpus;
 mod echo;
 mod http;
-mod latency;
 mod ledger;
 mod log;
 mod mix;
@@ -32,6 +30,8 @@ mod pair;
 mod stalls;
 mod stream;
 mod streams;
+
+use evenkeel_measure::latency;
 
 pub(crate) use appends::AppendsSummary;
 pub(crate) use args::{LoadArgs, Over, run, seconds, seconds_above_zero};

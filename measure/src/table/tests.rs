@@ -1,10 +1,17 @@
 //! Tests of tables on the terminal.
 
+use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::sample::us;
-use crate::report::table::{lines, names_unit, wrap};
-use crate::report::{Cell, Table};
+use super::{Cell, Table, lines, names_unit, wrap};
+
+fn us(value: f64) -> Cell {
+    Cell::Number {
+        value,
+        unit: "us",
+        digits: 0,
+    }
+}
 
 fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
@@ -177,4 +184,29 @@ fn wrapping_breaks_between_words_and_within_the_longest() {
         ["東", "京", "都"],
         "a character is never split"
     );
+}
+
+#[test]
+fn json_says_what_each_cell_is() {
+    let cells = vec!["a".into(), us(f64::INFINITY), Cell::Missing("gone".into())];
+    let json = serde_json::to_value(table(&["x"], vec![cells])).unwrap();
+    let expected = json!({
+        "title": "",
+        "columns": ["x"],
+        "rows": [[
+            { "text": "a" },
+            { "number": { "value": null, "unit": "us", "digits": 0 } },
+            { "missing": "gone" },
+        ]],
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn displayed_it_has_its_title_and_its_end() {
+    let mut titled = table(&["n"], vec![vec![us(1.0)]]);
+    titled.title = "one\x1b".to_owned();
+    assert_eq!(titled.to_string(), "one\u{fffd}\n──\n n\nus\n──\n 1\n──");
+    titled.title.clear();
+    assert!(titled.to_string().starts_with('─'));
 }

@@ -1,0 +1,184 @@
+//! Candidates beside a baseline, over rounds: medians, ratios and spreads as a table.
+
+use std::fmt;
+
+use crate::statistics::{Better, Ratio, geometric_mean, median};
+use crate::table::{Cell, Table};
+
+/// A table of several loads in one unit. The first candidate is the one in question, the second
+/// the baseline; further ones say what else is attainable.
+///
+/// A row has the median of each candidate over its rounds; and, of each but the baseline, the
+/// ratio of its median to the baseline's and the spread of the ratios of single rounds. Ratios are
+/// turned so that above 1 is better than the baseline, whether less or more of the figure is.
+///
+/// Displayed, it ends in the geometric mean of the first candidate's ratios, and the notes. Without
+/// rows it is nothing. How figures get there is shown at the head of the crate.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    title: String,
+    unit: &'static str,
+    better: Better,
+    names: Vec<String>,
+    notes: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    name: String,
+    /// Of each candidate that the row has.
+    medians: Vec<Option<f64>>,
+    /// Likewise, to the baseline.
+    ratios: Vec<Option<Ratio>>,
+}
+
+/// Which candidate the others are held against.
+const BASELINE: usize = 1;
+
+impl Comparison {
+    /// An empty one, of these candidates.
+    ///
+    /// # Panics
+    ///
+    /// With fewer than two names.
+    pub fn new(title: &str, unit: &'static str, better: Better, names: &[&str]) -> Self {
+        assert!(names.len() > BASELINE, "a comparison is of two at least");
+        Self {
+            title: title.to_owned(),
+            unit,
+            better,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            notes: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// With a line below it.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Adds a row from `figures[candidate][round]`, as [`alternate`](crate::rounds::alternate)
+    /// gives them. A row may do without the last candidates.
+    pub fn add(&mut self, name: &str, figures: &[Vec<f64>]) {
+        let baseline = figures.get(BASELINE).map_or(&[][..], Vec::as_slice);
+        self.rows.push(Row {
+            name: name.to_owned(),
+            medians: figures
+                .iter()
+                .map(|of| median(of.iter().copied()))
+                .collect(),
+            ratios: figures
+                .iter()
+                .map(|ours| self.better.ratio_of_rounds(ours, baseline))
+                .collect(),
+        });
+    }
+
+    /// How many rows were added.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// As plain data, without the mean and the notes.
+    pub fn table(&self) -> Table {
+        let better = match self.better {
+            Better::Less => "less",
+            Better::More => "more",
+        };
+        let baseline = &self.names[BASELINE];
+        Table {
+            title: format!(
+                "{} ({}, {better} is better; ratio above 1: better than {baseline})",
+                self.title, self.unit
+            ),
+            columns: self.columns(),
+            rows: self.rows.iter().map(|row| self.cells(row)).collect(),
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let names = &self.names;
+        let main = ["", &names[0], &names[BASELINE], "ratio", "spread"].map(str::to_owned);
+        let others = names[BASELINE + 1..].iter().flat_map(|name| {
+            let ratio = format!("{name}:{}", names[BASELINE]);
+            [name.clone(), ratio, "spread".to_owned()]
+        });
+        main.into_iter().chain(others).collect()
+    }
+
+    fn cells(&self, row: &Row) -> Vec<Cell> {
+        let median = |index: usize| number(row.medians.get(index).copied().flatten(), 1);
+        let ratio = |index: usize| {
+            let ratio = row.ratios.get(index).copied().flatten();
+            let spread = ratio.map_or(Cell::Missing(String::new()), |ratio| {
+                Cell::Text(ratio.spread.to_string())
+            });
+            [number(ratio.map(|ratio| ratio.of_medians), 2), spread]
+        };
+        let mut cells = vec![row.name.as_str().into(), median(0), median(BASELINE)];
+        cells.extend(ratio(0));
+        for index in BASELINE + 1..self.names.len() {
+            cells.push(median(index));
+            cells.extend(ratio(index));
+        }
+        cells
+    }
+}
+
+fn number(value: Option<f64>, digits: usize) -> Cell {
+    value.map_or(Cell::Missing(String::new()), |value| Cell::Number {
+        value,
+        unit: "",
+        digits,
+    })
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ratios = self.rows.iter().filter_map(|row| row.ratios[0]);
+        let Some(mean) = geometric_mean(ratios.map(|ratio| ratio.of_medians)) else {
+            return Ok(());
+        };
+        writeln!(f, "\n{}", self.table())?;
+        writeln!(f, "geometric mean of the ratios: {mean:.2}")?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_ratios_and_spreads_stand_in_their_columns() {
+        let mut loads = Comparison::new("loads", "1/s", Better::More, &["ours", "theirs", "bare"])
+            .with_note("nothing else ran");
+        let ours = vec![100.0, 4_000.0, 300.0];
+        let theirs = vec![200.0, 1_000.0, 100.0];
+        loads.add("echo", &[ours.clone(), theirs.clone(), vec![400.0; 3]]);
+        loads.add("hello", &[theirs, ours]);
+        let expected = "
+loads (1/s, more is better; ratio above 1: better than theirs)
+───────────────────────────────────────────────────────────────────────────
+        ours  theirs  ratio  spread         bare  bare:theirs  spread
+───────────────────────────────────────────────────────────────────────────
+echo   300.0   200.0   1.50  0.50 .. 4.00  400.0         2.00  0.40 .. 4.00
+hello  200.0   300.0   0.67  0.25 .. 2.00      —            —  —
+───────────────────────────────────────────────────────────────────────────
+geometric mean of the ratios: 1.00
+nothing else ran
+";
+        assert_eq!(loads.to_string(), expected);
+        assert_eq!(loads.row_count(), 2);
+    }
+
+    #[test]
+    fn without_rows_it_is_nothing() {
+        let none = Comparison::new("none", "us", Better::Less, &["a", "b"]);
+        assert_eq!(none.to_string(), "");
+    }
+}
