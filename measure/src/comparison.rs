@@ -130,10 +130,8 @@ impl Comparison {
 }
 
 fn number(value: Option<f64>, digits: usize) -> Cell {
-    value.map_or(Cell::Missing(String::new()), |value| Cell::Number {
-        value,
-        unit: "",
-        digits,
+    value.map_or(Cell::Missing(String::new()), |value| {
+        Cell::number(value, "", digits)
     })
 }
 

@@ -40,6 +40,28 @@ pub enum Cell {
     Missing(String),
 }
 
+impl Table {
+    /// Of these columns and rows. The title may be empty.
+    pub fn new(title: impl Into<String>, columns: &[&str], rows: Vec<Vec<Cell>>) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows,
+        }
+    }
+}
+
+impl Cell {
+    /// A number in a unit, which may be empty, with so many digits after the point.
+    pub fn number(value: f64, unit: &'static str, digits: usize) -> Self {
+        Self::Number {
+            value,
+            unit,
+            digits,
+        }
+    }
+}
+
 impl From<&str> for Cell {
     fn from(text: &str) -> Cell {
         Cell::Text(text.to_owned())
@@ -54,9 +76,12 @@ impl From<String> for Cell {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = Some(printable(&self.title)).filter(|title| !title.is_empty());
-        let lines = title.into_iter().chain(lines(self, WIDTH));
-        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
+        let mut all = match self.title.is_empty() {
+            true => Vec::new(),
+            false => wrap(&printable(&self.title), WIDTH),
+        };
+        all.extend(lines(self, WIDTH));
+        f.write_str(&all.join("\n"))
     }
 }
 

@@ -6,20 +6,11 @@ use unicode_width::UnicodeWidthStr;
 use super::{Cell, Table, lines, names_unit, wrap};
 
 fn us(value: f64) -> Cell {
-    Cell::Number {
-        value,
-        unit: "us",
-        digits: 0,
-    }
+    Cell::number(value, "us", 0)
 }
 
 fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
-    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    Table {
-        title: String::new(),
-        columns,
-        rows,
-    }
+    Table::new("", columns, rows)
 }
 
 #[test]
@@ -52,11 +43,7 @@ HAProxy        —¹       ∞
 
 #[test]
 fn mixed_units_stay_with_their_numbers() {
-    let number = |value, unit, digits| Cell::Number {
-        value,
-        unit,
-        digits,
-    };
+    let number = Cell::number;
     let table = table(
         &["what", "value"],
         vec![
