@@ -137,12 +137,17 @@ fn number(value: Option<f64>, digits: usize) -> Cell {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ratios = self.rows.iter().filter_map(|row| row.ratios[0]);
-        let Some(mean) = geometric_mean(ratios.map(|ratio| ratio.of_medians)) else {
+        if self.rows.is_empty() {
             return Ok(());
-        };
+        }
         writeln!(f, "\n{}", self.table())?;
-        writeln!(f, "geometric mean of the ratios: {mean:.2}")?;
+        let ratios = self
+            .rows
+            .iter()
+            .filter_map(|row| row.ratios.first()?.as_ref());
+        if let Some(mean) = geometric_mean(ratios.map(|ratio| ratio.of_medians)) {
+            writeln!(f, "geometric mean of the ratios: {mean:.2}")?;
+        }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
     }
 }
@@ -178,5 +183,14 @@ nothing else ran
     fn without_rows_it_is_nothing() {
         let none = Comparison::new("none", "us", Better::Less, &["a", "b"]);
         assert_eq!(none.to_string(), "");
+    }
+
+    #[test]
+    fn a_row_without_figures_is_shown_all_the_same() {
+        let mut loads = Comparison::new("loads", "us", Better::Less, &["a", "b"]);
+        loads.add("echo", &[vec![f64::NAN], vec![1.0]]);
+        let said = loads.to_string();
+        assert!(said.contains("echo  —  1.0  —      —"), "{said}");
+        assert!(!said.contains("mean"), "{said}");
     }
 }

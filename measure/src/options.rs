@@ -29,9 +29,9 @@ pub struct RoundOptions {
     /// Rounds for each row, 5 to 1000: fewer say nothing about the spread [default: 7].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(5..=1_000))]
     rounds: Option<u16>,
-    /// A quarter of the time for each measurement, and 5 rounds: to see that it runs, not to judge
-    /// by.
-    #[arg(long)]
+    /// A quarter of the time for each measurement, and 5 rounds: to see that
+    /// it runs, not to judge by.
+    #[arg(long, verbatim_doc_comment)]
     quick: bool,
     /// Cargo passes it to every benchmark.
     #[arg(long, hide = true)]

@@ -23,7 +23,7 @@ impl Holder {
     /// Starts a process that connects to `port`.
     pub(crate) fn start(port: u16) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["hold-connections", &port.to_string()])
+            .args(["--hold-connections", &port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -33,17 +33,18 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use options::{Child, Options};
+use options::Options;
 
 /// Who is compared everywhere; the latter is the baseline.
 const CONTENDERS: [&str; 2] = ["evenkeel", "tokio"];
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match options.child {
-        None => compare(&options),
-        Some(Child::MeasureMemory { runtime, subject }) => idle::measure(runtime, subject),
-        Some(Child::HoldConnections { port }) => hold::connections(port),
+    let measured = options.measure_memory.zip(options.subject);
+    let outcome = match (measured, options.hold_connections) {
+        (Some((runtime, subject)), _) => idle::measure(runtime, subject),
+        (None, Some(port)) => hold::connections(port),
+        (None, None) => compare(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -58,7 +58,7 @@ pub(crate) fn compare(options: &Options) -> io::Result<Vec<Comparison>> {
 fn measured_by_child(runtime: Runtime, subject: Subject) -> io::Result<f64> {
     let (runtime, subject) = (word(runtime), word(subject));
     let child = Command::new(std::env::current_exe()?)
-        .args(["measure-memory", &runtime, &subject])
+        .args(["--measure-memory", &runtime, "--subject", &subject])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Parser, Subcommand};
 use evenkeel_measure::options::RoundOptions;
 
 use crate::help;
@@ -16,30 +16,23 @@ const SAMPLE: Duration = Duration::from_millis(400);
 #[derive(Parser)]
 #[command(
     bin_name = "cargo bench -p evenkeel --all-features --bench vs_tokio --",
-    after_help = help::text(),
-    args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true
+    after_help = help::text()
 )]
 pub(crate) struct Options {
-    /// Only one part (`scheduler`, `network`, `memory`), or only the rows whose name contains it,
-    /// such as `echo` or 'spawn_many' or 'echo, 64'.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    /// Only one part (`scheduler`, `network`, `memory`), or only the rows whose
+    /// name contains it, such as `echo` or 'spawn_many' or 'echo, 64'.
+    #[arg(verbatim_doc_comment, value_parser = NonEmptyStringValueParser::new())]
     filter: Option<String>,
     #[command(flatten)]
     rounds: RoundOptions,
-    #[command(subcommand)]
-    pub(crate) child: Option<Child>,
-}
-
-/// What the processes do that this program starts of itself.
-#[derive(Subcommand)]
-pub(crate) enum Child {
-    /// Print the bytes of one idle task or connection.
-    #[command(hide = true)]
-    MeasureMemory { runtime: Runtime, subject: Subject },
-    /// Hold the other ends of idle connections to a port.
-    #[command(hide = true)]
-    HoldConnections { port: u16 },
+    /// In a process that this program starts of itself: print the bytes of one subject.
+    #[arg(long, hide = true, requires = "subject")]
+    pub(crate) measure_memory: Option<Runtime>,
+    #[arg(long, hide = true)]
+    pub(crate) subject: Option<Subject>,
+    /// In another: hold the other ends of idle connections to this port.
+    #[arg(long, hide = true)]
+    pub(crate) hold_connections: Option<u16>,
 }
 
 impl Options {
