@@ -116,9 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_and_its_inverse_have_the_mean_1() {
-        let mean = geometric_mean([4.0, 0.25, 1.0]).unwrap();
-        assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+    fn a_geometric_mean_is_of_ratios() {
+        for (ratios, expected) in [([4.0, 0.25, 1.0], 1.0), ([2.0, 8.0, 4.0], 4.0)] {
+            let mean = geometric_mean(ratios).unwrap();
+            assert!((mean - expected).abs() < 1e-12, "{mean} of {ratios:?}");
+        }
         assert_eq!(geometric_mean([]), None);
     }
 

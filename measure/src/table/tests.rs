@@ -165,6 +165,7 @@ fn wrapping_breaks_no_number() {
 fn wrapping_breaks_between_words_and_within_the_longest() {
     assert_eq!(wrap("one two three", 7), ["one two", "three"]);
     assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+    assert_eq!(wrap("a hand-off", 8), ["a", "hand-off"]);
     assert_eq!(wrap("", 5), [""]);
     assert_eq!(
         wrap("東京都", 1),
