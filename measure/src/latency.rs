@@ -126,8 +126,8 @@ impl Latencies {
 /// Threads that count apart, so that they do not wait for each other.
 const APART: usize = 4;
 
-/// [`Latencies`] that many threads count at a time. A thread waits for another at most for as long
-/// as that one counts, and if no more than four count, not even so long.
+/// [`Latencies`] that many threads count at a time. They are spread over four parts, and one waits
+/// for another only while that one counts in the same part.
 #[derive(Debug, Default)]
 pub struct SharedLatencies {
     /// By the thread that counted them.
