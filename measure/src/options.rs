@@ -30,7 +30,7 @@ pub struct RoundOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(5..=1_000))]
     rounds: Option<u16>,
     /// A quarter of the time for each measurement, and 5 rounds: to see that
-    /// it runs, not to judge by.
+    /// it runs, not to judge by
     #[arg(long, verbatim_doc_comment)]
     quick: bool,
     /// Cargo passes it to every benchmark.

@@ -20,7 +20,7 @@ const SAMPLE: Duration = Duration::from_millis(400);
 )]
 pub(crate) struct Options {
     /// Only one part (`scheduler`, `network`, `memory`), or only the rows whose
-    /// name contains it, such as `echo` or 'spawn_many' or 'echo, 64'.
+    /// name contains it, such as `echo` or 'spawn_many' or 'echo, 64'
     #[arg(verbatim_doc_comment, value_parser = NonEmptyStringValueParser::new())]
     filter: Option<String>,
     #[command(flatten)]
