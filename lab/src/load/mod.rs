@@ -2,6 +2,7 @@
 //! readiness queue, none of it a runtime under test, but for `log`, and for calls over HTTP/2.
 //!
 //! - [`pace`]: when each request is due, whatever the server does (open loop)
+//! - [`latency`]: the histogram, and its summary
 //! - [`ledger`]: which requests are due, sent, answered; the unanswered count with the time waited
 //!   so far
 //! - [`book`]: the same where answers come in any order
@@ -20,6 +21,7 @@ mod cameras;
 mod cpus;
 mod echo;
 mod http;
+mod latency;
 mod ledger;
 mod log;
 mod mix;
@@ -30,8 +32,6 @@ mod pair;
 mod stalls;
 mod stream;
 mod streams;
-
-use evenkeel_measure::latency;
 
 pub(crate) use appends::AppendsSummary;
 pub(crate) use args::{LoadArgs, Over, run, seconds, seconds_above_zero};

@@ -31,12 +31,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use evenkeel_measure::{number, table};
 use serde::Serialize;
 
-pub(crate) use evenkeel_measure::number::{NARROW_SPACE, fixed};
-pub(crate) use evenkeel_measure::table::{Cell, Table};
+use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
+pub(crate) use number::{NARROW_SPACE, fixed};
+pub(crate) use table::{Cell, Table};
 pub(crate) use verdicts::{Judged, Outcome};
 
 /// The experiments of one run, and the machine they ran on.
