@@ -1,19 +1,20 @@
-//! Candidates beside a baseline, over rounds: medians, ratios and spreads as a table.
+//! A table of candidates beside a baseline: medians over rounds, ratios and spreads.
 
 use std::fmt;
 
 use crate::statistics::{Better, Ratio, geometric_mean, median};
 use crate::table::{Cell, Table};
 
-/// A table of several loads in one unit. The first candidate is the one in question, the second
-/// the baseline; further ones say what else is attainable.
+/// A table with a row for each load. The first candidate is the one under test, the second the
+/// baseline; others are for reference.
 ///
-/// A row has the median of each candidate over its rounds; and, of each but the baseline, the
-/// ratio of its median to the baseline's and the spread of the ratios of single rounds. Ratios are
-/// turned so that above 1 is better than the baseline, whether less or more of the figure is.
+/// A row has the median of each candidate over the rounds. For each candidate but the baseline it
+/// also has the ratio of its median to the baseline's, and the spread of the ratios of single
+/// rounds. A ratio above 1 is better than the baseline, whether less or more is better.
 ///
-/// Displayed, it ends in the geometric mean of the first candidate's ratios, and the notes. Without
-/// rows it is nothing. How figures get there is shown at the head of the crate.
+/// The displayed table is followed by the geometric mean of the first candidate's ratios, and by
+/// the notes. A comparison without rows is displayed as nothing. The crate's documentation has an
+/// example.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     title: String,
@@ -27,17 +28,17 @@ pub struct Comparison {
 #[derive(Clone, Debug)]
 struct Row {
     name: String,
-    /// Of each candidate that the row has.
+    /// By candidate; reference candidates at the end may be absent.
     medians: Vec<Option<f64>>,
-    /// Likewise, to the baseline.
+    /// To the baseline, likewise.
     ratios: Vec<Option<Ratio>>,
 }
 
-/// Which candidate the others are held against.
+/// The index of the baseline.
 const BASELINE: usize = 1;
 
 impl Comparison {
-    /// An empty one, of these candidates.
+    /// A comparison of these candidates, without rows.
     ///
     /// # Panics
     ///
@@ -54,7 +55,7 @@ impl Comparison {
         }
     }
 
-    /// With a line below it.
+    /// Adds a line of text below the table.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
@@ -62,7 +63,7 @@ impl Comparison {
     }
 
     /// Adds a row from `figures[candidate][round]`, as [`alternate`](crate::rounds::alternate)
-    /// gives them. A row may do without the last candidates.
+    /// returns them. Figures of the last candidates may be absent.
     pub fn add(&mut self, name: &str, figures: &[Vec<f64>]) {
         let baseline = figures.get(BASELINE).map_or(&[][..], Vec::as_slice);
         self.rows.push(Row {
@@ -78,12 +79,12 @@ impl Comparison {
         });
     }
 
-    /// How many rows were added.
+    /// The number of rows.
     pub fn row_count(&self) -> usize {
         self.rows.len()
     }
 
-    /// As plain data, without the mean and the notes.
+    /// The table as data, without the mean and the notes.
     pub fn table(&self) -> Table {
         let better = match self.better {
             Better::Less => "less",

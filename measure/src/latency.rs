@@ -1,4 +1,4 @@
-//! The histogram of latencies, and what is said of it.
+//! A histogram of latencies, for one thread or for many, and its summary.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latencies from a nanosecond to an hour, to three digits, in memory that does not grow.
+/// A histogram of latencies from a nanosecond to an hour, with three significant digits. Its memory
+/// does not grow.
 ///
 /// # Examples
 ///
@@ -28,16 +29,16 @@ pub struct Latencies {
     nanos: Histogram<u64>,
 }
 
-/// What is said of a set of latencies, in microseconds; all zero when the set is empty.
+/// The summary of a histogram, in microseconds; all zero if the histogram is empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// The median.
     pub p50_us: f64,
-    /// What nine of ten do not exceed.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// What 99 of a hundred do not exceed.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// What 999 of a thousand do not exceed.
+    /// The 99.9th percentile.
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
@@ -59,7 +60,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// With nothing in it.
+    /// An empty histogram.
     pub fn new() -> Self {
         const LOWEST_NANOS: u64 = 1;
         const HIGHEST_NANOS: u64 = 3_600_000_000_000;
@@ -72,40 +73,40 @@ impl Latencies {
         }
     }
 
-    /// Counts one; what is longer than an hour counts as an hour.
+    /// Adds a latency. One longer than an hour counts as an hour.
     pub fn record(&mut self, latency: Duration) {
         self.nanos
             .saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all latencies of `other`.
     pub fn absorb(&mut self, other: &Latencies) {
         // Both have the same bounds, for which adding cannot fail.
         let added = self.nanos.add(&other.nanos);
         debug_assert!(added.is_ok());
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn len(&self) -> u64 {
         self.nanos.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is no latency.
     pub fn is_empty(&self) -> bool {
         self.nanos.is_empty()
     }
 
-    /// What so many percent of them do not exceed, to three digits; zero when there are none.
+    /// The latency that so many percent of all do not exceed; zero if the histogram is empty.
     pub fn percentile(&self, percent: u8) -> Duration {
         Duration::from_nanos(self.nanos.value_at_quantile(f64::from(percent) / 100.0))
     }
 
-    /// How long they took in the mean, to three digits; zero when there are none.
+    /// The mean; zero if the histogram is empty.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.nanos.mean() as u64)
     }
 
-    /// All that is said of them.
+    /// Percentiles, maximum, mean and distribution.
     pub fn summary(&self) -> LatencySummary {
         if self.nanos.is_empty() {
             return LatencySummary::default();
@@ -123,43 +124,43 @@ impl Latencies {
     }
 }
 
-/// Threads that count apart, so that they do not wait for each other.
+/// The number of histograms among which threads are distributed, so that they seldom contend.
 const APART: usize = 4;
 
-/// [`Latencies`] that many threads count at a time. They are spread over four parts, and one waits
-/// for another only while that one counts in the same part.
+/// [`Latencies`] to which many threads add. Threads are distributed among four histograms with a
+/// lock each, and one waits for another only while that one adds to the same histogram.
 #[derive(Debug, Default)]
 pub struct SharedLatencies {
-    /// By the thread that counted them.
+    /// Each thread adds to the same one always.
     parts: [Mutex<Latencies>; APART],
 }
 
-/// Which of the parts is the calling thread's.
+/// The index of the calling thread's part.
 fn here() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HERE: Cell<Option<usize>> = const { Cell::new(None) };
     }
     HERE.get().unwrap_or_else(|| {
-        // Relaxed: a number that is given out, which orders nothing else.
+        // Relaxed: the counter gives out numbers, and orders no other memory.
         let here = THREADS.fetch_add(1, Ordering::Relaxed) % APART;
         HERE.set(Some(here));
         here
     })
 }
 
-/// A thread that panicked while it counted leaves a count that is whole, or lacks one.
+/// Ignores poison: a thread that panics while it adds leaves a histogram that lacks one latency.
 fn lock(part: &Mutex<Latencies>) -> MutexGuard<'_, Latencies> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SharedLatencies {
-    /// Counts one; what is longer than an hour counts as an hour.
+    /// Adds a latency. One longer than an hour counts as an hour.
     pub fn record(&self, latency: Duration) {
         lock(&self.parts[here()]).record(latency);
     }
 
-    /// Takes out all that were counted.
+    /// Takes all latencies out.
     pub fn take(&self) -> Latencies {
         let mut all = Latencies::new();
         for part in &self.parts {

@@ -1,19 +1,18 @@
-//! One kit for measuring: what the lab, the benchmarks, `cargo xtask compare` and `txlog bench`
-//! count latencies, take turns, sum up and print with.
+//! The measuring kit of the lab, the benchmarks, `cargo xtask compare` and `txlog bench`.
 //!
 //! - [`latency`]: a histogram of latencies, for one thread or for many.
-//! - [`rounds`]: candidates measured in turn.
+//! - [`rounds`]: candidates measured alternately.
 //! - [`statistics`]: medians, ratios, spreads.
-//! - [`comparison`]: candidates beside a baseline, as a table.
-//! - [`table`], [`number`]: tables and numbers as people read them.
-//! - [`options`]: what a command line says about rounds.
+//! - [`comparison`]: a table of candidates beside a baseline.
+//! - [`table`], [`number`]: tables and numbers as text.
+//! - [`options`]: command line options for rounds.
 //!
-//! It knows no runtime, so that it can measure any. Units are in the names: `p99_us` is in
-//! microseconds. What is handed in or out as a [`Duration`](std::time::Duration) has none.
+//! It depends on no runtime, so that it can measure any. Names end in the unit, as `p99_us` does;
+//! a [`Duration`](std::time::Duration) needs none.
 //!
 //! # Examples
 //!
-//! Two ways to add up, in turn:
+//! Two ways to add up, measured alternately:
 //!
 //! ```
 //! use std::convert::Infallible;

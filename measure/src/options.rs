@@ -1,10 +1,10 @@
-//! What a command line says about rounds.
+//! Command line options for rounds.
 
 use std::time::Duration;
 
 use clap::Args;
 
-/// How many rounds, and how long each measurement; for `#[command(flatten)]`.
+/// The number of rounds and the length of a measurement, for `#[command(flatten)]`.
 ///
 /// # Examples
 ///
@@ -39,13 +39,13 @@ pub struct RoundOptions {
 }
 
 impl RoundOptions {
-    /// How many rounds each row has: what was asked for, else 7, or 5 of the quick ones.
+    /// The number of rounds: as given, else 7, or 5 with `--quick`.
     pub fn rounds(&self) -> usize {
         let default = if self.quick { 5 } else { 7 };
         self.rounds.unwrap_or(default).into()
     }
 
-    /// How long one candidate is measured at a time, from how long it ordinarily is.
+    /// The length of one measurement: `ordinary`, or a quarter of it with `--quick`.
     pub fn sample(&self, ordinary: Duration) -> Duration {
         if self.quick { ordinary / 4 } else { ordinary }
     }

@@ -1,15 +1,15 @@
-//! Rounds: who is measured when, so that what one leaves behind for the next falls on all alike.
+//! Rounds: the order in which candidates are measured, so that caches, heat and other after-effects
+//! of one measurement affect all candidates alike.
 
-/// Measures each candidate once a round, in another order every round.
+/// Measures each candidate once per round, in a different order each round.
 ///
-/// Gives the figures of each candidate, in the candidates' order, each round's at the same place:
-/// `figures[candidate][round]`. Of two candidates each goes first equally often in an even number
-/// of rounds; three go through all their orders in six; of more each has each place equally often
-/// in twice as many rounds as there are candidates.
+/// Returns `figures[candidate][round]`, with the candidates as they were given. In each two rounds
+/// of two candidates, each is first once. Three candidates go through all six orders in six rounds.
+/// In twice as many rounds as there are candidates, each has each place twice.
 ///
 /// # Errors
 ///
-/// The first that `measure` gives, at which it ends.
+/// The first error of `measure`, which ends the measurement.
 ///
 /// # Examples
 ///
@@ -31,12 +31,11 @@ pub fn alternate<C, T, E>(
     run(rounds, candidates, |_, candidate| measure(candidate))
 }
 
-/// As [`alternate`], and says on standard error how far it is, on one line that it clears in the
-/// end.
+/// Like [`alternate`], with the progress on a line of standard error that is cleared at the end.
 ///
 /// # Errors
 ///
-/// The first that `measure` gives, at which it ends.
+/// The first error of `measure`, which ends the measurement.
 pub fn alternate_aloud<C, T, E>(
     name: &str,
     rounds: usize,
@@ -69,7 +68,7 @@ fn run<C, T, E>(
 }
 
 /// The order of `count` candidates in a round. Each order is followed by its reverse, and the next
-/// starts one further on.
+/// order starts with the next candidate.
 fn order(round: usize, count: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
     order.rotate_left(round / 2 % count.max(1));

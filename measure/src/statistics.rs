@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The median; of an even number the mean of the middle two. What is no number (NaN) is no figure
-/// and is left out; infinity is one. `None` of nothing.
+/// The median; of an even number of figures the mean of the middle two. NaN is left out, infinity
+/// is not. `None` without figures.
 ///
 /// # Examples
 ///
@@ -23,7 +23,8 @@ pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The geometric mean: of ratios, it is the same whichever way round they are. `None` of nothing.
+/// The geometric mean. The mean of inverted ratios is the inverse of their mean. `None` without
+/// ratios.
 pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.into_iter().map(f64::ln).collect();
     let sum: f64 = logs.iter().sum();
@@ -33,14 +34,14 @@ pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// Which figures are the better ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// As of a time.
+    /// For example of times.
     Less,
-    /// As of a throughput.
+    /// For example of throughputs.
     More,
 }
 
 impl Better {
-    /// How many times as good one figure is as another: above 1, `ours` is better.
+    /// The ratio of two figures, inverted if less is better: above 1, `ours` is better.
     pub fn ratio(self, ours: f64, theirs: f64) -> f64 {
         match self {
             Self::Less => theirs / ours,
@@ -48,7 +49,7 @@ impl Better {
         }
     }
 
-    /// The ratio of figures that were taken in the same rounds; `None` without a round.
+    /// The ratio of figures by round; `None` without rounds.
     pub fn ratio_of_rounds(self, ours: &[f64], theirs: &[f64]) -> Option<Ratio> {
         let each = ours.iter().zip(theirs).map(|(a, b)| self.ratio(*a, *b));
         Some(Ratio {
@@ -61,27 +62,27 @@ impl Better {
     }
 }
 
-/// How many times as good as another a candidate is; above 1 it is better.
+/// The ratio of a candidate to another; above 1 it is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The ratio of the two medians.
     pub of_medians: f64,
-    /// The ratios of single rounds. With 1 inside, they decide nothing.
+    /// The spread of the ratios of single rounds. If it includes 1, the ratio decides nothing.
     pub spread: Spread,
 }
 
-/// The least and the greatest. Displayed as `0.98 .. 1.02`, with two digits after the point or as
-/// many as the format asks for.
+/// The least and the greatest figure. Displayed as `0.98 .. 1.02`, with two digits after the point
+/// unless the format has a precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// No figure is less.
+    /// The least figure.
     pub least: f64,
-    /// No figure is greater.
+    /// The greatest figure.
     pub greatest: f64,
 }
 
 impl Spread {
-    /// That of some figures; `None` of nothing.
+    /// The spread of these figures; `None` without figures.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let each = figures.into_iter().map(|figure| Self {
             least: figure,

@@ -8,13 +8,13 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::number::{self, SPACE, fixed, printable};
 
-/// Rows of cells under named columns. Displayed, it is its title and its [`lines`], a hundred
+/// Rows of cells under named columns. Displayed as its title and its [`lines`], at most a hundred
 /// columns wide.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Table {
-    /// What stands above it; may be empty.
+    /// The text above the table; may be empty.
     pub title: String,
-    /// The names of the columns, of which the first may be empty.
+    /// The names of the columns.
     pub columns: Vec<String>,
     /// The cells by row. A row may be shorter than the header, or longer.
     pub rows: Vec<Vec<Cell>>,
@@ -24,24 +24,24 @@ pub struct Table {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
     /// Shown with `digits` digits after the point. A value that is not finite is shown as such in
     /// text, and is `null` in JSON, which has no other way to say it.
     Number {
         /// The number.
         value: f64,
-        /// Shown above the column where all its numbers share it, else beside each.
+        /// Shown in the header if all numbers of the column share it, else beside each number.
         unit: &'static str,
-        /// How many digits after the point are shown.
+        /// The number of digits after the point.
         digits: usize,
     },
-    /// There is no value, and this is why: said below the table, unless it is empty.
+    /// There is no value. The reason, unless it is empty, becomes a footnote.
     Missing(String),
 }
 
 impl Table {
-    /// Of these columns and rows. The title may be empty.
+    /// A table of these columns and rows. The title may be empty.
     pub fn new(title: impl Into<String>, columns: &[&str], rows: Vec<Vec<Cell>>) -> Self {
         Self {
             title: title.into(),
@@ -52,7 +52,7 @@ impl Table {
 }
 
 impl Cell {
-    /// A number in a unit, which may be empty, with so many digits after the point.
+    /// A number with so many digits after the point. The unit may be empty.
     pub fn number(value: f64, unit: &'static str, digits: usize) -> Self {
         Self::Number {
             value,
