@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::statistics::{Better, Ratio, geometric_mean, median};
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, lines};
 
 /// A table with a row for each load. The first candidate is the one under test, the second the
 /// baseline; others are for reference.
@@ -12,9 +12,9 @@ use crate::table::{Cell, Table};
 /// also has the ratio of its median to the baseline's, and the spread of the ratios of single
 /// rounds. A ratio above 1 is better than the baseline, whether less or more is better.
 ///
-/// The displayed table is followed by the geometric mean of the first candidate's ratios, and by
-/// the notes. A comparison without rows is displayed as nothing. The crate's documentation has an
-/// example.
+/// Each row is displayed as one line, however wide. The geometric mean of the first candidate's
+/// ratios follows, and then the notes. A comparison without rows is displayed as nothing. The
+/// crate's documentation has an example.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     title: String,
@@ -141,7 +141,11 @@ impl fmt::Display for Comparison {
         if self.rows.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\n{}", self.table())?;
+        let table = self.table();
+        writeln!(f, "\n{}", table.title)?;
+        for line in lines(&table, usize::MAX) {
+            writeln!(f, "{line}")?;
+        }
         let ratios = self
             .rows
             .iter()
@@ -178,6 +182,16 @@ nothing else ran
 ";
         assert_eq!(loads.to_string(), expected);
         assert_eq!(loads.row_count(), 2);
+    }
+
+    #[test]
+    fn a_row_is_one_line_however_wide() {
+        let name = ["a load with a name that is long"; 4].join(" ");
+        let mut loads = Comparison::new(&name, "us", Better::Less, &["a", "b"]);
+        loads.add(&name, &[vec![1.0], vec![2.0]]);
+        let said = loads.to_string();
+        let row = format!("{name}  1.0  2.0   2.00  2.00 .. 2.00");
+        assert!(said.lines().any(|line| line == row), "{said}");
     }
 
     #[test]
