@@ -3,9 +3,14 @@
 //! `cargo xtask compare` builds it with one version as `before` and the other as `after`. In two
 //! processes the machine's mood would weigh more than a change of some per cent does.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
+
+use evenkeel_measure::rounds::alternate;
+use evenkeel_measure::statistics::{Spread, median};
+use evenkeel_measure::table::{Cell, Table};
 
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
@@ -126,77 +131,57 @@ macro_rules! version {
 version!(before);
 version!(after);
 
-fn median(of: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = of.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-fn micros(work: impl Fn()) -> f64 {
+fn micros(work: &dyn Fn()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// Lets both take turns, A B B A, and prints how they compare.
-fn compare(name: &str, turns: usize, before: impl Fn(), after: impl Fn()) {
+/// Lets both take turns, A B B A, and says how they compare.
+fn compare(name: &str, turns: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Cell> {
+    eprintln!("{name}");
     for _ in 0..turns.div_ceil(20) {
         before();
         after();
     }
-    let pairs: Vec<(f64, f64)> = (0..turns)
-        .map(|turn| {
-            if turn % 2 == 0 {
-                let first = micros(&before);
-                (first, micros(&after))
-            } else {
-                let first = micros(&after);
-                (micros(&before), first)
-            }
-        })
-        .collect();
-    let ratio = |pairs: &[(f64, f64)]| median(pairs.iter().map(|(a, b)| b / a));
-    let parts: Vec<f64> = pairs.chunks(turns.div_ceil(PARTS)).map(ratio).collect();
-    println!(
-        "{name:<18} {:>10.1} {:>10.1} {:>8.3}   {:.3} to {:.3}",
-        median(pairs.iter().map(|pair| pair.0)),
-        median(pairs.iter().map(|pair| pair.1)),
-        ratio(&pairs),
-        parts.iter().copied().fold(f64::INFINITY, f64::min),
-        parts.iter().copied().fold(0.0, f64::max),
-    );
+    let turn = |work: &&dyn Fn()| Ok::<_, Infallible>(micros(work));
+    let Ok(times) = alternate(turns, &[before, after], turn);
+    let pairs = times[0].iter().zip(&times[1]);
+    let ratios: Vec<f64> = pairs.map(|(before, after)| after / before).collect();
+    let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a turn");
+    let fifths = ratios.chunks(turns.div_ceil(PARTS)).map(middle);
+    let spread = Spread::of(fifths).expect("there is a turn");
+    vec![
+        name.into(),
+        Cell::number(middle(&times[0]), "us", 1),
+        Cell::number(middle(&times[1]), "us", 1),
+        Cell::number(middle(&ratios), "", 3),
+        format!("{spread:.3}").into(),
+    ]
 }
 
 fn main() {
     let argument = std::env::args().nth(1).expect("the number of turns");
     let turns: usize = argument.parse().expect("the number of turns");
     let (a, b) = (before::Runtime::new(), after::Runtime::new());
-    println!("{WORKERS} workers, {turns} turns each; times in us, of medians; the ratio is the");
-    println!("median of all pairs' after/before, and beside it that of each fifth of them\n");
-    println!("benchmark              before      after    ratio   fifths");
-    compare(
-        "chained_spawn",
-        turns,
-        || a.chained_spawn(),
-        || b.chained_spawn(),
+    macro_rules! row {
+        ($benchmark:ident, $turns:expr) => {
+            compare(stringify!($benchmark), $turns, &|| a.$benchmark(), &|| {
+                b.$benchmark()
+            })
+        };
+    }
+    let rows = vec![
+        row!(chained_spawn, turns),
+        row!(ping_pong, turns),
+        row!(yield_many, turns / 8),
+        row!(spawn_many_local, turns / 4),
+        row!(spawn_many_remote, turns / 4),
+    ];
+    let title = format!(
+        "{WORKERS} workers, {turns} turns each: medians; the ratio is the median of all pairs' \
+         after/before, and beside it that of each fifth of them"
     );
-    compare("ping_pong", turns, || a.ping_pong(), || b.ping_pong());
-    compare(
-        "yield_many",
-        turns / 8,
-        || a.yield_many(),
-        || b.yield_many(),
-    );
-    compare(
-        "spawn_many_local",
-        turns / 4,
-        || a.spawn_many_local(),
-        || b.spawn_many_local(),
-    );
-    compare(
-        "spawn_many_remote",
-        turns / 4,
-        || a.spawn_many_remote(),
-        || b.spawn_many_remote(),
-    );
+    let columns = ["benchmark", "before", "after", "ratio", "fifths"];
+    println!("{}", Table::new(title, &columns, rows));
 }

@@ -91,9 +91,9 @@ fn rename_version(manifest: &Path) -> Result<()> {
 
 /// The manifest of the program that holds both.
 fn manifest(before: &Path) -> Result<String> {
-    let crate_in = |tree: &Path| -> Result<String> {
-        let path = tree.join("crates/evenkeel").canonicalize();
-        let path = path.context("one of the trees has no crates/evenkeel")?;
+    let crate_in = |tree: &Path, folder: &str| -> Result<String> {
+        let path = tree.join(folder).canonicalize();
+        let path = path.with_context(|| format!("one of the trees has no {folder}"))?;
         // As TOML writes a string, which is close enough to how Rust's `Debug` does.
         Ok(format!("{:?}", path.to_string_lossy()))
     };
@@ -112,6 +112,7 @@ path = \"main.rs\"
 [dependencies]
 before = {{ package = \"evenkeel\", path = {}, default-features = false }}
 after = {{ package = \"evenkeel\", path = {}, default-features = false }}
+evenkeel-measure = {{ path = {} }}
 tokio = {{ version = \"1\", default-features = false, features = [\"sync\"] }}
 
 # As the workspace builds what it measures.
@@ -120,8 +121,9 @@ debug = 1
 
 [workspace]
 ",
-        crate_in(before)?,
-        crate_in(root())?
+        crate_in(before, "crates/evenkeel")?,
+        crate_in(root(), "crates/evenkeel")?,
+        crate_in(root(), "measure")?
     ))
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
 
 #[cfg(feature = "evenkeel-runtime")]
 fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
-    let us = |took: &txlog::bench::Durations, percent| micros(took.percentile(percent));
+    let us = |took: &txlog::bench::Latencies, percent| micros(took.percentile(percent));
     let syncs = turn.syncs.len().max(1) as f64;
     TurnSummary {
         per_second: turn.per_second(),

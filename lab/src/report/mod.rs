@@ -1,14 +1,13 @@
 //! What the experiments found, written for people and for programs.
 //!
 //! A [`Report`] is plain data. It prints itself as text for a terminal, as one JSON file, and as
-//! one HTML file that needs nothing else: no script, no font, no request.
+//! one HTML file that needs nothing else: no script, no font, no request. Its tables and numbers
+//! are those of the measuring kit.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `machine` | where it ran, and what may have disturbed it |
-//! | `number` | numbers as people read them |
 //! | `scale` | axes: domains and ticks, linear and logarithmic |
-//! | `table` | tables as aligned text |
 //! | `verdicts` | how many verdicts hold, and which do not |
 //! | `plot` | a plot's colours, and its numbers as a table |
 //! | `svg` | plots as SVG |
@@ -18,13 +17,11 @@
 
 mod html;
 mod machine;
-mod number;
 pub(crate) mod picture;
 mod plot;
 mod print;
 mod scale;
 mod svg;
-mod table;
 mod verdicts;
 
 #[cfg(test)]
@@ -36,8 +33,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
+pub(crate) use table::{Cell, Table};
 pub(crate) use verdicts::{Judged, Outcome};
 
 /// The experiments of one run, and the machine they ran on.
@@ -66,30 +65,6 @@ pub(crate) struct Experiment {
     pub verdicts: Vec<Judged>,
     /// Everything measured, before it was summed up.
     pub raw: serde_json::Value,
-}
-
-/// Rows of cells under named columns.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Table {
-    pub title: String,
-    pub columns: Vec<String>,
-    pub rows: Vec<Vec<Cell>>,
-}
-
-/// One entry of a table.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Cell {
-    Text(String),
-    /// Shown with `digits` digits after the point. A value that is not finite is shown as such in
-    /// text, and is `null` in JSON, which has no other way to say it.
-    Number {
-        value: f64,
-        unit: &'static str,
-        digits: usize,
-    },
-    /// There is no value, and this is why.
-    Missing(String),
 }
 
 /// A picture of numbers.
@@ -141,18 +116,6 @@ impl Report {
     /// If the file cannot be written; the error names it.
     pub(crate) fn write_html(&self, path: &Path) -> io::Result<()> {
         write(path, &html::page(self))
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
-        Cell::Text(text)
     }
 }
 

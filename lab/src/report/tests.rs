@@ -2,11 +2,9 @@
 
 mod html;
 mod machine;
-mod number;
 mod plot;
 mod sample;
 mod scale;
-mod table;
 mod verdicts;
 
 use std::env;

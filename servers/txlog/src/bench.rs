@@ -1,7 +1,5 @@
 //! Durable appends per second within one process, beside one sync for each record.
 
-mod durations;
-
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,8 +11,9 @@ use bytes::Bytes;
 use evenkeel::fs::{CommitFile, File};
 use evenkeel::runtime::Runtime;
 use evenkeel::task::JoinSet;
+pub use evenkeel_measure::latency::Latencies;
+use evenkeel_measure::latency::SharedLatencies;
 
-pub use self::durations::Durations;
 use crate::log::{Disk, DiskFile, LocalDisk, Log, LogConfig, LogError};
 
 /// How long the runtime of a turn has to end.
@@ -39,17 +38,17 @@ pub struct Bench {
 #[derive(Debug)]
 pub struct Turn {
     /// Records that were made durable.
-    pub appends: usize,
+    pub appends: u64,
     /// How long that took.
     pub seconds: f64,
     /// How long each append took.
-    pub latencies: Arc<Durations>,
+    pub latencies: Latencies,
     /// How long each sync took.
-    pub syncs: Arc<Durations>,
+    pub syncs: Latencies,
 }
 
 impl Turn {
-    fn new(began: Instant, latencies: Arc<Durations>, syncs: Arc<Durations>) -> Self {
+    fn new(began: Instant, latencies: Latencies, syncs: Latencies) -> Self {
         Self {
             appends: latencies.len(),
             seconds: began.elapsed().as_secs_f64(),
@@ -80,7 +79,7 @@ pub fn one_by_one(bench: &Bench) -> io::Result<Turn> {
 
 fn write_and_sync(file: &fs::File, bench: &Bench) -> io::Result<Turn> {
     let record = vec![b'x'; bench.record_bytes];
-    let (took, mut offset) = (Arc::new(Durations::default()), 0);
+    let (mut took, mut offset) = (Latencies::new(), 0);
     let (began, length) = (Instant::now(), bench.length);
     while began.elapsed() < length {
         let at = Instant::now();
@@ -89,7 +88,7 @@ fn write_and_sync(file: &fs::File, bench: &Bench) -> io::Result<Turn> {
         offset += record.len() as u64;
         took.record(at.elapsed());
     }
-    Ok(Turn::new(began, Arc::clone(&took), took))
+    Ok(Turn::new(began, took.clone(), took))
 }
 
 /// Tasks that append to one log, on a runtime of their own.
@@ -114,7 +113,11 @@ async fn append_all(
     directory: &Path,
     bench: &Bench,
 ) -> Result<Turn, Box<dyn std::error::Error + Send + Sync>> {
-    let (latencies, syncs) = (Arc::<Durations>::default(), Arc::<Durations>::default());
+    // Both are there from the beginning. A list for each appender, which grows, would be moved and
+    // faulted in for all of them in the same moment, as they have appended equally often; and all
+    // would wait for that.
+    let latencies = Arc::<SharedLatencies>::default();
+    let syncs = Arc::<SharedLatencies>::default();
     let disk = Timed {
         inner: LocalDisk::hold(directory).await?,
         syncs: Arc::clone(&syncs),
@@ -124,7 +127,8 @@ async fn append_all(
         ..LogConfig::default()
     };
     let (log, _) = Log::open(disk, config).await?;
-    syncs.clear();
+    // Those of opening do not count.
+    drop(syncs.take());
     let (began, length) = (Instant::now(), bench.length);
     let mut tasks = JoinSet::new();
     for _ in 0..bench.appenders {
@@ -145,7 +149,7 @@ async fn append_all(
     while let Some(task) = tasks.join_next().await {
         task??;
     }
-    let turn = Turn::new(began, latencies, syncs);
+    let turn = Turn::new(began, latencies.take(), syncs.take());
     log.close().await?;
     Ok(turn)
 }
@@ -154,7 +158,7 @@ async fn append_all(
 #[derive(Clone)]
 struct Timed<T> {
     inner: T,
-    syncs: Arc<Durations>,
+    syncs: Arc<SharedLatencies>,
 }
 
 impl<T> Timed<T> {

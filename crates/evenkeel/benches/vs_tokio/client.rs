@@ -5,13 +5,14 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use evenkeel_measure::latency::Latencies;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 /// What a load brought.
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
-    /// In microseconds.
+    /// In microseconds; endless when nothing was answered.
     pub(crate) p99_us: f64,
 }
 
@@ -74,7 +75,7 @@ impl Load {
 
     /// Sends the next request on each connection as its response comes, for `duration`.
     pub(crate) fn run(&mut self, duration: Duration) -> io::Result<Outcome> {
-        let mut latencies_ns: Vec<u32> = Vec::with_capacity(1 << 20);
+        let mut latencies = Latencies::new();
         let mut events = Events::with_capacity(1024);
         let mut buffer = vec![0; 16 * 1024];
         let until = Instant::now() + duration;
@@ -90,15 +91,17 @@ impl Load {
                     Err(error) => return Err(error),
                 }
                 if connection.received >= self.response_len {
-                    let latency = connection.sent_at.elapsed().as_nanos();
-                    latencies_ns.push(u32::try_from(latency).unwrap_or(u32::MAX));
+                    latencies.record(connection.sent_at.elapsed());
                     send(connection, self.request)?;
                 }
             }
         }
         Ok(Outcome {
-            requests: latencies_ns.len() as u64,
-            p99_us: p99_us(&mut latencies_ns),
+            requests: latencies.len(),
+            p99_us: match latencies.is_empty() {
+                true => f64::INFINITY,
+                false => latencies.percentile(99).as_secs_f64() * 1e6,
+            },
         })
     }
 }
@@ -108,14 +111,6 @@ fn send(connection: &mut Connection, request: &[u8]) -> io::Result<()> {
     connection.sent_at = Instant::now();
     // One small request at a time always fits into the socket's buffer.
     connection.stream.write_all(request)
-}
-
-fn p99_us(latencies_ns: &mut [u32]) -> f64 {
-    if latencies_ns.is_empty() {
-        return f64::INFINITY;
-    }
-    let rank = (latencies_ns.len() * 99 / 100).min(latencies_ns.len() - 1);
-    f64::from(*latencies_ns.select_nth_unstable(rank).1) / 1e3
 }
 
 /// Makes one request and sees how long its response is: all that comes before a pause.

@@ -1,17 +1,12 @@
-//! What `--help` says.
+//! What `--help` says after the options.
 
 use crate::{idle, memory, network, scheduler};
 
-pub(crate) const USAGE: &str = "\
-usage: cargo bench -p evenkeel --all-features --bench vs_tokio -- [FILTER] [--rounds N] [--quick]
-       (the same with --help explains what is measured)";
-
-/// All of it. The rows are named by the parts themselves.
+/// How to read it, and what is measured. The rows are named by the parts themselves.
 pub(crate) fn text() -> String {
     let network: Vec<_> = network::ROWS.iter().map(|(name, ..)| *name).collect();
     let memory: Vec<_> = memory::ROWS.iter().map(|(name, _)| *name).collect();
-    TEXT.replace("{usage}", USAGE)
-        .replace("{scheduler}", &list(&scheduler::rows()))
+    TEXT.replace("{scheduler}", &list(&scheduler::rows()))
         .replace("{network}", &list(&network))
         .replace("{memory}", &list(&memory))
         .replace("{tasks}", &idle::TASKS.to_string())
@@ -24,16 +19,6 @@ fn list(names: &[&str]) -> String {
 }
 
 const TEXT: &str = "\
-Evenkeel beside Tokio, on the same loads, measured in turn.
-
-{usage}
-
-  FILTER      only one part (`scheduler`, `network`, `memory`), or only the rows whose name
-              contains it, such as `echo` or 'spawn_many' or 'echo, 64'
-  --rounds N  rounds for each row of scheduler and network, 5 to 1000 (7 unless given)
-  --quick     a quarter of the time for each measurement, and 5 rounds: to see that it runs,
-              not to judge by
-
 HOW TO READ A TABLE
   Each figure is the median over the rounds. In a round each contender is measured once, on a
   runtime made for it and ended after it; the order changes from round to round, so that heat and

@@ -7,8 +7,6 @@
 // What is asked for, and what is told of it.
 mod help;
 mod options;
-mod rounds;
-mod table;
 
 // Who is compared, and where.
 mod bare;
@@ -33,24 +31,20 @@ mod memory;
 use std::io;
 use std::process::ExitCode;
 
-use options::{Options, Request};
+use clap::Parser;
+
+use options::Options;
+
+/// Who is compared everywhere; the latter is the baseline.
+const CONTENDERS: [&str; 2] = ["evenkeel", "tokio"];
 
 fn main() -> ExitCode {
-    let request = match options::parse(std::env::args().skip(1)) {
-        Ok(request) => request,
-        Err(problem) => {
-            eprintln!("vs_tokio: {problem}\n{}", help::USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    let outcome = match request {
-        Request::Help => {
-            print!("{}", help::text());
-            Ok(())
-        }
-        Request::Compare(options) => compare(&options),
-        Request::MeasureMemory(runtime, subject) => idle::measure(runtime, subject),
-        Request::HoldConnections(port) => hold::connections(port),
+    let options = Options::parse();
+    let measured = options.measure_memory.zip(options.subject);
+    let outcome = match (measured, options.hold_connections) {
+        (Some((runtime, subject)), _) => idle::measure(runtime, subject),
+        (None, Some(port)) => hold::connections(port),
+        (None, None) => compare(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,7 +60,7 @@ fn compare(options: &Options) -> io::Result<()> {
     let mut row_count = 0;
     for part in [scheduler::compare, network::compare, memory::compare] {
         for table in part(options)? {
-            table.print();
+            print!("{table}");
             row_count += table.row_count();
         }
     }

@@ -4,9 +4,13 @@
 use std::io;
 use std::process::{Command, Stdio};
 
+use clap::ValueEnum;
+use evenkeel_measure::comparison::Comparison;
+use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::Better;
+
+use crate::CONTENDERS;
 use crate::options::Options;
-use crate::rounds::{Each, in_turn};
-use crate::table::{Better, Table};
 
 pub(crate) const PART: &str = "memory";
 
@@ -20,71 +24,41 @@ pub(crate) const ROWS: [(&str, Subject); 2] = [
 ];
 
 /// What a process holds many of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Subject {
     Tasks,
     Connections,
 }
 
-impl Subject {
-    /// As an argument.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Tasks => "tasks",
-            Self::Connections => "connections",
-        }
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        let mut all = [Self::Tasks, Self::Connections].into_iter();
-        all.find(|subject| subject.word() == word)
-    }
-}
-
 /// On what they are held.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Runtime {
     Evenkeel,
     Tokio,
 }
 
-impl Runtime {
-    /// As an argument.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Evenkeel => "evenkeel",
-            Self::Tokio => "tokio",
-        }
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        let mut all = [Self::Evenkeel, Self::Tokio].into_iter();
-        all.find(|runtime| runtime.word() == word)
-    }
+/// As an argument.
+fn word(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("no value is skipped");
+    value.get_name().to_owned()
 }
 
-pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
-    let mut table = Table::new("memory: what one keeps resident", "B", Better::Less);
-    let each = Each {
-        evenkeel: Runtime::Evenkeel,
-        tokio: Runtime::Tokio,
-        limits: Vec::new(),
-    };
-    for (name, subject) in ROWS {
-        if options.wants(PART, name) {
-            let runs = in_turn(name, RUNS, &each, |runtime| {
-                measured_by_child(*runtime, subject)
-            })?;
-            table.add(name, &runs);
-        }
+pub(crate) fn compare(options: &Options) -> io::Result<Vec<Comparison>> {
+    let title = "memory: what one keeps resident";
+    let mut table = Comparison::new(title, "B", Better::Less, &CONTENDERS);
+    for (name, subject) in ROWS.iter().filter(|(name, _)| options.wants(PART, name)) {
+        let measure = |runtime: &Runtime| measured_by_child(*runtime, *subject);
+        let runtimes = [Runtime::Evenkeel, Runtime::Tokio];
+        table.add(name, &alternate_aloud(name, RUNS, &runtimes, measure)?);
     }
     Ok(vec![table])
 }
 
 /// Runs this program anew to measure, and reads the one number that it prints.
 fn measured_by_child(runtime: Runtime, subject: Subject) -> io::Result<f64> {
+    let (runtime, subject) = (word(runtime), word(subject));
     let child = Command::new(std::env::current_exe()?)
-        .args(["--measure-memory", runtime.word(), subject.word()])
+        .args(["--measure-memory", &runtime, "--subject", &subject])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;
@@ -92,10 +66,8 @@ fn measured_by_child(runtime: Runtime, subject: Subject) -> io::Result<f64> {
     match said.trim().parse() {
         Ok(bytes) if child.status.success() => Ok(bytes),
         _ => Err(io::Error::other(format!(
-            "the process that measures the memory of {} on {} ended with {}, having said {:?}; \
-             its own complaint is above",
-            subject.word(),
-            runtime.word(),
+            "the process that measures the memory of {subject} on {runtime} ended with {}, having \
+             said {:?}; its own complaint is above",
             child.status,
             said.trim()
         ))),

@@ -3,6 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use evenkeel_measure::comparison::Comparison;
+use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::Better;
+
+use crate::CONTENDERS;
 use crate::bare::Bare;
 use crate::client::Load;
 use crate::cpu::{self, Division};
@@ -10,9 +15,7 @@ use crate::options::Options;
 use crate::peer::{Evenkeel, Peer, Tokio};
 #[cfg(target_os = "linux")]
 use crate::ring::Ring;
-use crate::rounds::{Each, in_turn};
 use crate::server::{self, Service};
-use crate::table::{Better, Table};
 
 pub(crate) const PART: &str = "network";
 
@@ -72,20 +75,37 @@ impl Limits {
     }
 }
 
-pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
-    let limits = Limits::of_machine();
-    let table = |title, unit, better| {
-        Table::new(title, unit, better)
-            .with_limits(&limits.names)
-            .with_note(limits.missing.as_ref())
-    };
-    let mut per_cpu_second = table(
+/// A table of what is in a [`Served`].
+type Figure = (&'static str, &'static str, Better, fn(&Served) -> f64);
+
+const FIGURES: [Figure; 3] = [
+    (
         "network: requests per second of the server's processor time",
         "1/s",
         Better::More,
-    );
-    let mut p99 = table("network: 99th percentile of latency", "us", Better::Less);
-    let mut per_second = table("network: requests per second", "1/s", Better::More);
+        |served| served.per_cpu_second,
+    ),
+    (
+        "network: 99th percentile of latency",
+        "us",
+        Better::Less,
+        |served| served.p99_us,
+    ),
+    (
+        "network: requests per second",
+        "1/s",
+        Better::More,
+        |served| served.per_second,
+    ),
+];
+
+pub(crate) fn compare(options: &Options) -> io::Result<Vec<Comparison>> {
+    let limits = Limits::of_machine();
+    let names = [&CONTENDERS[..], &limits.names].concat();
+    let mut tables = FIGURES.map(|(title, unit, better, _)| {
+        let table = Comparison::new(title, unit, better, &names);
+        limits.missing.iter().fold(table, Comparison::with_note)
+    });
     // Asked for once: what the calling thread may use is changed below.
     let division = Division::of_machine();
     for (name, service, connections) in ROWS {
@@ -95,26 +115,21 @@ pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
         let trial = Trial {
             service,
             connections,
-            sample: options.sample,
+            sample: options.sample(),
             division,
         };
-        let each: Each<Serve> = Each {
-            evenkeel: serve::<Evenkeel>,
-            tokio: serve::<Tokio>,
-            limits: match service {
-                Service::Echo { .. } => limits.serve.clone(),
-                Service::Hello => Vec::new(),
-            },
-        };
-        let rounds = in_turn(name, options.rounds, &each, |serve| serve(&trial))?;
-        let figures = |figure: fn(&Served) -> f64| -> Vec<_> {
-            rounds.iter().map(|round| round.map(figure)).collect()
-        };
-        per_cpu_second.add(name, &figures(|served| served.per_cpu_second));
-        p99.add(name, &figures(|served| served.p99_us));
-        per_second.add(name, &figures(|served| served.per_second));
+        let mut contenders: Vec<Serve> = vec![serve::<Evenkeel>, serve::<Tokio>];
+        if matches!(service, Service::Echo { .. }) {
+            contenders.extend(&limits.serve);
+        }
+        let measure = |serve: &Serve| serve(&trial);
+        let served = alternate_aloud(name, options.rounds(), &contenders, measure)?;
+        for (table, (.., figure)) in tables.iter_mut().zip(FIGURES) {
+            let of_each = |rounds: &Vec<Served>| rounds.iter().map(figure).collect();
+            table.add(name, &served.iter().map(of_each).collect::<Vec<_>>());
+        }
     }
-    Ok(vec![per_cpu_second, p99, per_second])
+    Ok(tables.into())
 }
 
 fn serve<P: Peer>(trial: &Trial) -> io::Result<Served> {

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use evenkeel_measure::comparison::Comparison;
+use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::Better;
 use tokio::sync::oneshot;
 
+use crate::CONTENDERS;
 use crate::options::Options;
 use crate::peer::{Evenkeel, Peer, Tokio};
-use crate::rounds::{Each, in_turn};
-use crate::table::{Better, Table};
 
 pub(crate) const PART: &str = "scheduler";
 
@@ -24,17 +26,14 @@ const STALL: Duration = Duration::from_micros(10);
 /// One benchmark: makes its runtime, and gives a function that runs one iteration.
 type Make = fn() -> Box<dyn FnMut()>;
 
-pub(crate) fn compare(options: &Options) -> io::Result<Vec<Table>> {
-    let mut table = Table::new("scheduler: time for one iteration", "us", Better::Less);
+pub(crate) fn compare(options: &Options) -> io::Result<Vec<Comparison>> {
+    let title = "scheduler: time for one iteration";
+    let mut table = Comparison::new(title, "us", Better::Less, &CONTENDERS);
     let pairs = all::<Evenkeel>().into_iter().zip(all::<Tokio>());
     for ((name, evenkeel), (_, tokio)) in pairs.filter(|((name, _), _)| options.wants(PART, name)) {
-        let each = Each {
-            evenkeel,
-            tokio,
-            limits: Vec::new(),
-        };
-        let measure = |make: &Make| Ok(iteration_us(*make, options.sample));
-        table.add(name, &in_turn(name, options.rounds, &each, measure)?);
+        let measure = |make: &Make| Ok::<_, io::Error>(iteration_us(*make, options.sample()));
+        let figures = alternate_aloud(name, options.rounds(), &[evenkeel, tokio], measure)?;
+        table.add(name, &figures);
     }
     Ok(vec![table])
 }

@@ -1,30 +1,16 @@
-//! What `--help` says.
+//! What `--help` says after the options.
 
 use crate::cell;
 
-pub(crate) const USAGE: &str = "\
-usage: cargo bench -p evenkeel --all-features --bench vs_tokio_fs -- [WORDS] [--rounds N] [--quick]
-           [--raw] [--dir DIRECTORY]
-       (the same with --help explains what is measured)";
-
-/// All of it, with the rows that there are.
+/// How to read it, and the rows that there are.
 pub(crate) fn text() -> String {
     let rows: Vec<String> = (cell::all().iter())
         .map(|cell| format!("  {cell}"))
         .collect();
-    format!("{USAGE}\n\n{TEXT}\nROWS\n{}\n", rows.join("\n"))
+    format!("{TEXT}\nROWS\n{}", rows.join("\n"))
 }
 
 const TEXT: &str = "\
-Reads and writes of files by Evenkeel and by Tokio, measured in turn.
-
-  WORDS       only the rows whose name has each of these words, such as 'read cached x32'
-  --rounds N  rounds for each row, 5 to 1000 (7 unless given)
-  --quick     a quarter of the time for each measurement, and 5 rounds: to see that it runs,
-              not to judge by
-  --raw       print the figures of each round, too
-  --dir D     where the files are made and removed (the system's temporary directory); 1.1 GB
-
 HOW TO READ A TABLE
   Each figure is the median over the rounds. In a round each contender is measured once, on a
   runtime made for it and ended after it, with a worker for each processor; the order changes from

@@ -9,36 +9,20 @@ mod help;
 mod options;
 mod run;
 
-// How rounds are ordered and tables printed, as in the benchmark of the rest of the runtime.
-#[allow(dead_code, reason = "a part of it is used here")]
-#[path = "../vs_tokio/rounds.rs"]
-mod rounds;
-#[allow(dead_code, reason = "a part of it is used here")]
-#[path = "../vs_tokio/table.rs"]
-mod table;
-
 use std::io;
 use std::process::ExitCode;
 
+use clap::Parser;
+use evenkeel_measure::comparison::Comparison;
+use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::Better;
+
 use cell::{Cell, Way};
-use options::{Options, Request};
-use rounds::{Each, in_turn};
+use options::Options;
 use run::{Contender, Files};
-use table::{Better, Table};
 
 fn main() -> ExitCode {
-    let outcome = match options::parse(std::env::args().skip(1)) {
-        Ok(Request::Help) => {
-            print!("{}", help::text());
-            Ok(())
-        }
-        Ok(Request::Compare(options)) => compare(&options),
-        Err(problem) => {
-            eprintln!("vs_tokio_fs: {problem}\n{}", help::USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    match outcome {
+    match compare(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vs_tokio_fs: {error}");
@@ -58,57 +42,44 @@ fn compare(options: &Options) -> io::Result<()> {
             "the filter is in no row's name; --help lists them all",
         ));
     }
-    let files = Files::make(&options.directory, &cells)?;
+    let files = Files::make(&options.dir, &cells)?;
     for way in [Way::Offset, Way::Sequence] {
-        let mut table = new_table(way);
+        let contenders = contenders(way);
+        let names: Vec<_> = contenders.iter().map(Contender::name).collect();
+        let title = match way {
+            Way::Offset => "Files, at an offset",
+            Way::Sequence => "Files, in sequence",
+        };
+        let mut table = Comparison::new(title, "operations/s", Better::More, &names);
         for cell in cells.iter().filter(|cell| cell.way == way) {
-            let rounds = measure(options, &files, *cell)?;
+            let name = cell.to_string();
+            let measure =
+                |contender: &Contender| run::measure(*contender, *cell, &files, options.sample());
+            let figures = alternate_aloud(&name, options.rounds(), contenders, measure)?;
             if options.raw {
-                print_raw(*cell, &rounds);
+                print_raw(&name, &names, &figures);
             }
-            table.add(&cell.to_string(), &rounds);
+            table.add(&name, &figures);
         }
-        table.print();
+        print!("{table}");
     }
     Ok(())
 }
 
-fn new_table(way: Way) -> Table {
+/// The one in question, the baseline, and the others.
+fn contenders(way: Way) -> &'static [Contender] {
+    use Contender::{ByHand, Evenkeel, NoRing, Tokio};
     match way {
-        Way::Offset => Table::new("Files, at an offset", "operations/s", Better::More)
-            .with_limits(&["by hand", "no ring"]),
-        Way::Sequence => Table::new("Files, in sequence", "operations/s", Better::More),
+        Way::Offset => &[Evenkeel, Tokio, ByHand, NoRing],
+        Way::Sequence => &[Evenkeel, Tokio],
     }
 }
 
-fn measure(options: &Options, files: &Files, cell: Cell) -> io::Result<Vec<Each<f64>>> {
-    let contenders = Each {
-        evenkeel: Contender::Evenkeel,
-        tokio: Contender::Tokio,
-        limits: match cell.way {
-            Way::Offset => vec![Contender::ByHand, Contender::NoRing],
-            Way::Sequence => Vec::new(),
-        },
-    };
-    in_turn(
-        &cell.to_string(),
-        options.rounds,
-        &contenders,
-        |contender| run::measure(*contender, cell, files, options.sample),
-    )
-}
-
-fn print_raw(cell: Cell, rounds: &[Each<f64>]) {
-    for (number, round) in rounds.iter().enumerate() {
-        let by_hand: String = (round.limits.iter())
-            .zip(["by-hand", "no-ring"])
-            .map(|(figure, name)| format!(" {name}={figure:.0}"))
+fn print_raw(cell: &str, names: &[&str], figures: &[Vec<f64>]) {
+    for round in 0..figures.first().map_or(0, Vec::len) {
+        let of_round: String = (names.iter().zip(figures))
+            .map(|(name, of)| format!(" {}={:.0}", name.replace(' ', "-"), of[round]))
             .collect();
-        println!(
-            "raw {cell}: round={} evenkeel={:.0} tokio={:.0}{by_hand}",
-            number + 1,
-            round.evenkeel,
-            round.tokio
-        );
+        println!("raw {cell}: round={}{of_round}", round + 1);
     }
 }

@@ -3,69 +3,44 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Fewer say nothing about the spread.
-const ROUNDS: std::ops::RangeInclusive<usize> = 5..=1_000;
+use clap::Parser;
+use evenkeel_measure::options::RoundOptions;
 
-pub(crate) enum Request {
-    Help,
-    Compare(Options),
-}
+use crate::help;
 
-/// How to compare.
+/// How long one contender is measured at a time.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// Reads and writes of files by Evenkeel and by Tokio, measured in turn.
+#[derive(Parser)]
+#[command(
+    bin_name = "cargo bench -p evenkeel --all-features --bench vs_tokio_fs --",
+    after_help = help::text()
+)]
 pub(crate) struct Options {
-    filters: Vec<String>,
-    pub(crate) rounds: usize,
-    /// How long one contender is measured at a time.
-    pub(crate) sample: Duration,
-    /// Where the files are.
-    pub(crate) directory: PathBuf,
+    /// Only the rows whose name has each of these words, such as 'read cached x32'.
+    words: Vec<String>,
+    #[command(flatten)]
+    rounds: RoundOptions,
+    /// Print the figures of each round, too.
+    #[arg(long)]
     pub(crate) raw: bool,
+    /// Where the files are made and removed, 1.1 GB.
+    #[arg(long, value_name = "DIRECTORY", default_value_os_t = std::env::temp_dir())]
+    pub(crate) dir: PathBuf,
 }
 
 impl Options {
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.rounds()
+    }
+
+    pub(crate) fn sample(&self) -> Duration {
+        self.rounds.sample(SAMPLE)
+    }
+
     pub(crate) fn wants(&self, row: &str) -> bool {
-        let words: Vec<&str> = row.split(' ').collect();
-        self.filters
-            .iter()
-            .all(|filter| words.contains(&filter.as_str()))
-    }
-}
-
-/// Reads the arguments.
-///
-/// # Errors
-///
-/// What is wrong with them, and what to write instead.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Request, String> {
-    let (mut filters, mut rounds, mut quick) = (Vec::new(), None, false);
-    let (mut directory, mut raw) = (std::env::temp_dir(), false);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            // Cargo passes it to every benchmark.
-            "--bench" => {}
-            "--help" | "-h" => return Ok(Request::Help),
-            "--quick" => quick = true,
-            "--raw" => raw = true,
-            "--rounds" => rounds = Some(parse_rounds(arguments.next())?),
-            "--dir" => directory = arguments.next().ok_or("--dir wants a directory")?.into(),
-            flag if flag.starts_with('-') => return Err(format!("there is no option `{flag}`")),
-            words => filters.extend(words.split_whitespace().map(str::to_owned)),
-        }
-    }
-    let (rounds_default, sample_ms) = if quick { (5, 60) } else { (7, 250) };
-    Ok(Request::Compare(Options {
-        filters,
-        rounds: rounds.unwrap_or(rounds_default),
-        sample: Duration::from_millis(sample_ms),
-        directory,
-        raw,
-    }))
-}
-
-fn parse_rounds(argument: Option<String>) -> Result<usize, String> {
-    let argument = argument.ok_or("--rounds wants a number after it")?;
-    match argument.parse() {
-        Ok(rounds) if ROUNDS.contains(&rounds) => Ok(rounds),
-        _ => Err(format!("--rounds wants 5 to 1000, not `{argument}`")),
+        let mut filters = self.words.iter().flat_map(|words| words.split_whitespace());
+        filters.all(|filter| row.split(' ').any(|word| word == filter))
     }
 }

@@ -29,6 +29,17 @@ pub(crate) enum Contender {
     NoRing,
 }
 
+impl Contender {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Evenkeel => "evenkeel",
+            Self::Tokio => "tokio",
+            Self::ByHand => "by hand",
+            Self::NoRing => "no ring",
+        }
+    }
+}
+
 /// The files, which go away in the end.
 pub(crate) struct Files {
     device: PathBuf,

@@ -1,30 +1,18 @@
 //! `txlog bench`: durable appends per second, beside one sync per record.
 
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::{Spread, median};
+use evenkeel_measure::table::{Cell, Table};
 use txlog::advice;
 use txlog::bench::{Bench, Turn, one_by_one, together};
 
 use super::{BenchArguments, Outcome};
-
-fn print(turn: &Turn, name: &str) {
-    println!(
-        "{name:<16}{:>12.0}{:>11.3}{:>11.3}{:>11.3}{:>11.3}{:>10.1}",
-        turn.per_second(),
-        ms(turn.latencies.percentile(50)),
-        ms(turn.latencies.percentile(99)),
-        ms(turn.syncs.percentile(50)),
-        ms(turn.syncs.percentile(99)),
-        turn.appends as f64 / turn.syncs.len().max(1) as f64,
-    );
-}
-
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
-}
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
     let shown = arguments.dir.display();
@@ -50,12 +38,16 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
     })
 }
 
+type Measure = fn(&Bench) -> Result<Turn, Box<dyn Error + Send + Sync>>;
+
+/// The two that take turns.
+const CANDIDATES: [(&str, Measure); 2] = [
+    ("sync each", |bench| Ok(one_by_one(bench)?)),
+    ("txlog", together),
+];
+
 /// Each of the two in turn.
 fn turns(arguments: &BenchArguments) -> Outcome {
-    println!(
-        "{:<16}{:>12}{:>11}{:>11}{:>11}{:>11}{:>10}",
-        "", "appends/s", "p50 ms", "p99 ms", "sync p50", "sync p99", "per sync"
-    );
     let bench = Bench {
         directory: arguments.dir.clone(),
         appenders: arguments.appenders,
@@ -63,33 +55,67 @@ fn turns(arguments: &BenchArguments) -> Outcome {
         length: Duration::try_from_secs_f64(arguments.seconds)?,
         ahead_bytes: arguments.ahead_bytes,
     };
-    let mut ratios = Vec::new();
-    let (mut in_syncs, mut in_median_syncs) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.rounds.max(1) {
-        let single = one_by_one(&bench)?;
-        print(&single, "sync each");
-        let grouped = together(&bench)?;
-        print(&grouped, "txlog");
-        ratios.push(grouped.per_second() / single.per_second());
-        let p99 = grouped.latencies.percentile(99).as_secs_f64();
-        in_syncs.push(p99 / grouped.syncs.percentile(99).as_secs_f64());
-        in_median_syncs.push(p99 / grouped.syncs.percentile(50).as_secs_f64());
-    }
+    let rounds = arguments.rounds.max(1) as usize;
+    let turns = alternate_aloud("txlog bench", rounds, &CANDIDATES, |(_, turn)| turn(&bench))?;
+    println!("{}", table(&turns));
+    let over_rounds = |ratio: fn((&Turn, &Turn)) -> f64| {
+        let ratios: Vec<f64> = turns[0].iter().zip(&turns[1]).map(ratio).collect();
+        middle_and_spread(&ratios)
+    };
     println!(
-        "{} appenders: {} times the appends of one sync each; p99 is {} times the \
-         syncs' p99, {} times their median",
+        "{} appenders: {} times the appends of one sync each; p99 is {} times the syncs' p99, {} \
+         times their median; medians of the rounds, and the least and the greatest",
         arguments.appenders,
-        listed(&ratios),
-        listed(&in_syncs),
-        listed(&in_median_syncs),
+        over_rounds(|(single, grouped)| grouped.per_second() / single.per_second()),
+        over_rounds(|(_, grouped)| p99_over_syncs(grouped, 99)),
+        over_rounds(|(_, grouped)| p99_over_syncs(grouped, 50)),
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed(figures: &[f64]) -> String {
-    let texts: Vec<String> = figures
-        .iter()
-        .map(|figure| format!("{figure:.1}"))
-        .collect();
-    texts.join(", ")
+/// A line for each turn, the two of a round below each other.
+fn table(turns: &[Vec<Turn>]) -> Table {
+    let names = CANDIDATES.iter().map(|(name, _)| *name);
+    let round = |round: usize| {
+        let turns = turns.iter().map(move |turns| &turns[round]);
+        names.clone().zip(turns)
+    };
+    let rounds = 0..turns.first().map_or(0, Vec::len);
+    Table::new("", &COLUMNS, rounds.flat_map(round).map(cells).collect())
+}
+
+const COLUMNS: [&str; 7] = [
+    "",
+    "appends/s",
+    "p50",
+    "p99",
+    "sync p50",
+    "sync p99",
+    "per sync",
+];
+
+fn cells((name, turn): (&str, &Turn)) -> Vec<Cell> {
+    let ms = |duration: Duration| Cell::number(duration.as_secs_f64() * 1e3, "ms", 3);
+    vec![
+        name.into(),
+        Cell::number(turn.per_second(), "", 0),
+        ms(turn.latencies.percentile(50)),
+        ms(turn.latencies.percentile(99)),
+        ms(turn.syncs.percentile(50)),
+        ms(turn.syncs.percentile(99)),
+        Cell::number(turn.appends as f64 / turn.syncs.len().max(1) as f64, "", 1),
+    ]
+}
+
+/// How many times as long the slowest appends took as syncs did.
+fn p99_over_syncs(turn: &Turn, percent: u8) -> f64 {
+    turn.latencies.percentile(99).as_secs_f64() / turn.syncs.percentile(percent).as_secs_f64()
+}
+
+fn middle_and_spread(ratios: &[f64]) -> String {
+    let ratios = || ratios.iter().copied();
+    match (median(ratios()), Spread::of(ratios())) {
+        (Some(median), Some(spread)) => format!("{median:.1} ({spread:.1})"),
+        _ => "?".to_owned(),
+    }
 }

@@ -173,8 +173,8 @@ pub(crate) struct VerifyArguments {
 ///
 /// Both write to the same directory, in turns, so that they meet the same disk. A log of a server
 /// is no good place: it has to be empty. It takes 18 seconds, of which each turn has three, and
-/// prints a line for each: look at `per sync`, how many records shared one, and at the last line,
-/// how many times the appends of one sync each that came to.
+/// prints a line for each in the end: look at `per sync`, how many records shared one, and at the
+/// last line, how many times the appends of one sync each that came to.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,12 +1,12 @@
 //! Numbers as people read them: grouped by thousands, no more digits than they deserve.
 
 /// Groups digits on a terminal, where it can be copied and searched for.
-pub(super) const SPACE: char = ' ';
+pub const SPACE: char = ' ';
 /// Groups digits where a line must not break inside a number.
-pub(crate) const NARROW_SPACE: char = '\u{202f}';
+pub const NARROW_SPACE: char = '\u{202f}';
 
 /// `value` with exactly `digits` digits after the point and its thousands apart.
-pub(crate) fn fixed(value: f64, digits: usize, separator: char) -> String {
+pub fn fixed(value: f64, digits: usize, separator: char) -> String {
     if value.is_nan() {
         return "—".to_owned();
     }
@@ -38,7 +38,7 @@ pub(crate) fn fixed(value: f64, digits: usize, separator: char) -> String {
 }
 
 /// `value` with about three significant digits.
-pub(super) fn short(value: f64, separator: char) -> String {
+pub fn short(value: f64, separator: char) -> String {
     let size = value.abs();
     if size != 0.0 && size < 0.000_5 {
         return format!("{value:.2e}");
@@ -47,7 +47,7 @@ pub(super) fn short(value: f64, separator: char) -> String {
 }
 
 /// How many digits after the point leave about three significant ones.
-pub(super) fn short_digits(value: f64) -> usize {
+pub fn short_digits(value: f64) -> usize {
     let size = value.abs();
     if value.fract() == 0.0 || !value.is_finite() || size >= 100.0 {
         0
@@ -63,7 +63,7 @@ pub(super) fn short_digits(value: f64) -> usize {
 }
 
 /// Text with its control characters replaced: they would break a page, or drive a terminal.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c == '\n' || c == '\t' {
@@ -78,7 +78,7 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// `value` as a power of ten, with its factor if that is not 1: `10⁹`, `2×10⁻⁶`.
-pub(super) fn exponent(value: f64) -> String {
+pub fn exponent(value: f64) -> String {
     let text = format!("{value:e}");
     let Some((factor, exponent)) = text.split_once('e') else {
         return text;
@@ -92,7 +92,7 @@ pub(super) fn exponent(value: f64) -> String {
 }
 
 /// The raised form of a digit or minus sign.
-pub(super) fn superscript(c: char) -> char {
+pub fn superscript(c: char) -> char {
     match c {
         '0' => '⁰',
         '1' => '¹',
@@ -103,3 +103,6 @@ pub(super) fn superscript(c: char) -> char {
         _ => c,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,16 @@
 //! Tests of tables on the terminal.
 
+use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::sample::us;
-use crate::report::table::{lines, names_unit, wrap};
-use crate::report::{Cell, Table};
+use super::{Cell, Table, lines, names_unit, wrap};
+
+fn us(value: f64) -> Cell {
+    Cell::number(value, "us", 0)
+}
 
 fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
-    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    Table {
-        title: String::new(),
-        columns,
-        rows,
-    }
+    Table::new("", columns, rows)
 }
 
 #[test]
@@ -45,11 +43,7 @@ HAProxy        —¹       ∞
 
 #[test]
 fn mixed_units_stay_with_their_numbers() {
-    let number = |value, unit, digits| Cell::Number {
-        value,
-        unit,
-        digits,
-    };
+    let number = Cell::number;
     let table = table(
         &["what", "value"],
         vec![
@@ -171,10 +165,36 @@ fn wrapping_breaks_no_number() {
 fn wrapping_breaks_between_words_and_within_the_longest() {
     assert_eq!(wrap("one two three", 7), ["one two", "three"]);
     assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+    assert_eq!(wrap("a hand-off", 8), ["a", "hand-off"]);
     assert_eq!(wrap("", 5), [""]);
     assert_eq!(
         wrap("東京都", 1),
         ["東", "京", "都"],
         "a character is never split"
     );
+}
+
+#[test]
+fn json_says_what_each_cell_is() {
+    let cells = vec!["a".into(), us(f64::INFINITY), Cell::Missing("gone".into())];
+    let json = serde_json::to_value(table(&["x"], vec![cells])).unwrap();
+    let expected = json!({
+        "title": "",
+        "columns": ["x"],
+        "rows": [[
+            { "text": "a" },
+            { "number": { "value": null, "unit": "us", "digits": 0 } },
+            { "missing": "gone" },
+        ]],
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn displayed_it_has_its_title_and_its_end() {
+    let mut titled = table(&["n"], vec![vec![us(1.0)]]);
+    titled.title = "one\x1b".to_owned();
+    assert_eq!(titled.to_string(), "one\u{fffd}\n──\n n\nus\n──\n 1\n──");
+    titled.title.clear();
+    assert!(titled.to_string().starts_with('─'));
 }

@@ -1,6 +1,6 @@
 //! Tests of how numbers are written.
 
-use crate::report::number::{exponent, fixed, printable, short};
+use super::{exponent, fixed, printable, short};
 
 #[test]
 fn thousands_are_grouped_and_digits_kept() {

@@ -1,10 +1,92 @@
 //! Tables as aligned text: numbers to the right, thin rules, never wider than asked for.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::number::{self, SPACE, fixed, printable};
-use super::{Cell, Table};
+use crate::number::{self, SPACE, fixed, printable};
 
+/// Rows of cells under named columns. Displayed as its title and its [`lines`], at most a hundred
+/// columns wide.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Table {
+    /// The text above the table; may be empty.
+    pub title: String,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The cells by row. A row may be shorter than the header, or longer.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One entry of a table.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// Text.
+    Text(String),
+    /// Shown with `digits` digits after the point. A value that is not finite is shown as such in
+    /// text, and is `null` in JSON, which has no other way to say it.
+    Number {
+        /// The number.
+        value: f64,
+        /// Shown in the header if all numbers of the column share it, else beside each number.
+        unit: &'static str,
+        /// The number of digits after the point.
+        digits: usize,
+    },
+    /// There is no value. The reason, unless it is empty, becomes a footnote.
+    Missing(String),
+}
+
+impl Table {
+    /// A table of these columns and rows. The title may be empty.
+    pub fn new(title: impl Into<String>, columns: &[&str], rows: Vec<Vec<Cell>>) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows,
+        }
+    }
+}
+
+impl Cell {
+    /// A number with so many digits after the point. The unit may be empty.
+    pub fn number(value: f64, unit: &'static str, digits: usize) -> Self {
+        Self::Number {
+            value,
+            unit,
+            digits,
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = match self.title.is_empty() {
+            true => Vec::new(),
+            false => wrap(&printable(&self.title), WIDTH),
+        };
+        all.extend(lines(self, WIDTH));
+        f.write_str(&all.join("\n"))
+    }
+}
+
+/// How wide a displayed table may be.
+const WIDTH: usize = 100;
 const GAP: usize = 2;
 /// A column of text is not wrapped narrower than this: one word per line is no table.
 const TEXT_WIDTH_MIN: usize = 14;
@@ -12,7 +94,7 @@ const TEXT_WIDTH_MIN: usize = 14;
 /// The table as lines of at most `width` columns, without its title. Text is wrapped and, if that
 /// is not enough, columns that find no place follow in a further table below, each of which
 /// repeats the first column. Only a single column that is itself too wide passes `width`.
-pub(super) fn lines(table: &Table, width: usize) -> Vec<String> {
+pub fn lines(table: &Table, width: usize) -> Vec<String> {
     let mut footnotes = Vec::new();
     let columns = columns(table, &mut footnotes);
     let widths = widths(&columns, width);
@@ -31,7 +113,7 @@ pub(super) fn lines(table: &Table, width: usize) -> Vec<String> {
 }
 
 /// The unit that all numbers of a column share, if its name does not say it already.
-pub(super) fn shared_unit(table: &Table, column: usize) -> Option<&'static str> {
+pub fn shared_unit(table: &Table, column: usize) -> Option<&'static str> {
     let mut units = table.rows.iter().filter_map(|row| match row.get(column) {
         Some(Cell::Number { unit, .. }) => Some(*unit),
         _ => None,
@@ -41,21 +123,21 @@ pub(super) fn shared_unit(table: &Table, column: usize) -> Option<&'static str> 
 }
 
 /// Whether a column's name already ends in `unit`: `p99 us`, `p99, us`, `p99 (us)`.
-pub(super) fn names_unit(name: &str, unit: &str) -> bool {
+pub fn names_unit(name: &str, unit: &str) -> bool {
     let name = name.trim_end_matches([')', ']']);
     name.strip_suffix(unit)
         .is_some_and(|rest| rest.ends_with([' ', ',', '(', '[']))
 }
 
 /// A column is one of numbers if it holds any and no text.
-pub(super) fn is_numeric(table: &Table, column: usize) -> bool {
+pub fn is_numeric(table: &Table, column: usize) -> bool {
     let cells = || table.rows.iter().filter_map(|row| row.get(column));
     cells().any(|cell| matches!(cell, Cell::Number { .. }))
         && !cells().any(|cell| matches!(cell, Cell::Text(_)))
 }
 
 /// How many columns the table has, whichever of its rows or its header is longest.
-pub(super) fn column_count(table: &Table) -> usize {
+pub fn column_count(table: &Table) -> usize {
     let longest = table.rows.iter().map(Vec::len).max().unwrap_or(0);
     longest.max(table.columns.len())
 }
@@ -270,46 +352,14 @@ fn draw(columns: &[Column], widths: &[usize], panel: &[usize], lines: &mut Vec<S
 
 /// `text` broken between words into lines of at most `width`; words longer than that are broken. A
 /// [`NARROW_SPACE`](number::NARROW_SPACE) is part of its word: it holds a number together.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    if text.width() <= width {
-        return vec![text.to_owned()];
-    }
-    let mut lines = vec![String::new()];
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let mut rest = word;
-        loop {
-            let last = lines.len() - 1;
-            let gap = usize::from(!lines[last].is_empty());
-            if lines[last].width() + gap + rest.width() <= width {
-                if gap == 1 {
-                    lines[last].push(' ');
-                }
-                lines[last].push_str(rest);
-                break;
-            }
-            if gap == 1 {
-                lines.push(String::new());
-            } else {
-                let cut = prefix_within(rest, width);
-                lines[last].push_str(&rest[..cut]);
-                rest = &rest[cut..];
-                if rest.is_empty() {
-                    break;
-                }
-                lines.push(String::new());
-            }
-        }
-    }
-    lines
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width.max(1))
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(Cow::into_owned).collect()
 }
 
-/// The length in bytes of the longest start of `text` that fits `width`, at least one character.
-fn prefix_within(text: &str, width: usize) -> usize {
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
-    let fitting = ends
-        .clone()
-        .take_while(|end| text[..*end].width() <= width)
-        .last();
-    fitting.or_else(|| ends.clone().next()).unwrap_or(0)
-}
+#[cfg(test)]
+mod tests;
