@@ -20,6 +20,10 @@ pub(crate) enum Kind {
     Locks,
 }
 
+/// How long a poll that sleeps does so at a time. It computes for a moment then, and has to be found
+/// blocked before it does so again; beside pauses of the preemption harness that takes longer.
+const NAP: Duration = Duration::from_millis(if cfg!(evenkeel_preempt) { 500 } else { 20 });
+
 /// Holds up polls until it is opened or dropped.
 pub(crate) struct Gate {
     entrance: Entrance,
@@ -81,7 +85,7 @@ impl Entrance {
         while !self.open.load(SeqCst) {
             match kind {
                 Kind::Spins | Kind::Locks => std::hint::spin_loop(),
-                Kind::Sleeps => thread::sleep(Duration::from_millis(20)),
+                Kind::Sleeps => thread::sleep(NAP),
             }
         }
     }
