@@ -18,12 +18,6 @@ pub(crate) enum Error {
     )]
     NothingToServe,
     #[error(
-        "this build of the lab has no evenkeel runtime; build it with \
-         `cargo build --release --package evenkeel-lab --features evenkeel-runtime`"
-    )]
-    #[cfg(not(feature = "evenkeel-runtime"))]
-    NoEvenkeel,
-    #[error(
         "{flag} names `{class}`, which is no class: there are urgent, normal and bulk, and \
          `--shares {class}=SHARE` adds it"
     )]
@@ -41,7 +35,6 @@ pub(crate) enum Error {
     #[error("{runtime} has no --log-directory, as `txlog` runs on evenkeel; give --log-path")]
     NoTxlog { runtime: &'static str },
     #[error("cannot serve the log in {path}: {reason}")]
-    #[cfg(feature = "evenkeel-runtime")]
     Log { path: PathBuf, reason: String },
     #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
     NoSuchClass { class: usize, classes: usize },
@@ -89,8 +82,6 @@ pub(crate) enum Error {
     Unreadable { program: String, reason: String },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("no peer is left to measure: --peers names only what is not installed")]
-    NoPeers,
     #[error("{what}: {source}")]
     System {
         what: &'static str,

@@ -137,7 +137,6 @@ suite! {
     what_is_lost_or_broken_is_counted,
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn evenkeel_delivers_every_frame_in_every_way() {
     for delivery in ["immediate", "coalesce:8192:20", "adaptive:16"] {
@@ -188,7 +187,6 @@ fn cameras_go_on_until_they_are_told() {
     assert!((1..SECONDS * 100).contains(&frames), "{sent}");
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn cameras_take_ways_of_delivery_in_turn() {
     let turns = "immediate/coalesce:65536:100/adaptive:16";

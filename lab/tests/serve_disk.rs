@@ -99,7 +99,6 @@ suite! {
     a_log_acknowledges_what_it_has_synced,
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn txlog_takes_the_same_appends() {
     let directory = directory("txlog");

@@ -592,16 +592,6 @@ fn what_cannot_be_served_is_said_clearly() {
     }
 }
 
-#[cfg(not(feature = "evenkeel-runtime"))]
-#[test]
-fn a_build_without_evenkeel_says_so() {
-    let output = common::lab()
-        .args(["serve", "evenkeel", "--echo", ANY])
-        .output();
-    let output = output.expect("the lab starts");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("has no evenkeel runtime"));
-}
-
 #[test]
 fn a_parent_that_is_killed_takes_its_server_along() {
     // The shell starts a server and is killed outright, while standard input stays open here. It

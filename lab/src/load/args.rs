@@ -1,16 +1,13 @@
 //! The flags of `load`, and where each generator is started.
 
 use std::net::SocketAddr;
-#[cfg(feature = "evenkeel-runtime")]
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::cpus::CpuList;
-#[cfg(feature = "evenkeel-runtime")]
-use super::log;
-use super::{appends, calls, cameras, echo, http, mix, mixed, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, log, mix, mixed, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -55,7 +52,6 @@ enum Generator {
     /// Closed-loop appends to a log, each acknowledged when it is durable.
     Appends(AppendsArgs),
     /// Appends to a log in this very process, beside one sync for each record.
-    #[cfg(feature = "evenkeel-runtime")]
     Log(LogArgs),
     /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
@@ -250,7 +246,6 @@ pub(crate) struct AppendsArgs {
 }
 
 /// Flags of `load log`.
-#[cfg(feature = "evenkeel-runtime")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
     /// A directory on the disk to measure, which is emptied in the end of what was made there.
@@ -357,7 +352,6 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
         Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
-        #[cfg(feature = "evenkeel-runtime")]
         Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
         Generator::Mixed(mixed_args) => print(args.json, &mixed::run(mixed_args)?),

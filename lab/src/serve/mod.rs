@@ -44,9 +44,7 @@ pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
 pub(crate) use fresh::{Fresh, Waits};
 pub(crate) use meter::Work;
-#[cfg(feature = "evenkeel-runtime")]
-pub(crate) use platform::Evenkeel;
-pub(crate) use platform::{Platform, Settings, Tokio};
+pub(crate) use platform::{Evenkeel, Platform, Settings, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
 pub(crate) use work::{Done, calibrate};

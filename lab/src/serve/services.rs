@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{ClassName, RuntimeName, ServeArgs};
-use super::platform::{Platform, Settings, Tokio};
+use super::platform::{Evenkeel, Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
@@ -34,10 +34,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     work::calibrate();
     match args.runtime {
         RuntimeName::Tokio => serve::<Tokio>(args),
-        #[cfg(feature = "evenkeel-runtime")]
-        RuntimeName::Evenkeel => serve::<super::platform::Evenkeel>(args),
-        #[cfg(not(feature = "evenkeel-runtime"))]
-        RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
+        RuntimeName::Evenkeel => serve::<Evenkeel>(args),
         RuntimeName::OsThread => {
             let done = Done::default();
             let mut announcement = os_thread::start(args, &done)?;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::SplitArgs;
 use crate::error::{Error, Result};
-use crate::serve::{Done, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs};
+use crate::serve::{
+    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs,
+};
 use crate::sys;
 
 /// The result of a contest.
@@ -47,10 +49,7 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
     crate::serve::calibrate();
     let readings = match args.runtime {
         RuntimeName::Tokio => contest::<Tokio>(args),
-        #[cfg(feature = "evenkeel-runtime")]
-        RuntimeName::Evenkeel => contest::<crate::serve::Evenkeel>(args),
-        #[cfg(not(feature = "evenkeel-runtime"))]
-        RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
+        RuntimeName::Evenkeel => contest::<Evenkeel>(args),
         RuntimeName::OsThread => Err(Error::NothingToSplit),
     }?;
     let text = serde_json::to_string(&readings).map_err(|error| Error::Unreadable {

@@ -12,11 +12,10 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// A suite of tests that take a runtime's name, for each runtime that this build has.
+/// A suite of tests that take a runtime's name, on each runtime.
 macro_rules! suite {
     ($($test:ident,)+) => {
         suite! { @tokio $($test)+ }
-        #[cfg(feature = "evenkeel-runtime")]
         suite! { @evenkeel $($test)+ }
     };
     (@$runtime:ident $($test:ident)+) => {

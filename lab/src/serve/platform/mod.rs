@@ -3,7 +3,6 @@
 //! The services are written once against [`Platform`]. Where the runtimes differ in more than a
 //! name, the difference is here and said in the documentation of the instance.
 
-#[cfg(feature = "evenkeel-runtime")]
 mod evenkeel;
 mod tokio;
 
@@ -19,7 +18,6 @@ use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
 use super::stats::RuntimeStats;
 use crate::error::Result;
 
-#[cfg(feature = "evenkeel-runtime")]
 pub(crate) use self::evenkeel::Evenkeel;
 pub(crate) use self::tokio::Tokio;
 
@@ -42,10 +40,6 @@ pub(crate) struct Settings<'a> {
     /// Whether workers have real-time priority.
     pub(crate) real_time: bool,
     /// Shares of classes, and which classes there are; `None` is the runtime's own default.
-    #[cfg_attr(
-        not(feature = "evenkeel-runtime"),
-        expect(dead_code, reason = "no other runtime has classes")
-    )]
     pub(crate) shares: Option<&'a Shares>,
 }
 
