@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::report::picture::PictureError;
 
@@ -93,6 +93,31 @@ impl Error {
     /// Wraps a failed system call; `what` says what was being done.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::System { what, source }
+    }
+
+    /// Nothing can listen on `address` for the flag of that name.
+    pub(crate) fn listen(
+        service: &'static str,
+        address: SocketAddr,
+    ) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Listen {
+            service,
+            address,
+            source,
+        }
+    }
+
+    /// Nobody can be reached at `address`.
+    pub(crate) fn connect(address: SocketAddr) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Connect { address, source }
+    }
+
+    /// What is to be at `path` cannot be written.
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::args::{MixedArgs, Over};
-use super::book::Book;
+use super::book::{Book, EchoSummary};
 use super::calls::{Kind, Loop};
-use super::echo::EchoSummary;
 use super::pace::Pace;
 use super::streams;
 use crate::error::{Error, Result};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::args::{RequestArgs, RespondArgs};
 use super::http::HttpSummary;
 use super::latency::Latencies;
+use super::queue::connect_blocking;
 use crate::error::{Error, Result};
 
 const REQUEST_LEN: usize = 64;
@@ -18,13 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says where it listens, then `ready`, then answers until it is ended.
 pub(crate) fn respond(args: &RespondArgs) -> Result<()> {
-    let refused = |source| Error::Listen {
-        service: "listen",
-        address: args.listen,
-        source,
-    };
-    let listener = TcpListener::bind(args.listen).map_err(refused)?;
-    println!("respond {}\nready", listener.local_addr().map_err(refused)?);
+    let refused = Error::listen("listen", args.listen);
+    let listener = TcpListener::bind(args.listen).map_err(&refused)?;
+    let address = listener.local_addr().map_err(&refused)?;
+    println!("respond {address}\nready");
     for stream in listener.incoming() {
         match stream {
             Ok(stream) => drop(thread::spawn(move || answer_all(stream))),
@@ -57,13 +55,9 @@ pub(crate) fn request(args: &RequestArgs) -> Result<HttpSummary> {
 }
 
 fn connect(target: SocketAddr) -> Result<TcpStream> {
-    let refused = |source| Error::Connect {
-        address: target,
-        source,
-    };
-    let stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(refused)?;
-    stream.set_nodelay(true).map_err(refused)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
+    let stream = connect_blocking(target)?;
+    let bounded = stream.set_read_timeout(Some(PATIENCE));
+    bounded.map_err(Error::connect(target))?;
     Ok(stream)
 }
 
