@@ -2,16 +2,16 @@
 //! write to a disk.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::args::{Burn, ServeArgs};
 use super::disk::Disk;
-use super::disk_threads;
 use super::hogs::{Schedule, never_yield};
 use super::services::Announcement;
 use super::work::Done;
+use super::{disk_threads, meter};
 use crate::error::{Error, Result};
 
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
@@ -79,33 +79,16 @@ fn keep_burning(burn: Burn, done: &Done) {
     }
 }
 
+/// Serves every connection from a thread of its own.
 fn listen(
     service: &'static str,
     address: SocketAddr,
     serve: impl Fn(TcpStream) + Clone + Send + 'static,
 ) -> Result<SocketAddr> {
-    let refused = |source| Error::Listen {
-        service,
-        address,
-        source,
-    };
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => {
-                    let serve = serve.clone();
-                    drop(std::thread::spawn(move || serve(stream)));
-                }
-                Err(error) => {
-                    eprintln!("{service}: cannot accept a connection: {error}");
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            }
-        }
-    });
-    Ok(bound)
+    meter::listen(service, address, move |stream| {
+        let serve = serve.clone();
+        drop(std::thread::spawn(move || serve(stream)));
+    })
 }
 
 fn echo(mut stream: TcpStream) {

@@ -3,6 +3,65 @@
 //! The services are written once against [`Platform`]. Where the runtimes differ in more than a
 //! name, the difference is here and said in the documentation of the instance.
 
+/// What both runtimes have under the same names.
+macro_rules! same_names {
+    ($runtime:ident) => {
+        type Listener = $runtime::net::TcpListener;
+        type Stream = $runtime::net::TcpStream;
+        type Observer = ($runtime::runtime::Handle, Instant);
+
+        fn block_on<F: Future>(&self, future: F) -> F::Output {
+            self.runtime.block_on(future)
+        }
+
+        fn observer(&self) -> Self::Observer {
+            (self.runtime.handle().clone(), self.started)
+        }
+
+        #[track_caller]
+        fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+            // Dropping the handle lets the task run on by itself.
+            drop($runtime::spawn(future));
+        }
+
+        async fn sleep(duration: Duration) {
+            $runtime::time::sleep(duration).await;
+        }
+
+        async fn yield_now() {
+            $runtime::task::yield_now().await;
+        }
+
+        fn bind(address: SocketAddr) -> io::Result<Self::Listener> {
+            let socket = match address {
+                SocketAddr::V4(_) => $runtime::net::TcpSocket::new_v4(),
+                SocketAddr::V6(_) => $runtime::net::TcpSocket::new_v6(),
+            }?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        }
+
+        fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr> {
+            listener.local_addr()
+        }
+
+        async fn accept(listener: &Self::Listener) -> io::Result<Self::Stream> {
+            let (stream, _) = listener.accept().await?;
+            // A peer that is gone already shows at the first read; the option alone is no reason
+            // to fail.
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+
+        async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
+            let stream = Self::Stream::connect(address).await?;
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+    };
+}
+
 mod evenkeel;
 mod tokio;
 
@@ -86,7 +145,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// A place where a computing task lets others run if they are due.
     fn checkpoint() -> impl Future<Output = ()> + Send;
 
-    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+    /// From within the runtime.
+    fn bind(address: SocketAddr) -> io::Result<Self::Listener>;
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
     /// The next connection, with `TCP_NODELAY` set.
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
@@ -119,7 +179,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
 }
 
 /// Whole microseconds, as the accounts have them.
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
