@@ -12,7 +12,6 @@ use mio::net::TcpStream;
 use super::args::CallsArgs;
 use super::book::{Book, EchoSummary};
 use super::exchange::{self, Exchange, Room};
-use super::pace::Pace;
 use super::queue::{Queue, connect, slots};
 use crate::error::{Error, Result};
 use crate::sys;
@@ -50,13 +49,12 @@ pub(crate) fn run(args: &CallsArgs) -> Result<EchoSummary> {
     // Where load shares processors, a prober that waits for its turn would measure itself: a
     // fair scheduler makes one that ran just now wait for a tick, however little it wants.
     sys::ask_to_go_first();
-    let pace = Pace::new(args.rate.into(), args.time.whole());
-    let book = Book::new(pace, args.time.warmup, |_| true);
+    let pace = args.time.pace(args.rate);
+    let book = args.time.book(pace, |_| true);
     let method = if args.post { "POST" } else { "GET" };
     let kind = Kind::new(book, args.target, method, &args.path, None);
-    let end = args.time.whole() + args.drain;
     let (elapsed, kinds) = Loop::new(vec![kind])
-        .and_then(|calls| calls.run(pace.tick(), end))
+        .and_then(|calls| calls.run(pace.tick(), args.time.end()))
         .map_err(Error::system("the calls' readiness queue failed"))?;
     let mut summaries = kinds.into_iter().map(|kind| kind.book.summary(elapsed));
     Ok(summaries.next().unwrap_or_default())

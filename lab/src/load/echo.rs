@@ -8,7 +8,6 @@ use mio::Events;
 use super::args::EchoArgs;
 use super::book::{Book, EchoSummary};
 use super::latency::{Latencies, LatencySummary};
-use super::pace::Pace;
 use super::queue::{Queue, Socket, slots};
 use super::stalls::{Stall, Witnesses, met};
 use crate::error::{Error, Result};
@@ -33,16 +32,15 @@ struct Connection {
 pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
     // As with calls: a probe that waits for its turn on a shared processor measures itself.
     sys::ask_to_go_first();
-    let pace = Pace::new(args.rate.into(), args.time.whole());
+    let pace = args.time.pace(args.rate);
     let connections = (0..u64::from(args.connections)).map(|first| Connection::open(args, first));
     let mut connections = connections.collect::<Result<Vec<_>>>()?;
-    let mut book = Book::new(pace, args.time.warmup, |_| true);
+    let mut book = args.time.book(pace, |_| true);
     if args.stalls {
         book.keep_times();
     }
-    let end = args.time.whole() + args.drain;
     let witnesses = args.stalls.then(Witnesses::call);
-    let (start, elapsed) = exchange(&mut connections, &mut book, pace.tick(), end)
+    let (start, elapsed) = exchange(&mut connections, &mut book, pace.tick(), args.time.end())
         .map_err(Error::system("the probe's readiness queue failed"))?;
     let stalls = witnesses.and_then(|witnesses| witnesses.hear(start));
     let (mut found, times) = book.close(elapsed);

@@ -8,7 +8,7 @@ use mio::Events;
 use mio::net::{TcpListener, TcpStream};
 use socket2::SockRef;
 
-use super::args::OriginArgs;
+use super::args::AnswerArgs;
 use super::queue::{Queue, is_pending, slots};
 use crate::error::{Error, Result};
 
@@ -52,7 +52,7 @@ struct Answer {
 }
 
 /// Says where it listens, then `ready`, then answers until it is ended.
-pub(crate) fn run(args: &OriginArgs) -> Result<()> {
+pub(crate) fn run(args: &AnswerArgs) -> Result<()> {
     let refused = Error::listen("listen", args.listen);
     let listener = TcpListener::bind(args.listen).map_err(&refused)?;
     let address = listener.local_addr().map_err(&refused)?;

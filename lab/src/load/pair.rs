@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::args::{RequestArgs, RespondArgs};
+use super::args::{AnswerArgs, RequestArgs};
 use super::http::HttpSummary;
 use super::latency::Latencies;
 use super::queue::connect_blocking;
@@ -18,7 +18,7 @@ const RESPONSE_LEN: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says where it listens, then `ready`, then answers until it is ended.
-pub(crate) fn respond(args: &RespondArgs) -> Result<()> {
+pub(crate) fn respond(args: &AnswerArgs) -> Result<()> {
     let refused = Error::listen("listen", args.listen);
     let listener = TcpListener::bind(args.listen).map_err(&refused)?;
     let address = listener.local_addr().map_err(&refused)?;

@@ -37,7 +37,7 @@ mod work;
 
 pub(crate) use args::{
     Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
-    SHARE_MAX, ServeArgs, Shares,
+    SHARE_MAX, ServeArgs, Shares, within,
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
