@@ -130,8 +130,8 @@ pub(crate) struct EchoArgs {
     pub(crate) connections: u32,
     #[command(flatten)]
     pub(crate) time: OpenLoop,
-    /// Tell also of the requests in whose time no processor stood still for long, as a witness on
-    /// each sees it that has real-time priority.
+    /// Report in addition the requests during which no processor stood still for long, as seen by
+    /// a thread of real-time priority on each.
     #[arg(long)]
     pub(crate) stalls: bool,
 }
@@ -191,7 +191,7 @@ pub(crate) struct CamerasArgs {
     /// Print a line `ready` when every connection is there, before the first frame.
     #[arg(long)]
     pub(crate) say_ready: bool,
-    /// Come to an end as soon as standard input does, if that is earlier.
+    /// End as soon as standard input does, if that is earlier.
     #[arg(long)]
     pub(crate) until_told: bool,
 }
@@ -258,7 +258,8 @@ pub(crate) struct AppendsArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = within(1..=10_000_u32))]
     pub(crate) clients: u32,
     /// Bytes of each record.
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = within(1..=1_048_576_u32))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = within(1..=1_048_576_u32))]
     pub(crate) bytes: u32,
     #[command(flatten)]
     pub(crate) time: Measured,
@@ -267,13 +268,14 @@ pub(crate) struct AppendsArgs {
 /// Flags of `load log`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// A directory on the disk to measure, which is emptied in the end of what was made there.
+    /// A directory on the disk to measure; what is made there is removed in the end.
     pub(crate) directory: PathBuf,
     /// Tasks, each with one append under way.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = within(1..=10_000_u32))]
     pub(crate) appenders: u32,
     /// Bytes of each record.
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = within(1..=1_048_576_u32))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = within(1..=1_048_576_u32))]
     pub(crate) bytes: u32,
     /// Seconds of each of the two.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]

@@ -1,5 +1,5 @@
 //! `evenkeel-lab load`: the load generators, each a process of its own with one plain thread and a
-//! readiness queue, none of it a runtime under test, but for `log`, and for calls over HTTP/2.
+//! readiness queue. Only `log` and calls over HTTP/2 use a runtime that is under test.
 //!
 //! - [`pace`]: when each request is due, whatever the server does (open loop)
 //! - [`latency`]: the histogram, and its summary

@@ -61,8 +61,8 @@ pub(crate) struct ServeArgs {
     pub(crate) record: Option<PathBuf>,
     /// When evenkeel wakes the reader of a camera: `immediate`, `coalesce:BYTES:MS` (at so many
     /// bytes, or after so many milliseconds) or `adaptive:MS` (the later, the more it has to do,
-    /// but at most after so many milliseconds) [default: the runtime's own]. Of several, such as
-    /// `immediate/adaptive:10`, one connection after another takes the next.
+    /// but at most after so many milliseconds) [default: the runtime's own]. Given several,
+    /// such as `immediate/adaptive:10`, connections take them in turn.
     #[arg(long, value_name = "HOW[/HOW...]", requires = "camera")]
     pub(crate) delivery: Option<Deliveries>,
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.

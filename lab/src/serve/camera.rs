@@ -69,7 +69,7 @@ pub(crate) struct CameraStats {
     pub(crate) frames: u64,
     /// Frames that their cameras counted and that never came.
     pub(crate) lost: u64,
-    /// Connections that sent no frames, or others' ones.
+    /// Connections that sent what is no frame, or frames of another camera.
     pub(crate) broken: u64,
     /// Bytes that were written to disk, and recordings that failed.
     pub(crate) recorded: u64,

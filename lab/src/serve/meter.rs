@@ -1,5 +1,5 @@
-//! `--work`: how much the hogs have computed, told by a plain thread, so that it is told also while
-//! every worker is stuck; and telling in such a way.
+//! `--work`: how much the hogs have computed, told by a plain thread, so that it is told even while
+//! every worker is stuck; and such threads for other services.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -117,7 +117,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
     const HAS_CLASSES: bool;
-    /// Whether the readers of a socket can be woken otherwise than at whatever arrives.
+    /// Whether it can hold back the wake-up of a socket's reader.
     const HAS_DELIVERY: bool;
 
     fn start(settings: Settings<'_>) -> Result<Self>;
@@ -152,7 +152,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-    /// From now on its reader is woken so.
+    /// How its reader is woken from now on.
     fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
     /// A file that is new, or empty from now on.
     fn create(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
@@ -166,7 +166,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
     /// Waits until what was written is on the device.
     fn sync_data(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
-    /// As before, and with it what the file system notes of the file.
+    /// The same, and the file's metadata with it.
     fn sync_all(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
     /// How long a file is.
     fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
