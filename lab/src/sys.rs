@@ -59,7 +59,7 @@ pub(crate) fn kill_group(leader: u32, signal: i32) -> io::Result<()> {
     Ok(process::kill_process_group(pid(leader)?, signal)?)
 }
 
-/// Waits until the child `pid` has ended, and leaves it to be reaped.
+/// Waits until that child has ended, and leaves it to be reaped.
 pub(crate) fn wait_unreaped(child: u32) -> io::Result<()> {
     let child = WaitId::Pid(pid(child)?);
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

@@ -35,22 +35,33 @@ pub(crate) fn run(args: &HttpArgs) -> Result<HttpSummary> {
     let engine = Engine::new(args)
         .and_then(|mut engine| engine.run().map(|()| engine))
         .map_err(Error::system("the load generator's readiness queue failed"))?;
-    let seconds = engine.start.elapsed().as_secs_f64();
+    let found = HttpSummary::of(&engine.latencies, engine.start);
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     let failure = match engine.failure {
-        Some(source) if engine.answered == 0 && refused(&source) => {
+        Some(source) if found.requests == 0 && refused(&source) => {
             return Err(Error::connect(args.target)(source));
         }
         failure => failure.map(|error| error.to_string()),
     };
     Ok(HttpSummary {
-        requests: engine.answered,
-        failed: args.requests - engine.answered,
+        failed: args.requests - found.requests,
         failure,
-        seconds,
-        per_second: engine.answered as f64 / seconds.max(f64::EPSILON),
-        latency: engine.latencies.summary(),
+        ..found
     })
+}
+
+impl HttpSummary {
+    /// Of requests that were all answered, from `start` until now.
+    pub(super) fn of(latencies: &Latencies, start: Instant) -> Self {
+        let (requests, seconds) = (latencies.len(), start.elapsed().as_secs_f64());
+        HttpSummary {
+            requests,
+            seconds,
+            per_second: requests as f64 / seconds.max(f64::EPSILON),
+            latency: latencies.summary(),
+            ..HttpSummary::default()
+        }
+    }
 }
 
 /// All connections, and how far the run has come.
@@ -62,9 +73,8 @@ struct Engine<'a> {
     connections: Vec<Option<Exchange>>,
     /// Connections that have to be opened (again).
     closed: BTreeSet<usize>,
-    /// Requests that were begun, and those that came to a good end.
+    /// Requests that were begun; those that came to a good end have a latency.
     begun: u64,
-    answered: u64,
     /// Failures in a row: a server that is gone is given up.
     failures: u32,
     failure: Option<io::Error>,
@@ -83,7 +93,6 @@ impl<'a> Engine<'a> {
             connections: (0..slots).map(|_| None).collect(),
             closed: (0..slots).collect(),
             begun: 0,
-            answered: 0,
             failures: 0,
             failure: None,
             latencies: Latencies::new(),
@@ -134,7 +143,6 @@ impl<'a> Engine<'a> {
                 Err(error) => self.failed(slot, error),
                 Ok(true) => {
                     self.latencies.record(connection.begun_at.elapsed());
-                    self.answered += 1;
                     self.failures = 0;
                     if keep_alive && self.begun < self.args.requests {
                         self.begun += 1;

@@ -39,19 +39,17 @@ pub(crate) fn request(args: &RequestArgs) -> Result<HttpSummary> {
     let asking: Vec<_> = (0..args.connections)
         .map(|_| connect(args.target).map(|stream| thread::spawn(move || ask(stream, end))))
         .collect::<Result<_>>()?;
-    let mut summary = HttpSummary::default();
-    let mut all = Latencies::new();
+    let (mut all, mut failed) = (Latencies::new(), 0);
     for thread in asking {
         // A thread that panicked has no latencies to give; its request failed.
-        let (latencies, failed) = thread.join().unwrap_or_else(|_| (Latencies::new(), 1));
-        summary.failed += failed;
+        let (latencies, broken) = thread.join().unwrap_or_else(|_| (Latencies::new(), 1));
+        failed += broken;
         all.absorb(&latencies);
     }
-    summary.requests = all.len();
-    summary.seconds = start.elapsed().as_secs_f64();
-    summary.per_second = summary.requests as f64 / summary.seconds.max(f64::EPSILON);
-    summary.latency = all.summary();
-    Ok(summary)
+    Ok(HttpSummary {
+        failed,
+        ..HttpSummary::of(&all, start)
+    })
 }
 
 fn connect(target: SocketAddr) -> Result<TcpStream> {

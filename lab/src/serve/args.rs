@@ -177,23 +177,22 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Whether any service or hog was asked for.
-    pub(crate) fn asks_for_something(&self) -> bool {
-        let asked = [
-            self.echo.is_some(),
-            self.sink.is_some(),
-            self.camera.is_some(),
-            self.disk.log.is_some(),
-            self.http.is_some(),
-            self.api.is_some(),
-            self.proxy.is_some(),
-            self.relay.is_some(),
-            self.admin.is_some(),
-            self.hogs > 0,
-            self.burn.is_some(),
+    /// The flags that ask for something to be done, and whether they were given.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let services = [
+            ("--echo", self.echo.is_some()),
+            ("--sink", self.sink.is_some()),
+            ("--camera", self.camera.is_some()),
+            ("--log", self.disk.log.is_some()),
+            ("--http", self.http.is_some()),
+            ("--api", self.api.is_some()),
+            ("--proxy", self.proxy.is_some()),
+            ("--relay", self.relay.is_some()),
+            ("--admin", self.admin.is_some()),
+            ("--hogs", self.hogs > 0),
+            ("--burn", self.burn.is_some()),
         ];
-        let handlers = self.handlers.asked();
-        asked.contains(&true) || handlers.iter().any(|(_, asked)| *asked)
+        services.into_iter().chain(self.handlers.asked())
     }
 
     /// The class flags that were given, with the class that each names.

@@ -14,10 +14,8 @@ use super::platform::{Platform, accept_loop};
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
-    serve_calls::<P, _>("http", listener, |request| async move {
-        page(&request, || "on an even keel\n".to_owned())
-    })
-    .await;
+    let call = |request| async move { page(&request, || "on an even keel\n") };
+    serve_calls::<P, _>("http", listener, call).await;
 }
 
 /// The admin page: a few words on how the server is, answered in a class of its own.
@@ -29,7 +27,7 @@ pub(crate) async fn serve_admin<P: Platform>(listener: P::Listener) {
 }
 
 /// The answer of a server with one page.
-fn page(request: &Request<Incoming>, words: impl FnOnce() -> String) -> Answer {
+fn page<B: Into<Bytes>>(request: &Request<Incoming>, words: impl FnOnce() -> B) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", words()),
         _ => not_found("GET /"),

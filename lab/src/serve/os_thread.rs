@@ -17,23 +17,17 @@ use crate::error::{Error, Result};
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
 /// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
-    let unsupported = [
-        ("--sink", args.sink.is_some()),
-        ("--camera", args.camera.is_some()),
-        ("--log", args.disk.log.is_some()),
-        ("--http", args.http.is_some()),
-        ("--proxy", args.proxy.is_some()),
-        ("--relay", args.relay.is_some()),
-        ("--admin", args.admin.is_some()),
+    let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
+    let settings = [
         ("--busy-wait", args.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
         ("--shares", args.shares.is_some()),
         ("--handoff-us", args.handoff_us.is_some()),
     ];
-    let classes = args.class_flags().map(|(flag, _)| (flag, true));
-    let handlers = args.handlers.asked();
-    let mut asked = unsupported.into_iter().chain(handlers).chain(classes);
-    if let Some((flag, _)) = asked.find(|(_, asked)| *asked) {
+    let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
+    let classes = args.class_flags().map(|(flag, _)| flag);
+    let mut given = asked.map(|(flag, _)| flag).chain(classes);
+    if let Some(flag) = given.find(is_unknown) {
         return Err(Error::OsThreadOnlyEchoes { flag });
     }
     let mut announcement = Announcement::default();

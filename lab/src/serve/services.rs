@@ -26,7 +26,7 @@ pub(crate) type Announcement = Vec<(&'static str, SocketAddr)>;
 /// # Errors
 /// When a flag does not fit, a runtime does not start, or an address cannot be listened on.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
-    if !args.asks_for_something() {
+    if !args.asked().any(|(_, asked)| asked) {
         return Err(Error::NothingToServe);
     }
     args.check_classes()?;

@@ -74,12 +74,8 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let shares = args.weights.shares();
     let platform = P::start(Settings {
         workers,
-        busy_wait: None,
-        io_check: None,
-        io_check_events: None,
-        hand_off: None,
-        real_time: false,
         shares: Some(&shares).filter(|_| P::HAS_CLASSES),
+        ..Settings::default()
     })?;
     let observer = platform.observer();
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();

@@ -27,7 +27,7 @@ where
     within(range)(part).map_err(|complaint| format!("{what} is {complaint}"))
 }
 
-/// Writes what is in a list, with `between` between two of it.
+/// Writes a list, with `between` between its items.
 fn join(
     f: &mut Formatter<'_>,
     between: &str,

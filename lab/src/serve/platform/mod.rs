@@ -85,7 +85,7 @@ pub(crate) use self::tokio::Tokio;
 const BACKLOG: u32 = 4_096;
 
 /// How a runtime is to be built.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
     /// Threads that run tasks.
     pub(crate) workers: usize,
