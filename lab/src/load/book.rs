@@ -45,8 +45,8 @@ pub(super) struct Book {
     first_measured: u64,
     /// The next request to send.
     next: u64,
-    /// Of each request before the next one, but for the first ones without a gap that are not open,
-    /// whether it was sent and has no answer.
+    /// From the oldest request without an answer to the latest that was due: whether each was sent
+    /// and has none.
     open: VecDeque<bool>,
     /// From due to answered.
     latencies: Latencies,
