@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::report::picture::PictureError;
 
@@ -17,12 +17,6 @@ pub(crate) enum Error {
          --fresh, --block"
     )]
     NothingToServe,
-    #[error(
-        "this build of the lab has no evenkeel runtime; build it with \
-         `cargo build --release --package evenkeel-lab --features evenkeel-runtime`"
-    )]
-    #[cfg(not(feature = "evenkeel-runtime"))]
-    NoEvenkeel,
     #[error(
         "{flag} names `{class}`, which is no class: there are urgent, normal and bulk, and \
          `--shares {class}=SHARE` adds it"
@@ -41,7 +35,6 @@ pub(crate) enum Error {
     #[error("{runtime} has no --log-directory, as `txlog` runs on evenkeel; give --log-path")]
     NoTxlog { runtime: &'static str },
     #[error("cannot serve the log in {path}: {reason}")]
-    #[cfg(feature = "evenkeel-runtime")]
     Log { path: PathBuf, reason: String },
     #[error("--hogs-in {class}: there are {classes} classes, counted from 0")]
     NoSuchClass { class: usize, classes: usize },
@@ -89,8 +82,6 @@ pub(crate) enum Error {
     Unreadable { program: String, reason: String },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("no peer is left to measure: --peers names only what is not installed")]
-    NoPeers,
     #[error("{what}: {source}")]
     System {
         what: &'static str,
@@ -102,6 +93,31 @@ impl Error {
     /// Wraps a failed system call; `what` says what was being done.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::System { what, source }
+    }
+
+    /// Nothing can listen on `address` for the flag of that name.
+    pub(crate) fn listen(
+        service: &'static str,
+        address: SocketAddr,
+    ) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Listen {
+            service,
+            address,
+            source,
+        }
+    }
+
+    /// Nobody can be reached at `address`.
+    pub(crate) fn connect(address: SocketAddr) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Connect { address, source }
+    }
+
+    /// What is to be at `path` cannot be written.
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Seen {
     pub(crate) sent_ns: Option<u64>,
 }
 
-/// Bytes that are no frame, or another camera's, or one that was there before.
+/// Bytes that are no frame, or a frame of another camera, or one that came before.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 

@@ -82,7 +82,7 @@ pub(crate) struct ServerSpec {
 /// Who takes part in a run.
 #[derive(Clone)]
 pub(crate) struct Lineup {
-    /// Evenkeel first, if this build has it.
+    /// Evenkeel first.
     pub(crate) present: Vec<Peer>,
     /// One clear line for each who was asked for and cannot take part.
     pub(crate) missing: Vec<String>,
@@ -94,7 +94,7 @@ impl Lineup {
     /// Builds the peers that were asked for and can be built.
     ///
     /// # Errors
-    /// When nobody is left.
+    /// When there is no place to build them in.
     pub(crate) fn muster(asked: &[PeerName]) -> Result<Self> {
         let lab = std::env::current_exe().map_err(Error::system("cannot find this program"))?;
         let built = built_directory(&lab);
@@ -103,17 +103,11 @@ impl Lineup {
             source,
         })?;
         let mut lineup = Lineup {
-            present: Vec::new(),
+            present: vec![Peer::Evenkeel],
             missing: Vec::new(),
             lab,
             built,
         };
-        if cfg!(feature = "evenkeel-runtime") {
-            lineup.present.push(Peer::Evenkeel);
-        } else {
-            let advice = "evenkeel: left out, this build has none (--features evenkeel-runtime)";
-            lineup.missing.push(advice.to_owned());
-        }
         if asked.contains(&PeerName::Tokio) {
             lineup.present.push(Peer::Tokio);
         }
@@ -125,11 +119,7 @@ impl Lineup {
             let built = build_erlang(&lineup.built);
             lineup.enlist(Peer::Erlang, built);
         }
-        if lineup.present.is_empty() {
-            Err(Error::NoPeers)
-        } else {
-            Ok(lineup)
-        }
+        Ok(lineup)
     }
 
     fn enlist(&mut self, peer: Peer, built: Result<(), String>) {
@@ -301,7 +291,7 @@ mod tests {
 
     fn words(peer: Peer, spec: &ServerSpec) -> String {
         let lineup = Lineup {
-            present: Vec::new(),
+            present: vec![Peer::Evenkeel],
             missing: Vec::new(),
             lab: "lab".into(),
             built: "built".into(),

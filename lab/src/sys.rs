@@ -1,132 +1,109 @@
-//! The system calls for which no safe wrapper is at hand: the only unsafe code of the lab.
+//! What the lab asks of the kernel, and the only unsafe code of the lab: calls for which no safe
+//! wrapper is at hand.
 #![allow(unsafe_code, reason = "this is where the system is called in C")]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::{process, time};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Descriptors per process that the lab asks for: enough for every experiment, and few enough to be
 /// polite.
-const DESCRIPTORS_MAX: libc::rlim_t = 20_000;
+const DESCRIPTORS_MAX: u64 = 20_000;
 
 /// Makes the kernel kill the child of `command` when the thread that starts it ends, so that even a
 /// lab that was killed outright leaves no process behind. Also puts the child into a process group
 /// of its own, so that all it starts can be ended together, and onto `cpus` when there are any.
 pub(crate) fn tie_to_parent(command: &mut Command, cpus: &[usize]) {
-    let parent = std::process::id();
+    let parent = pid(std::process::id()).ok();
     let set = (!cpus.is_empty()).then(|| cpu_set(cpus));
     command.process_group(0);
+    let tie = move || {
+        die_with_parent()?;
+        // The parent may have ended before the call above took effect.
+        if process::getppid() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(set
+            .iter()
+            .try_for_each(|set| sched_setaffinity(None, set))?)
+    };
     // SAFETY: the closure runs between fork and exec and makes only async-signal-safe system calls
     // on values that were computed before the fork; it allocates nothing and takes no lock.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The parent may have ended before the call above took effect.
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            if let Some(set) = &set
-                && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0
-            {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
-        });
-    }
+    unsafe { command.pre_exec(tie) };
 }
 
 /// Asks for SIGKILL when the thread that started this process ends (`--exit-with-parent`).
 pub(crate) fn die_with_parent() -> io::Result<()> {
-    // SAFETY: prctl with PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
+    Ok(process::set_parent_process_death_signal(Some(
+        Signal::KILL,
+    ))?)
 }
 
 /// Keeps the calling thread, and all that it starts later, on `cpus`.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
-    let set = cpu_set(cpus);
-    // SAFETY: `set` is an initialised cpu_set_t, its size is the one passed, and it outlives the
-    // call.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
+    Ok(sched_setaffinity(None, &cpu_set(cpus))?)
 }
 
 /// Ends every process of the group that `leader` leads. An error means that none is left.
 pub(crate) fn kill_group(leader: u32, signal: i32) -> io::Result<()> {
-    let Ok(leader) = libc::pid_t::try_from(leader) else {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
-    };
-    // SAFETY: kill takes two numbers and touches no memory of ours.
-    check(unsafe { libc::kill(-leader, signal) })
+    let unknown = || io::Error::from_raw_os_error(libc::EINVAL);
+    let signal = Signal::from_named_raw(signal).ok_or_else(unknown)?;
+    Ok(process::kill_process_group(pid(leader)?, signal)?)
 }
 
-/// Waits until the child `pid` has ended, and leaves it to be reaped.
-pub(crate) fn wait_unreaped(pid: u32) -> io::Result<()> {
-    loop {
-        // SAFETY: siginfo_t is plain data for which all zeroes is a value; the pointer is to a
-        // local that outlives the call.
-        let ended = check(unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(
-                libc::P_PID,
-                pid,
-                &raw mut info,
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        });
-        match ended {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
+/// Waits until that child has ended, and leaves it to be reaped.
+pub(crate) fn wait_unreaped(child: u32) -> io::Result<()> {
+    let child = WaitId::Pid(pid(child)?);
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| process::waitid(child.clone(), ended))?;
+    Ok(())
+}
+
+fn pid(id: u32) -> io::Result<Pid> {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
 }
 
 /// The processor time that all threads of process `pid` have used so far, to the nanosecond.
 pub(crate) fn process_cpu_time(pid: u32) -> io::Result<Duration> {
-    let mut clock = 0;
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: both pointers are to initialised locals that outlive the calls.
-    let (found, read) = unsafe {
-        let found = libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock);
-        (
-            found,
-            if found == 0 {
-                libc::clock_gettime(clock, &raw mut time)
-            } else {
-                0
-            },
-        )
-    };
-    if found != 0 {
-        return Err(io::Error::from_raw_os_error(found));
+    let (mut clock, mut time) = (
+        0,
+        libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+    );
+    // SAFETY: the pointer is to an initialised local that outlives the call.
+    let error = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
     }
-    check(read)?;
+    // SAFETY: as above.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// Raises this process's limit of open descriptors as far as it may, at most to
 /// [`DESCRIPTORS_MAX`].
 pub(crate) fn raise_descriptor_limit() -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the pointer is to an initialised local that outlives the call.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    let wanted = limit.rlim_max.min(DESCRIPTORS_MAX);
-    if limit.rlim_cur < wanted {
-        limit.rlim_cur = wanted;
-        // SAFETY: as above; setrlimit only reads.
-        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    let mut limit = process::getrlimit(Resource::Nofile);
+    let wanted = limit
+        .maximum
+        .map_or(DESCRIPTORS_MAX, |most| most.min(DESCRIPTORS_MAX));
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        process::setrlimit(Resource::Nofile, limit)?;
     }
     Ok(())
 }
@@ -141,44 +118,24 @@ pub(crate) fn awaited_timer(period: Duration) -> io::Result<AsyncFd<File>> {
 /// A timer that becomes readable every `period`, from one period after now; read 8 bytes to rearm
 /// it. Unlike a timeout of the readiness queue it has nanoseconds for a unit, and no slack.
 pub(crate) fn periodic_timer(period: Duration) -> io::Result<File> {
-    // SAFETY: timerfd_create takes two numbers; the descriptor it returns is open and owned by
-    // nobody else, which is what `File::from_raw_fd` asks for.
-    let timer = unsafe {
-        let descriptor = libc::timerfd_create(
-            libc::CLOCK_MONOTONIC,
-            libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
-        );
-        check(descriptor.min(0))?;
-        File::from_raw_fd(descriptor)
-    };
-    let interval = libc::timespec {
-        tv_sec: period.as_secs() as libc::time_t,
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let timer = time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let period = Timespec {
+        tv_sec: period.as_secs() as i64,
         tv_nsec: period.subsec_nanos().into(),
     };
-    let setting = libc::itimerspec {
-        it_interval: interval,
-        it_value: interval,
+    let setting = Itimerspec {
+        it_interval: period,
+        it_value: period,
     };
-    // SAFETY: `setting` is initialised and outlives the call, and a null old value is allowed.
-    check(unsafe {
-        use std::os::fd::AsRawFd;
-        libc::timerfd_settime(
-            timer.as_raw_fd(),
-            0,
-            &raw const setting,
-            std::ptr::null_mut(),
-        )
-    })?;
-    Ok(timer)
+    time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
+    Ok(timer.into())
 }
 
 /// Makes this process give way to others by `nice` more than it does already.
 pub(crate) fn give_way(nice: i32) -> io::Result<()> {
-    // SAFETY: both calls take numbers and touch no memory of ours.
-    check(unsafe {
-        let so_far = libc::getpriority(libc::PRIO_PROCESS, 0);
-        libc::setpriority(libc::PRIO_PROCESS, 0, (so_far + nice).min(19))
-    })
+    let so_far = process::getpriority_process(None)?;
+    Ok(process::setpriority_process(None, (so_far + nice).min(19))?)
 }
 
 /// Asks the kernel to let this thread in before all others on its processor, or at least soon:
@@ -250,22 +207,10 @@ fn ask_for_short_turns() {
     }
 }
 
-fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is an array of integers, for which all zeroes is the empty set; CPU_SET is
-    // given numbers below CPU_SETSIZE only, so that it writes inside the set.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        set
+fn cpu_set(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
     }
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    set
 }

@@ -11,13 +11,7 @@ use std::time::Duration;
 use common::{eventually, is_gone, lab};
 
 /// Who takes part when the only other peer is the one linked in.
-fn linked() -> Vec<&'static str> {
-    if cfg!(feature = "evenkeel-runtime") {
-        vec!["evenkeel", "tokio"]
-    } else {
-        vec!["tokio"]
-    }
-}
+const LINKED: [&str; 2] = ["evenkeel", "tokio"];
 
 fn report(name: &str) -> serde_json::Value {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
@@ -48,7 +42,7 @@ fn responsive_measures_every_cell() {
     // Eight rows; the lone thread has no futures, and so only six of them.
     let is_real_time = |cell: &&serde_json::Value| cell["peer"] == "evenkeel, real time";
     let real_time = cells.iter().filter(is_real_time).count();
-    assert_eq!(cells.len(), 8 * linked().len() + 6 + real_time);
+    assert_eq!(cells.len(), 8 * LINKED.len() + 6 + real_time);
     // As the system allows it or not.
     assert!([0, 8].contains(&real_time), "{real_time}");
     for cell in cells {
@@ -72,7 +66,7 @@ fn services_measures_every_scene() {
     let cells = report["experiments"][0]["raw"]
         .as_array()
         .expect("raw figures");
-    assert_eq!(cells.len(), 13 * linked().len());
+    assert_eq!(cells.len(), 13 * LINKED.len());
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
         let latencies = cell["found"]["latencies"].as_object().expect("latencies");
@@ -89,12 +83,8 @@ fn busywait_measures_every_level() {
     let samples = report["experiments"][0]["raw"]
         .as_array()
         .expect("raw figures");
-    let levels = if cfg!(feature = "evenkeel-runtime") {
-        7
-    } else {
-        0
-    };
-    assert_eq!(samples.len(), levels + 1);
+    // Seven of evenkeel, and Tokio, which has none.
+    assert_eq!(samples.len(), 7 + 1);
     for sample in samples {
         assert!(sample["error"].is_null(), "{sample}");
         assert!(
@@ -115,11 +105,7 @@ fn storm_measures_every_server() {
     let report = report("storm");
     let raw = &report["experiments"][0]["raw"];
     let samples = raw["storms"].as_array().expect("raw figures");
-    let servers = if cfg!(feature = "evenkeel-runtime") {
-        7
-    } else {
-        1
-    };
+    let servers = 7;
     // Even, from four times the cameras, in bursts twice, and, where the machine lets it, over
     // Ethernet.
     assert!(samples.len() == 4 * servers || samples.len() == 5 * servers);
@@ -134,11 +120,9 @@ fn storm_measures_every_server() {
         let calls = found["api_us"].as_array().expect("calls");
         assert!(!calls.is_empty(), "{sample}");
     }
-    if cfg!(feature = "evenkeel-runtime") {
-        let breeze = &raw["breeze"];
-        let turns = breeze["turns"].as_array().expect("raw figures");
-        assert!(!turns.is_empty() && breeze["failure"].is_null(), "{breeze}");
-    }
+    let breeze = &raw["breeze"];
+    let turns = breeze["turns"].as_array().expect("raw figures");
+    assert!(!turns.is_empty() && breeze["failure"].is_null(), "{breeze}");
 }
 
 #[test]
@@ -148,7 +132,7 @@ fn fsync_measures_every_kind_of_disk_work() {
     let cells = raw["beside"].as_array().expect("raw figures");
     // Nothing, four sizes by three numbers of writers, opens that hang, and, where the machine lets
     // it, a slow disk; of runtimes, and of none.
-    let rows = cells.len() / (linked().len() + 1);
+    let rows = cells.len() / (LINKED.len() + 1);
     assert!(rows == 14 || rows == 15, "{rows} rows");
     for cell in cells {
         assert!(cell["error"].is_null(), "{cell}");
@@ -156,7 +140,7 @@ fn fsync_measures_every_kind_of_disk_work() {
         assert!(pings.is_some_and(|n| n > 0), "{cell}");
     }
     let within = raw["within"].as_array().expect("raw figures");
-    assert!(!within.is_empty() || !linked().contains(&"evenkeel"));
+    assert!(!within.is_empty());
     for log in within {
         assert!(log["error"].is_null(), "{log}");
         for way in ["each", "together"] {
@@ -167,7 +151,7 @@ fn fsync_measures_every_kind_of_disk_work() {
         }
     }
     let logs = raw["log"].as_array().expect("raw figures");
-    assert!(logs.len() >= linked().len());
+    assert!(logs.len() >= LINKED.len());
     for log in logs {
         assert!(log["error"].is_null(), "{log}");
         assert_eq!(log["found"]["clients_lost"], 0, "{log}");
@@ -176,7 +160,7 @@ fn fsync_measures_every_kind_of_disk_work() {
 
 #[test]
 fn a_split_is_read_every_tenth_of_a_second() {
-    for runtime in linked() {
+    for runtime in LINKED {
         let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];
         let hogs = ["--hogs", "1", "--hog-poll-us", "never", "--hogs-in", "0"];
         // A hog that never returns keeps the only worker of a runtime without hand-off.

@@ -4,21 +4,15 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::process::Stdio;
 
-use common::{Server, eventually, get_json, lab, load};
+use common::{
+    Server, complaint, directory, eventually, get_json, hangs_up, has, lab, load, number, words,
+};
+use serde_json::Value;
 
-const ANY: &str = "127.0.0.1:0";
 const FRAME_LEN: usize = 1_460;
-
-/// An empty directory for recordings, of that name.
-fn directory(name: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // There may be one of an earlier run.
-    let _ = std::fs::remove_dir_all(&path);
-    path
-}
 
 /// The bytes of frames of one camera, each filled with its number.
 fn frames(camera: u32, numbers: &[u64]) -> Vec<u8> {
@@ -33,56 +27,62 @@ fn frames(camera: u32, numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(frame).collect()
 }
 
-fn every_frame_is_recorded_and_passed_on(runtime: &str) {
-    let records = directory(&format!("recordings-{runtime}"));
-    let path = records.to_string_lossy();
-    let services = ["--camera", ANY, "--watch", ANY, "--api", ANY];
-    let flags = ["--record", &path, "--work-us", "5"];
-    let server = Server::start(runtime, &[&services[..], &flags].concat());
-    let (camera, watch) = (server.address("camera"), server.address("watch"));
-    let (camera, watch) = (camera.to_string(), watch.to_string());
-    let args = ["cameras", &camera, "--watch", &watch, "--watched", "7"];
-    let rate = ["--connections", "30", "--mbit", "20", "--burst", "3"];
-    let sent = load(&[&args[..], &rate, &["--seconds", "0.5", "--drain", "20"]].concat());
-    assert_eq!(
-        (&sent["dropped"], &sent["missed"]),
-        (&0.into(), &0.into()),
-        "{sent}"
-    );
-    assert!(sent["watched"].as_u64().is_some_and(|n| n > 0), "{sent}");
-    let api = server.address("api");
-    eventually("every camera ends", || {
-        get_json(api, "/camera")["cameras"] == 0
+/// The accounts of all cameras, once they satisfy `condition`.
+fn cameras(api: SocketAddr, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let mut seen = Value::Null;
+    eventually(what, || {
+        seen = get_json(api, "/camera");
+        condition(&seen)
     });
-    let seen = get_json(api, "/camera");
+    seen
+}
+
+/// How many delays there are in these buckets.
+fn counted(buckets: &Value) -> u64 {
+    let buckets = buckets.as_array().expect("buckets");
+    buckets.iter().map(|bucket| number(&bucket[1])).sum()
+}
+
+fn every_frame_is_recorded_and_passed_on(runtime: &str) {
+    let records = directory(&format!("recordings-{runtime}")).join("new");
+    let flags = "--camera ANY --watch ANY --api ANY --work-us 5";
+    let record = ["--record", &records.to_string_lossy()];
+    let server = Server::start_with(runtime, flags, &record);
+    let (camera, watch) = (server.address("camera"), server.address("watch"));
+    let rate = "--connections 30 --mbit 20 --burst 3 --seconds 0.5 --drain 20";
+    let sent = load(&format!(
+        "cameras {camera} --watch {watch} --watched 7 {rate}"
+    ));
+    has(&sent, [("dropped", 0), ("missed", 0)]);
+    assert!(number(&sent["watched"]) > 0, "{sent}");
+    let api = server.address("api");
+    let seen = cameras(api, "every camera ends", |seen| seen["cameras"] == 0);
+    has(&seen, [("lost", 0), ("broken", 0), ("unrecorded", 0)]);
     assert_eq!(seen["frames"], sent["frames"], "{seen}");
-    for nothing in ["lost", "broken", "unrecorded"] {
-        assert_eq!(seen[nothing], 0, "{seen}");
-    }
     assert_eq!(seen["recorded"], seen["bytes"], "{seen}");
-    let delays = seen["delays"].as_array().expect("buckets");
-    let counted: u64 = delays.iter().filter_map(|pair| pair[1].as_u64()).sum();
-    let deliveries = seen["deliveries"].as_u64().expect("a number");
-    assert!(0 < counted && counted <= deliveries, "{seen}");
+    let delays = counted(&seen["delays"]);
+    assert!(
+        0 < delays && delays <= number(&seen["deliveries"]),
+        "{seen}"
+    );
     let lengths = std::fs::read_dir(&records).expect("recordings");
     let lengths = lengths.map(|entry| entry.and_then(|e| e.metadata()).map_or(0, |m| m.len()));
     // Recordings begin at different places of their first block.
-    assert!(Some(lengths.sum::<u64>()) >= seen["bytes"].as_u64());
+    assert!(lengths.sum::<u64>() >= number(&seen["bytes"]));
 }
 
 fn a_recording_is_what_was_sent_and_starts_over(runtime: &str) {
-    let records = directory(&format!("ring-{runtime}"));
-    let path = records.to_string_lossy();
-    let flags = ["--camera", ANY, "--api", ANY, "--record", &path];
-    let server = Server::start(runtime, &flags);
+    let records = directory(&format!("ring-{runtime}")).join("new");
+    let record = ["--record", &records.to_string_lossy()];
+    let server = Server::start_with(runtime, "--camera ANY --api ANY", &record);
     let numbers: Vec<u64> = (0..1_000).collect();
     let sent = frames(3, &numbers);
     let mut stream = server.connect("camera");
     stream.write_all(&sent).expect("the server reads");
     drop(stream);
     let api = server.address("api");
-    eventually("all is recorded", || {
-        get_json(api, "/camera")["recorded"] == sent.len()
+    cameras(api, "all is recorded", |seen| {
+        seen["recorded"] == sent.len()
     });
     let recording = std::fs::read(records.join("camera-0")).expect("a recording");
     let ring = 1_048_576;
@@ -93,7 +93,7 @@ fn a_recording_is_what_was_sent_and_starts_over(runtime: &str) {
 }
 
 fn a_viewer_is_sent_what_its_camera_sends(runtime: &str) {
-    let server = Server::start(runtime, &["--camera", ANY, "--watch", ANY]);
+    let server = Server::start(runtime, "--camera ANY --watch ANY");
     let mut camera = server.connect("camera");
     let sent = frames(9, &[0, 1, 2, 3]);
     let (before, after) = sent.split_at(FRAME_LEN + 500);
@@ -110,24 +110,25 @@ fn a_viewer_is_sent_what_its_camera_sends(runtime: &str) {
 }
 
 fn what_is_lost_or_broken_is_counted(runtime: &str) {
-    let server = Server::start(runtime, &["--camera", ANY, "--api", ANY]);
+    let server = Server::start(runtime, "--camera ANY --api ANY");
     let api = server.address("api");
-    let mut gaps = server.connect("camera");
-    gaps.write_all(&frames(1, &[0, 3, 4])).expect("it reads");
-    eventually("a gap is seen", || get_json(api, "/camera")["lost"] == 2);
-    let mut noise = server.connect("camera");
-    noise.write_all(&[7; 100]).expect("it reads");
-    eventually("noise is seen", || get_json(api, "/camera")["broken"] == 1);
-    let mut twice = server.connect("camera");
-    twice.write_all(&frames(1, &[0, 0])).expect("it reads");
-    eventually("a frame that came before is seen", || {
-        get_json(api, "/camera")["broken"] == 2
+    let send = |bytes: &[u8]| {
+        let mut stream = server.connect("camera");
+        stream.write_all(bytes).expect("it reads");
+        stream
+    };
+    let _gaps = send(&frames(1, &[0, 3, 4]));
+    cameras(api, "a gap is seen", |seen| seen["lost"] == 2);
+    let mut noise = send(&[7; 100]);
+    cameras(api, "noise is seen", |seen| seen["broken"] == 1);
+    let _twice = send(&frames(1, &[0, 0]));
+    let seen = cameras(api, "a frame that came before is seen", |seen| {
+        seen["broken"] == 2
     });
     // Who sends no frames is hung up on.
-    assert!(matches!(noise.read(&mut [0; 1]), Ok(0) | Err(_)));
+    assert!(hangs_up(&mut noise));
     // Of a read that breaks, nothing counts.
-    let frames = get_json(api, "/camera")["frames"].as_u64();
-    assert!(frames.is_some_and(|n| (3..=4).contains(&n)));
+    assert!((3..=4).contains(&number(&seen["frames"])), "{seen}");
 }
 
 suite! {
@@ -137,109 +138,85 @@ suite! {
     what_is_lost_or_broken_is_counted,
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn evenkeel_delivers_every_frame_in_every_way() {
     for delivery in ["immediate", "coalesce:8192:20", "adaptive:16"] {
-        let flags = ["--camera", ANY, "--api", ANY, "--delivery", delivery];
+        let flags = format!("--camera ANY --api ANY --delivery {delivery}");
         let server = Server::start("evenkeel", &flags);
-        let camera = server.address("camera").to_string();
-        let args = ["cameras", &camera, "--connections", "20", "--mbit", "20"];
-        let sent = load(&[&args[..], &["--seconds", "0.5", "--drain", "20"]].concat());
-        let api = server.address("api");
-        eventually("every camera ends", || {
-            get_json(api, "/camera")["cameras"] == 0
-        });
-        let seen = get_json(api, "/camera");
-        assert_eq!(
-            (&seen["frames"], &seen["lost"]),
-            (&sent["frames"], &0.into()),
-            "{seen}"
-        );
+        let (camera, api) = (server.address("camera"), server.address("api"));
+        let rate = "--connections 20 --mbit 20 --seconds 0.5 --drain 20";
+        let sent = load(&format!("cameras {camera} {rate}"));
+        let seen = cameras(api, "every camera ends", |seen| seen["cameras"] == 0);
+        has(&seen, [("frames", number(&sent["frames"])), ("lost", 0)]);
         let stats = get_json(api, "/stats");
-        let bytes = stats["delivery"]["bytes"].as_u64();
-        assert!(
-            bytes.is_some_and(|n| Some(n) >= seen["bytes"].as_u64()),
-            "{stats}"
-        );
+        let bytes = number(&stats["delivery"]["bytes"]);
+        assert!(bytes >= number(&seen["bytes"]), "{stats}");
     }
 }
 
 #[test]
 fn cameras_go_on_until_they_are_told() {
     const SECONDS: u64 = 100;
-    let server = Server::start("tokio", &["--camera", ANY, "--api", ANY]);
-    let camera = server.address("camera").to_string();
-    let args = ["load", "cameras", &camera, "--connections", "5"];
-    let rate = ["--mbit", "1.168", "--seconds", &SECONDS.to_string()];
-    let mut cameras = lab()
-        .args([&args[..], &rate, &["--until-told", "--json"]].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the lab starts");
-    eventually("frames come", || {
-        get_json(server.address("api"), "/camera")["frames"] != 0
+    let server = Server::start("tokio", "--camera ANY --api ANY");
+    let camera = server.address("camera");
+    let rate = format!("--connections 5 --mbit 1.168 --seconds {SECONDS}");
+    let mut load = lab();
+    load.args(words(&format!(
+        "load cameras {camera} {rate} --until-told --json"
+    )));
+    let load = load.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut load = load.expect("the lab starts");
+    cameras(server.address("api"), "frames come", |seen| {
+        seen["frames"] != 0
     });
-    drop(cameras.stdin.take());
-    let output = cameras.wait_with_output().expect("it ends");
-    let sent: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let frames = sent["frames"].as_u64().expect("a number");
-    assert!((1..SECONDS * 100).contains(&frames), "{sent}");
+    drop(load.stdin.take());
+    let output = load.wait_with_output().expect("it ends");
+    let sent: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(
+        (1..SECONDS * 100).contains(&number(&sent["frames"])),
+        "{sent}"
+    );
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 #[test]
 fn cameras_take_ways_of_delivery_in_turn() {
     let turns = "immediate/coalesce:65536:100/adaptive:16";
-    let flags = ["--camera", ANY, "--api", ANY, "--delivery", turns];
+    let flags = format!("--camera ANY --api ANY --delivery {turns}");
     let server = Server::start("evenkeel", &flags);
     let api = server.address("api");
     // One after another, so that they are accepted in this order.
     for camera in 0..4_u64 {
         let mut stream = server.connect("camera");
         // Nothing is held back before a reader has waited once.
-        stream.write_all(&frames(1, &[0])).expect("it reads");
-        eventually("a frame comes", || {
-            get_json(api, "/camera")["frames"] == 2 * camera + 1
-        });
-        stream.write_all(&frames(1, &[1])).expect("it reads");
-        eventually("another comes", || {
-            get_json(api, "/camera")["frames"] == 2 * camera + 2
-        });
+        for number in 0..2 {
+            let sent = stream.write_all(&frames(1, &[number]));
+            sent.expect("it reads");
+            let so_far = 2 * camera + number + 1;
+            cameras(api, "a frame comes", |seen| seen["frames"] == so_far);
+        }
     }
     let delays = &get_json(api, "/camera")["delays_in_turn"];
-    let counted = |turn: usize| -> u64 {
-        let buckets = delays[turn].as_array().expect("buckets");
-        buckets.iter().filter_map(|pair| pair[1].as_u64()).sum()
-    };
-    assert_eq!([counted(0), counted(1), counted(2)], [4, 2, 2], "{delays}");
+    let turns = [0, 1, 2].map(|turn: usize| counted(&delays[turn]));
+    assert_eq!(turns, [4, 2, 2], "{delays}");
     let longest = get_json(api, "/stats")["delivery"]["longest_us"].as_f64();
-    assert!(longest.is_some_and(|us| us > 50_000.0), "{longest:?}");
+    assert!(longest > Some(50_000.0), "{longest:?}");
 }
 
 #[test]
 fn what_cannot_be_delivered_is_said_clearly() {
-    for (runtime, delivery, complaint) in [
+    for (args, expected) in [
         (
-            "tokio",
-            "immediate",
+            "tokio --camera ANY --delivery immediate",
             "tokio wakes a reader at whatever arrives",
         ),
-        ("tokio", "later", "neither `immediate` nor"),
-        ("evenkeel", "coalesce:0:5", "BYTES `0`"),
+        (
+            "tokio --camera ANY --delivery later",
+            "neither `immediate` nor",
+        ),
+        ("evenkeel --camera ANY --delivery coalesce:0:5", "BYTES `0`"),
+        ("tokio --echo ANY --watch ANY", "--camera <ADDR>"),
     ] {
-        let mut lab = common::lab();
-        lab.args(["serve", runtime, "--camera", ANY, "--delivery", delivery]);
-        let output = lab.output().expect("the lab starts");
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{runtime} {delivery}");
-        assert!(words.contains(complaint), "{runtime} {delivery}: {words}");
+        let words = complaint(&format!("serve {args}"));
+        assert!(words.contains(expected), "{args}: {words}");
     }
-    let mut lab = common::lab();
-    let output = lab
-        .args(["serve", "tokio", "--echo", ANY, "--watch", ANY])
-        .output();
-    let words = output.expect("the lab starts").stderr;
-    assert!(String::from_utf8_lossy(&words).contains("--camera <ADDR>"));
 }

@@ -1,16 +1,15 @@
 //! `load appends`: so many clients of a log, each of which appends a record, waits until it is
 //! durable, and appends the next.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::Events;
 use serde::{Deserialize, Serialize};
 
-use super::args::AppendsArgs;
-use super::echo::connect;
+use super::args::{AppendsArgs, Measured};
 use super::latency::{Latencies, LatencySummary};
+use super::queue::{Queue, Socket, slots};
 use crate::appends::{APPENDED_LEN, HELLO, WELCOME_LEN, acknowledges, append};
 use crate::error::{Error, Result};
 
@@ -28,128 +27,101 @@ pub(crate) struct AppendsSummary {
 }
 
 struct Client {
-    stream: TcpStream,
+    socket: Socket,
     unsent: Vec<u8>,
-    answer: Vec<u8>,
+    answer: [u8; WELCOME_LEN],
+    answer_len: usize,
     /// The request that is under way; none before the welcome.
     id: u64,
     begun: Instant,
-    lost: bool,
 }
 
 pub(crate) fn run(args: &AppendsArgs) -> Result<AppendsSummary> {
-    let mut clients = (0..args.clients)
-        .map(|_| {
-            Ok(Client {
-                stream: connect(args.target)?,
-                unsent: HELLO.to_vec(),
-                answer: Vec::new(),
-                id: 0,
-                begun: Instant::now(),
-                lost: false,
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let clients = (0..args.clients).map(|_| Client::open(args));
+    let mut clients = clients.collect::<Result<Vec<_>>>()?;
     let record = vec![b'r'; args.bytes as usize];
-    exchange(&mut clients, &record, args)
-        .map_err(Error::system("the clients' readiness queue failed"))
-}
-
-fn exchange(
-    clients: &mut [Client],
-    record: &[u8],
-    args: &AppendsArgs,
-) -> io::Result<AppendsSummary> {
-    let mut poll = Poll::new()?;
-    let mut events = Events::with_capacity(1_024);
-    for (index, client) in clients.iter_mut().enumerate() {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registry = poll.registry();
-        registry.register(&mut client.stream, Token(index), interest)?;
-    }
-    let measured = Instant::now() + args.time.warmup;
-    let end = measured + args.time.seconds;
-    let mut latencies = Latencies::new();
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left == Duration::ZERO || clients.iter().all(|client| client.lost) {
-            break;
-        }
-        match poll.poll(&mut events, Some(left)) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        for event in &events {
-            let client = &mut clients[event.token().0];
-            while let Some(took) = client.advance(record) {
-                if Instant::now() >= measured {
-                    latencies.record(took);
-                }
-            }
-        }
-    }
+    let latencies = exchange(&mut clients, &record, args.time)
+        .map_err(Error::system("the clients' readiness queue failed"))?;
     let seconds = args.time.seconds.as_secs_f64();
     Ok(AppendsSummary {
         appends: latencies.len(),
-        clients_lost: clients.iter().filter(|client| client.lost).count() as u64,
+        clients_lost: clients.iter().filter(|client| client.socket.lost).count() as u64,
         seconds,
         per_second: latencies.len() as f64 / seconds.max(f64::EPSILON),
         latency: latencies.summary(),
     })
 }
 
-impl Client {
-    /// Goes on until an append is acknowledged, and says how long it took, or would block.
-    fn advance(&mut self, record: &[u8]) -> Option<Duration> {
-        loop {
-            match self.step(record) {
-                Ok(Some(took)) => return Some(took),
-                Ok(None) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.lost = true;
-                    return None;
+fn exchange(clients: &mut [Client], record: &[u8], time: Measured) -> io::Result<Latencies> {
+    let mut queue = Queue::new()?;
+    let mut events = Events::with_capacity(1_024);
+    for (slot, client) in clients.iter_mut().enumerate() {
+        queue.add(&mut client.socket.stream, slot)?;
+    }
+    let measured = Instant::now() + time.warmup;
+    let end = measured + time.seconds;
+    let mut latencies = Latencies::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO || clients.iter().all(|client| client.socket.lost) {
+            return Ok(latencies);
+        }
+        queue.wait(&mut events, Some(left))?;
+        for slot in slots(&events) {
+            while let Some(took) = clients[slot].advance(record) {
+                if Instant::now() >= measured {
+                    latencies.record(took);
                 }
             }
         }
     }
+}
 
-    fn step(&mut self, record: &[u8]) -> io::Result<Option<Duration>> {
-        if self.lost {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        while !self.unsent.is_empty() {
-            let len = self.stream.write(&self.unsent)?;
-            self.unsent.drain(..len);
-        }
-        let wanted = if self.id == 0 {
-            WELCOME_LEN
-        } else {
-            APPENDED_LEN
-        };
-        let mut buffer = [0; WELCOME_LEN];
-        let room = wanted - self.answer.len();
-        match self.stream.read(&mut buffer[..room])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            len => self.answer.extend_from_slice(&buffer[..len]),
-        }
-        if self.answer.len() < wanted {
-            return Ok(None);
-        }
-        let acknowledged = match self.answer.first_chunk() {
-            Some(frame) if self.id > 0 => acknowledges(frame, self.id),
+impl Client {
+    fn open(args: &AppendsArgs) -> Result<Self> {
+        Ok(Client {
+            socket: Socket::connect(args.target)?,
+            unsent: HELLO.to_vec(),
+            answer: [0; WELCOME_LEN],
+            answer_len: 0,
+            id: 0,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Goes on until an append is acknowledged, and says how long it took, or would block.
+    fn advance(&mut self, record: &[u8]) -> Option<Duration> {
+        loop {
+            let sent = self.socket.write(&self.unsent);
+            self.unsent.drain(..sent);
+            if !self.unsent.is_empty() {
+                return None;
+            }
+            let wanted = match self.id {
+                0 => WELCOME_LEN,
+                _ => APPENDED_LEN,
+            };
+            match self.socket.read(&mut self.answer[self.answer_len..wanted]) {
+                0 => return None,
+                len => self.answer_len += len,
+            }
+            if self.answer_len < wanted {
+                continue;
+            }
             // Whatever the welcome says suits.
-            _ => true,
-        };
-        if !acknowledged {
-            return Err(io::ErrorKind::InvalidData.into());
+            let acknowledged = self.answer.first_chunk();
+            if self.id > 0 && !acknowledged.is_some_and(|frame| acknowledges(frame, self.id)) {
+                self.socket.lost = true;
+                return None;
+            }
+            let took = (self.id > 0).then(|| self.begun.elapsed());
+            self.answer_len = 0;
+            self.id += 1;
+            self.unsent = append(self.id, record);
+            self.begun = Instant::now();
+            if took.is_some() {
+                return took;
+            }
         }
-        let took = (self.id > 0).then(|| self.begun.elapsed());
-        self.answer.clear();
-        self.id += 1;
-        self.unsent = append(self.id, record);
-        self.begun = Instant::now();
-        Ok(took)
     }
 }

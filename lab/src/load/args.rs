@@ -1,17 +1,17 @@
 //! The flags of `load`, and where each generator is started.
 
 use std::net::SocketAddr;
-#[cfg(feature = "evenkeel-runtime")]
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::book::Book;
 use super::cpus::CpuList;
-#[cfg(feature = "evenkeel-runtime")]
-use super::log;
-use super::{appends, calls, cameras, echo, http, mix, mixed, origin, pair, stream};
+use super::pace::Pace;
+use super::{appends, calls, cameras, echo, http, log, mix, mixed, origin, pair, stream};
 use crate::error::{Error, Result};
+use crate::serve::within;
 use crate::sys;
 
 /// Loads a server, from a process of its own.
@@ -26,7 +26,7 @@ pub(crate) struct LoadArgs {
     /// Give way to others on these processors by so much, from 0 to 19: load that would otherwise
     /// keep a probe waiting.
     #[arg(long, value_name = "N", default_value_t = 0, global = true)]
-    #[arg(value_parser = clap::value_parser!(i32).range(0..=19))]
+    #[arg(value_parser = within(0..=19))]
     nice: i32,
     /// Print the result as one line of JSON.
     #[arg(long, id = "load-json", global = true)]
@@ -45,17 +45,16 @@ enum Generator {
     /// Closed-loop HTTP: so many requests, so many at once, over short or kept-alive connections.
     Http(HttpArgs),
     /// The far end of a request/response pair: answers every 64 bytes with 256.
-    Respond(RespondArgs),
+    Respond(AnswerArgs),
     /// The near end of a request/response pair, in a closed loop.
     Request(RequestArgs),
     /// What stands behind a relay: `GET /large` answers with a megabyte, all else with nothing.
-    Origin(OriginArgs),
+    Origin(AnswerArgs),
     /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
     Mix(MixArgs),
     /// Closed-loop appends to a log, each acknowledged when it is durable.
     Appends(AppendsArgs),
     /// Appends to a log in this very process, beside one sync for each record.
-    #[cfg(feature = "evenkeel-runtime")]
     Log(LogArgs),
     /// Open-loop HTTP: calls, each over a connection of its own; latency counts from
     /// when a call was due.
@@ -83,24 +82,56 @@ impl Measured {
     }
 }
 
+/// How long an open loop runs, and waits.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct OpenLoop {
+    #[command(flatten)]
+    measured: Measured,
+    /// Seconds to wait for answers after the last request.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    drain: Duration,
+}
+
+impl OpenLoop {
+    /// The schedule of `rate` requests a second.
+    pub(super) fn pace(self, rate: u32) -> Pace {
+        Pace::new(rate.into(), self.measured.whole())
+    }
+
+    /// The accounts of those of its requests that are in `part`.
+    pub(super) fn book(self, pace: Pace, part: fn(u64) -> bool) -> Book {
+        Book::new(pace, self.measured.warmup, part)
+    }
+
+    /// When nothing more is waited for.
+    pub(super) fn end(self) -> Duration {
+        self.measured.whole() + self.drain
+    }
+}
+
+/// Where a generator listens that answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnswerArgs {
+    /// Where to listen; port 0 finds one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+}
+
 /// Flags of `load echo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EchoArgs {
     /// The echo server.
     pub(crate) target: SocketAddr,
     /// Requests per second, over all connections.
-    #[arg(long, value_name = "HZ", default_value_t = 1_000, value_parser = at_most(100_000))]
+    #[arg(long, value_name = "HZ", default_value_t = 1_000, value_parser = within(1..=100_000_u32))]
     pub(crate) rate: u32,
     /// Connections, which take turns.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(1..=10_000_u32))]
     pub(crate) connections: u32,
     #[command(flatten)]
-    pub(crate) time: Measured,
-    /// Seconds to wait for answers after the last request.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub(crate) drain: Duration,
-    /// Tell also of the requests in whose time no processor stood still for long, as a witness on
-    /// each sees it that has real-time priority.
+    pub(crate) time: OpenLoop,
+    /// Report in addition the requests during which no processor stood still for long, as seen by
+    /// a thread of real-time priority on each.
     #[arg(long)]
     pub(crate) stalls: bool,
 }
@@ -111,7 +142,7 @@ pub(crate) struct StreamArgs {
     /// The sink.
     pub(crate) target: SocketAddr,
     /// Connections, whose writes are spread evenly over time.
-    #[arg(long, value_name = "N", default_value_t = 700, value_parser = at_most(15_000))]
+    #[arg(long, value_name = "N", default_value_t = 700, value_parser = within(1..=15_000_u32))]
     pub(crate) connections: u32,
     /// Megabits per second of each connection.
     #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = positive)]
@@ -121,7 +152,7 @@ pub(crate) struct StreamArgs {
     #[arg(conflicts_with = "segment")]
     pub(crate) writes_per_s: f64,
     /// Bytes of each write, in place of --writes-per-s: the rate then says how many there are.
-    #[arg(long, value_name = "BYTES", value_parser = at_most(1_048_576))]
+    #[arg(long, value_name = "BYTES", value_parser = within(1..=1_048_576_u32))]
     pub(crate) segment: Option<u32>,
     /// Seconds to go on for.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -140,16 +171,16 @@ pub(crate) struct CamerasArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) watch: Option<SocketAddr>,
     /// Cameras that are watched [default: each tenth].
-    #[arg(long, value_name = "N", requires = "watch", value_parser = at_most(15_000))]
+    #[arg(long, value_name = "N", requires = "watch", value_parser = within(1..=15_000_u32))]
     pub(crate) watched: Option<u32>,
     /// Cameras, whose frames are spread evenly over time.
-    #[arg(long, value_name = "N", default_value_t = 350, value_parser = at_most(15_000))]
+    #[arg(long, value_name = "N", default_value_t = 350, value_parser = within(1..=15_000_u32))]
     pub(crate) connections: u32,
     /// Megabits per second of all cameras together.
     #[arg(long, value_name = "M", default_value_t = 500.0, value_parser = positive)]
     pub(crate) mbit: f64,
     /// Frames that a camera sends at once, at the same rate in all.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_most(1_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(1..=1_000_u32))]
     pub(crate) burst: u32,
     /// Seconds to go on for.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -160,7 +191,7 @@ pub(crate) struct CamerasArgs {
     /// Print a line `ready` when every connection is there, before the first frame.
     #[arg(long)]
     pub(crate) say_ready: bool,
-    /// Come to an end as soon as standard input does, if that is earlier.
+    /// End as soon as standard input does, if that is earlier.
     #[arg(long)]
     pub(crate) until_told: bool,
 }
@@ -174,7 +205,7 @@ pub(crate) struct HttpArgs {
     #[arg(long, default_value = "/")]
     pub(crate) path: String,
     /// Requests at once.
-    #[arg(long, value_name = "C", default_value_t = 60, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "C", default_value_t = 60, value_parser = within(1..=10_000_u32))]
     pub(crate) concurrency: u32,
     /// Requests in all.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
@@ -187,33 +218,17 @@ pub(crate) struct HttpArgs {
     pub(crate) patience: Duration,
 }
 
-/// Flags of `load respond`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RespondArgs {
-    /// Where to listen; port 0 finds one.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
-}
-
 /// Flags of `load request`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
     /// A responder, or a proxy in front of one.
     pub(crate) target: SocketAddr,
     /// Connections, each with one request on its way.
-    #[arg(long, value_name = "C", default_value_t = 20, value_parser = at_most(200))]
+    #[arg(long, value_name = "C", default_value_t = 20, value_parser = within(1..=200_u32))]
     pub(crate) connections: u32,
     /// Seconds to go on for.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     pub(crate) seconds: Duration,
-}
-
-/// Flags of `load origin`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct OriginArgs {
-    /// Where to listen; port 0 finds one.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
 }
 
 /// Flags of `load mix`.
@@ -222,10 +237,10 @@ pub(crate) struct MixArgs {
     /// An origin, or a relay in front of one.
     pub(crate) target: SocketAddr,
     /// Clients that fetch large objects.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = up_to(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = within(0..=10_000_u32))]
     pub(crate) large: u32,
     /// Clients that fetch empty ones.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = within(0..=10_000_u32))]
     pub(crate) empty: u32,
     #[command(flatten)]
     pub(crate) time: Measured,
@@ -240,26 +255,27 @@ pub(crate) struct AppendsArgs {
     /// The log server.
     pub(crate) target: SocketAddr,
     /// Clients, each with one append under way.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = within(1..=10_000_u32))]
     pub(crate) clients: u32,
     /// Bytes of each record.
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = within(1..=1_048_576_u32))]
     pub(crate) bytes: u32,
     #[command(flatten)]
     pub(crate) time: Measured,
 }
 
 /// Flags of `load log`.
-#[cfg(feature = "evenkeel-runtime")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// A directory on the disk to measure, which is emptied in the end of what was made there.
+    /// A directory on the disk to measure; what is made there is removed in the end.
     pub(crate) directory: PathBuf,
     /// Tasks, each with one append under way.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = within(1..=10_000_u32))]
     pub(crate) appenders: u32,
     /// Bytes of each record.
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = at_most(1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = within(1..=1_048_576_u32))]
     pub(crate) bytes: u32,
     /// Seconds of each of the two.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
@@ -278,13 +294,10 @@ pub(crate) struct CallsArgs {
     #[arg(long)]
     pub(crate) post: bool,
     /// Calls per second.
-    #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "HZ", default_value_t = 100, value_parser = within(1..=10_000_u32))]
     pub(crate) rate: u32,
     #[command(flatten)]
-    pub(crate) time: Measured,
-    /// Seconds to wait for answers after the last call.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub(crate) drain: Duration,
+    pub(crate) time: OpenLoop,
 }
 
 /// Flags of `load mixed`.
@@ -300,16 +313,13 @@ pub(crate) struct MixedArgs {
     pub(crate) over: Over,
     /// Connections that are kept; if each is for calls of one kind, a quarter of them is for
     /// those that make the server compute.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = within(1..=10_000_u32))]
     pub(crate) connections: u32,
     /// Calls per second, of both kinds together.
-    #[arg(long, value_name = "HZ", default_value_t = 200, value_parser = at_most(10_000))]
+    #[arg(long, value_name = "HZ", default_value_t = 200, value_parser = within(1..=10_000_u32))]
     pub(crate) rate: u32,
     #[command(flatten)]
-    pub(crate) time: Measured,
-    /// Seconds to wait for answers after the last call.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub(crate) drain: Duration,
+    pub(crate) time: OpenLoop,
 }
 
 /// Over which connections calls go.
@@ -357,7 +367,6 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
         Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
-        #[cfg(feature = "evenkeel-runtime")]
         Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
         Generator::Mixed(mixed_args) => print(args.json, &mixed::run(mixed_args)?),
@@ -395,16 +404,6 @@ pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("not above 0 seconds".to_owned()),
         length => Ok(length),
     }
-}
-
-/// A count from 1 to `limit`.
-fn at_most(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=limit.into())
-}
-
-/// A count from 0 to `limit`.
-fn up_to(limit: u32) -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=limit.into())
 }
 
 fn positive(text: &str) -> Result<f64, String> {

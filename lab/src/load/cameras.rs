@@ -1,30 +1,25 @@
 //! `load cameras`: cameras that send numbered frames at a steady rate, in an open loop, and viewers
 //! that watch some of them.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::Shutdown;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
+use mio::Events;
 use serde::{Deserialize, Serialize};
 
 use super::args::CamerasArgs;
-use super::echo::connect;
 use super::latency::Latencies;
 use super::pace::Pace;
+use super::queue::{Queue, Socket, slots};
 use crate::error::{Error, Result};
 use crate::frames::{FRAME_LEN, Follower, HEAD_LEN, Head, now_ns};
-use crate::sys;
 
 /// Bytes that a camera keeps while its connection takes none; of what is due beyond, it drops
 /// whole frames, as cameras do.
 const KEPT_MAX: usize = 256 * 1024;
-const TIMER: Token = Token(usize::MAX);
 
 /// What cameras and viewers saw.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -45,23 +40,21 @@ pub(crate) struct CameraSummary {
 }
 
 struct Camera {
-    stream: TcpStream,
+    socket: Socket,
     number: u64,
     kept: Vec<u8>,
     dropped: u64,
-    lost: bool,
 }
 
 struct Viewer {
-    stream: TcpStream,
+    socket: Socket,
     follower: Follower,
-    over: bool,
 }
 
 struct Scene {
     cameras: Vec<Camera>,
     viewers: Vec<Viewer>,
-    poll: Poll,
+    queue: Queue,
     events: Events,
     summary: CameraSummary,
     late: Latencies,
@@ -97,38 +90,33 @@ impl Scene {
     /// Viewers first, so that they are there when their cameras come.
     fn open(args: &CamerasArgs) -> Result<Scene> {
         let failed = || Error::system("the viewers' readiness queue failed");
-        let poll = Poll::new().map_err(failed())?;
+        let queue = Queue::new().map_err(failed())?;
         let watched = args.watch.map_or(0, |_| {
             let tenth = (args.connections / 10).max(1);
             args.watched.unwrap_or(tenth).min(args.connections)
         });
         let mut viewers = Vec::new();
         for (camera, target) in (0..watched).zip(args.watch.into_iter().cycle()) {
-            let mut stream = connect(target)?;
-            let asked = stream.write_all(&camera.to_le_bytes());
-            asked.map_err(Error::system("a viewer cannot ask for its camera"))?;
-            poll.registry()
-                .register(&mut stream, Token(camera as usize), Interest::READABLE)
-                .map_err(failed())?;
-            viewers.push(Viewer {
-                stream,
-                follower: Follower::joining(),
-                over: false,
-            });
+            let mut socket = Socket::connect(target)?;
+            // A viewer that cannot ask for its camera is lost, and misses all that it sends.
+            socket.write(&camera.to_le_bytes());
+            let added = queue.add(&mut socket.stream, camera as usize);
+            added.map_err(failed())?;
+            let follower = Follower::joining();
+            viewers.push(Viewer { socket, follower });
         }
         let cameras = (0..args.connections).map(|_| {
             Ok(Camera {
-                stream: connect(args.target)?,
+                socket: Socket::connect(args.target)?,
                 number: 0,
                 kept: Vec::new(),
                 dropped: 0,
-                lost: false,
             })
         });
         Ok(Scene {
             cameras: cameras.collect::<Result<_>>()?,
             viewers,
-            poll,
+            queue,
             events: Events::with_capacity(256),
             summary: CameraSummary::default(),
             late: Latencies::new(),
@@ -139,13 +127,8 @@ impl Scene {
     /// Turn `i` belongs to camera `i mod cameras`, so that cameras are evenly spread over time; in
     /// each turn a camera sends a burst.
     fn play(&mut self, pace: Pace, burst: u32, drain: Duration) -> io::Result<()> {
-        // Before the timer starts, so that what a tick is for is due when it comes.
         let start = Instant::now();
-        let mut timer = sys::periodic_timer(pace.tick())?;
-        let source = timer.as_raw_fd();
-        self.poll
-            .registry()
-            .register(&mut SourceFd(&source), TIMER, Interest::READABLE)?;
+        self.queue.tick(pace.tick())?;
         let mut turns = 0;
         while turns < pace.total() && !self.is_over() {
             let due = pace.due_by(start.elapsed());
@@ -161,30 +144,30 @@ impl Scene {
             }
             turns = due;
             self.flush();
-            self.wait(&mut timer, None)?;
+            self.wait(None)?;
         }
         self.summary.seconds = start.elapsed().as_secs_f64();
-        self.drain(&mut timer, drain)
+        self.drain(drain)
     }
 
     /// Whether there is no reason to send any more.
     fn is_over(&self) -> bool {
         // Relaxed: as where it is set.
-        self.told.load(Ordering::Relaxed) || self.cameras.iter().all(|camera| camera.lost)
+        self.told.load(Ordering::Relaxed) || self.cameras.iter().all(|camera| camera.socket.lost)
     }
 
     /// Lets the server take what is kept, then ends every camera and waits until viewers are told.
-    fn drain(&mut self, timer: &mut std::fs::File, drain: Duration) -> io::Result<()> {
+    fn drain(&mut self, drain: Duration) -> io::Result<()> {
         let end = Instant::now() + drain;
         while Instant::now() < end && self.flush() {
-            self.wait(timer, None)?;
+            self.wait(None)?;
         }
         for camera in &self.cameras {
             // One that is gone has nothing to end.
-            let _ = camera.stream.shutdown(Shutdown::Write);
+            let _ = camera.socket.stream.shutdown(Shutdown::Write);
         }
-        while Instant::now() < end && self.viewers.iter().any(|viewer| !viewer.over) {
-            self.wait(timer, Some(Duration::from_millis(10)))?;
+        while Instant::now() < end && self.viewers.iter().any(|viewer| !viewer.socket.lost) {
+            self.wait(Some(Duration::from_millis(10)))?;
         }
         Ok(())
     }
@@ -202,17 +185,10 @@ impl Scene {
     }
 
     /// Until the next tick, or until a viewer has something to read.
-    fn wait(&mut self, timer: &mut std::fs::File, most: Option<Duration>) -> io::Result<()> {
-        match self.poll.poll(&mut self.events, most) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        for event in &self.events {
-            match event.token() {
-                // Its count, without which it would not be heard of again; none is no harm.
-                TIMER => drop(timer.read(&mut [0; 8])),
-                Token(viewer) => self.summary.watched += self.viewers[viewer].watch(),
-            }
+    fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+        self.queue.wait(&mut self.events, most)?;
+        for viewer in slots(&self.events) {
+            self.summary.watched += self.viewers[viewer].watch();
         }
         Ok(())
     }
@@ -222,7 +198,11 @@ impl Scene {
         let summary = &mut self.summary;
         (summary.late_p50_us, summary.late_p99_us) = (late.p50_us, late.p99_us);
         summary.dropped = self.cameras.iter().map(|camera| camera.dropped).sum();
-        summary.cameras_lost = self.cameras.iter().filter(|camera| camera.lost).count() as u64;
+        summary.cameras_lost = self
+            .cameras
+            .iter()
+            .filter(|camera| camera.socket.lost)
+            .count() as u64;
         let pairs = self.viewers.iter().zip(&self.cameras);
         let missed = pairs.map(|(viewer, camera)| viewer.missed(camera.number));
         summary.missed = missed.sum();
@@ -239,39 +219,22 @@ impl Camera {
             sent_ns,
         };
         self.number += 1;
-        if self.lost || self.kept.len() + FRAME_LEN > KEPT_MAX {
+        if self.socket.lost || self.kept.len() + FRAME_LEN > KEPT_MAX {
             self.dropped += 1;
             return;
         }
         let mut frame = [0; FRAME_LEN];
         frame[..HEAD_LEN].copy_from_slice(&head.bytes());
-        let taken = if self.kept.is_empty() {
-            self.write(&frame)
-        } else {
-            0
+        let taken = match self.kept.is_empty() {
+            true => self.socket.write(&frame),
+            false => 0,
         };
         self.kept.extend_from_slice(&frame[taken..]);
     }
 
     fn flush(&mut self) {
-        let kept = std::mem::take(&mut self.kept);
-        let taken = self.write(&kept);
-        self.kept = kept;
+        let taken = self.socket.write(&self.kept);
         self.kept.drain(..taken);
-    }
-
-    /// Writes as far as the socket takes it; says how far that is.
-    fn write(&mut self, bytes: &[u8]) -> usize {
-        let mut taken = 0;
-        while taken < bytes.len() && !self.lost {
-            match self.stream.write(&bytes[taken..]) {
-                Ok(len) => taken += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.lost = true,
-            }
-        }
-        taken
     }
 }
 
@@ -280,19 +243,14 @@ impl Viewer {
     fn watch(&mut self) -> u64 {
         let mut frames = 0;
         let mut buffer = [0; 64 * 1024];
-        while !self.over {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => self.over = true,
-                Ok(len) => match self.follower.take(&buffer[..len]) {
-                    Ok(seen) => frames += seen.frames,
-                    Err(_) => self.over = true,
-                },
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.over = true,
+        loop {
+            let len = self.socket.read(&mut buffer);
+            match self.follower.take(&buffer[..len]) {
+                Ok(_) if len == 0 => return frames,
+                Ok(seen) => frames += seen.frames,
+                Err(_) => self.socket.lost = true,
             }
         }
-        frames
     }
 
     /// Frames that it was not sent, of the `numbered` ones of its camera: from its first on.

@@ -1,14 +1,11 @@
 //! `load log`: appends to a log in this very process, with no network between, beside one sync for
 //! each record. It is the one load on evenkeel itself.
 
-#[cfg(feature = "evenkeel-runtime")]
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "evenkeel-runtime")]
 use super::args::LogArgs;
-#[cfg(feature = "evenkeel-runtime")]
 use crate::error::{Error, Result};
 
 /// Both ways, one after the other.
@@ -32,7 +29,6 @@ pub(crate) struct TurnSummary {
     pub(crate) records_per_sync: f64,
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
     let bench = txlog::bench::Bench {
         directory: args.directory.clone(),
@@ -53,7 +49,6 @@ pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
     })
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
     let us = |took: &txlog::bench::Latencies, percent| micros(took.percentile(percent));
     let syncs = turn.syncs.len().max(1) as f64;
@@ -68,7 +63,6 @@ fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
     }
 }
 
-#[cfg(feature = "evenkeel-runtime")]
 fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }

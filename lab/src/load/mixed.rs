@@ -7,10 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::args::{MixedArgs, Over};
-use super::book::Book;
+use super::book::{Book, EchoSummary};
 use super::calls::{Kind, Loop};
-use super::echo::EchoSummary;
-use super::pace::Pace;
 use super::streams;
 use crate::error::{Error, Result};
 use crate::sys;
@@ -34,9 +32,9 @@ pub(super) struct Side {
 pub(crate) fn run(args: &MixedArgs) -> Result<MixedSummary> {
     // As with calls: whoever waits for its turn on a shared processor measures itself.
     sys::ask_to_go_first();
-    let pace = Pace::new(args.rate.into(), args.time.whole());
+    let pace = args.time.pace(args.rate);
     let side = |part, target, method| Side {
-        book: Book::new(pace, args.time.warmup, part),
+        book: args.time.book(pace, part),
         target,
         method,
     };
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &MixedArgs) -> Result<MixedSummary> {
         side(|index| !is_hog(index), args.target, hyper::Method::GET),
         side(is_hog, hogs_at, hyper::Method::POST),
     ];
-    let end = args.time.whole() + args.drain;
+    let end = args.time.end();
     let (elapsed, [innocents, hogs]) = match args.over {
         Over::H2 => streams::run(sides, pace.tick(), end)?,
         Over::Fresh | Over::Kept | Over::Shared => {

@@ -4,11 +4,12 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use mio::Events;
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
 use socket2::SockRef;
 
-use super::args::OriginArgs;
+use super::args::AnswerArgs;
+use super::queue::{Queue, is_pending, slots};
 use crate::error::{Error, Result};
 
 /// Bytes of a large object.
@@ -25,10 +26,10 @@ pub(super) const PIECE_LEN: usize = 32 * 1024;
 pub(super) const WINDOW_LEN: usize = 128 * 1024;
 /// A request's head that is longer is not answered.
 const HEAD_LEN_MAX: usize = 8 * 1024;
-const LISTENER: Token = Token(usize::MAX);
+const LISTENER: usize = usize::MAX - 1;
 
 struct Origin {
-    poll: Poll,
+    queue: Queue,
     listener: TcpListener,
     /// As many as the descriptor limit lets in.
     connections: Vec<Option<Connection>>,
@@ -51,23 +52,19 @@ struct Answer {
 }
 
 /// Says where it listens, then `ready`, then answers until it is ended.
-pub(crate) fn run(args: &OriginArgs) -> Result<()> {
-    let refused = |source| Error::Listen {
-        service: "listen",
-        address: args.listen,
-        source,
-    };
-    let listener = TcpListener::bind(args.listen).map_err(refused)?;
-    println!("origin {}\nready", listener.local_addr().map_err(refused)?);
+pub(crate) fn run(args: &AnswerArgs) -> Result<()> {
+    let refused = Error::listen("listen", args.listen);
+    let listener = TcpListener::bind(args.listen).map_err(&refused)?;
+    let address = listener.local_addr().map_err(&refused)?;
+    println!("origin {address}\nready");
     serve(listener).map_err(Error::system("the origin's readiness queue failed"))
 }
 
 fn serve(mut listener: TcpListener) -> io::Result<()> {
-    let poll = Poll::new()?;
-    poll.registry()
-        .register(&mut listener, LISTENER, Interest::READABLE)?;
+    let queue = Queue::new()?;
+    queue.add(&mut listener, LISTENER)?;
     let mut origin = Origin {
-        poll,
+        queue,
         listener,
         connections: Vec::new(),
         free: Vec::new(),
@@ -78,14 +75,11 @@ fn serve(mut listener: TcpListener) -> io::Result<()> {
     loop {
         // Out of descriptors: whoever waits is let in when some connection has ended.
         let patience = crowded.then_some(Duration::from_millis(10));
-        match origin.poll.poll(&mut events, patience) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        for event in &events {
-            match event.token() {
+        origin.queue.wait(&mut events, patience)?;
+        for slot in slots(&events) {
+            match slot {
                 LISTENER => crowded = true,
-                Token(slot) => origin.drive(slot),
+                slot => origin.drive(slot),
             }
         }
         if crowded {
@@ -107,12 +101,8 @@ impl Origin {
             let _ = stream.set_nodelay(true);
             // Without it, more is under way than should be.
             let _ = SockRef::from(&stream).set_send_buffer_size(WINDOW_LEN);
-            let both = Interest::READABLE | Interest::WRITABLE;
-            let registered = self
-                .poll
-                .registry()
-                .register(&mut stream, Token(slot), both);
-            let connection = registered.is_ok().then(|| Connection::new(stream));
+            let added = self.queue.add(&mut stream, slot);
+            let connection = added.is_ok().then(|| Connection::new(stream));
             match self.connections.get_mut(slot) {
                 Some(place) => *place = connection,
                 None => self.connections.push(connection),
@@ -126,7 +116,7 @@ impl Origin {
             return;
         };
         match connection.advance(&self.body) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if is_pending(&error) => {}
             // Ended, or broken: either way it is over.
             _ => {
                 self.connections[slot] = None;

@@ -6,9 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::args::{RequestArgs, RespondArgs};
+use super::args::{AnswerArgs, RequestArgs};
 use super::http::HttpSummary;
 use super::latency::Latencies;
+use super::queue::connect_blocking;
 use crate::error::{Error, Result};
 
 const REQUEST_LEN: usize = 64;
@@ -17,14 +18,11 @@ const RESPONSE_LEN: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says where it listens, then `ready`, then answers until it is ended.
-pub(crate) fn respond(args: &RespondArgs) -> Result<()> {
-    let refused = |source| Error::Listen {
-        service: "listen",
-        address: args.listen,
-        source,
-    };
-    let listener = TcpListener::bind(args.listen).map_err(refused)?;
-    println!("respond {}\nready", listener.local_addr().map_err(refused)?);
+pub(crate) fn respond(args: &AnswerArgs) -> Result<()> {
+    let refused = Error::listen("listen", args.listen);
+    let listener = TcpListener::bind(args.listen).map_err(&refused)?;
+    let address = listener.local_addr().map_err(&refused)?;
+    println!("respond {address}\nready");
     for stream in listener.incoming() {
         match stream {
             Ok(stream) => drop(thread::spawn(move || answer_all(stream))),
@@ -41,29 +39,23 @@ pub(crate) fn request(args: &RequestArgs) -> Result<HttpSummary> {
     let asking: Vec<_> = (0..args.connections)
         .map(|_| connect(args.target).map(|stream| thread::spawn(move || ask(stream, end))))
         .collect::<Result<_>>()?;
-    let mut summary = HttpSummary::default();
-    let mut all = Latencies::new();
+    let (mut all, mut failed) = (Latencies::new(), 0);
     for thread in asking {
         // A thread that panicked has no latencies to give; its request failed.
-        let (latencies, failed) = thread.join().unwrap_or_else(|_| (Latencies::new(), 1));
-        summary.failed += failed;
+        let (latencies, broken) = thread.join().unwrap_or_else(|_| (Latencies::new(), 1));
+        failed += broken;
         all.absorb(&latencies);
     }
-    summary.requests = all.len();
-    summary.seconds = start.elapsed().as_secs_f64();
-    summary.per_second = summary.requests as f64 / summary.seconds.max(f64::EPSILON);
-    summary.latency = all.summary();
-    Ok(summary)
+    Ok(HttpSummary {
+        failed,
+        ..HttpSummary::of(&all, start)
+    })
 }
 
 fn connect(target: SocketAddr) -> Result<TcpStream> {
-    let refused = |source| Error::Connect {
-        address: target,
-        source,
-    };
-    let stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(refused)?;
-    stream.set_nodelay(true).map_err(refused)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
+    let stream = connect_blocking(target)?;
+    let bounded = stream.set_read_timeout(Some(PATIENCE));
+    bounded.map_err(Error::connect(target))?;
     Ok(stream)
 }
 

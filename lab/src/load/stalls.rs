@@ -1,7 +1,7 @@
-//! When a processor stood still: a thread of real-time priority, above whatever the lab starts,
-//! wakes on each processor each two milliseconds, and takes down when it woke too
-//! late. So it sees each stall that is longer than its sleep, and some shorter ones; waking more
-//! often would take from the hogs what is to be measured.
+//! When a processor stood still: on each processor a thread of real-time priority, above whatever
+//! the lab starts, wakes every two milliseconds and notes when it woke too late. So it sees each
+//! stall that is longer than its sleep, and some shorter ones; waking more often would take from
+//! the hogs what is to be measured.
 //!
 //! On a virtual machine the host takes processors away for milliseconds at a time, and says so late
 //! or never. Nothing that runs there could answer meanwhile, so latency beyond the 99th percentile

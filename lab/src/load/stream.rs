@@ -1,16 +1,15 @@
 //! Many senders at a steady rate each, in an open loop.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
+use mio::Events;
 use serde::{Deserialize, Serialize};
 
 use super::args::StreamArgs;
-use super::echo::connect;
 use super::pace::Pace;
+use super::queue::{Queue, Socket};
 use crate::error::{Error, Result};
-use crate::sys;
 
 /// What the senders did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -28,10 +27,9 @@ pub(crate) struct StreamSummary {
 }
 
 struct Sender {
-    stream: TcpStream,
+    socket: Socket,
     /// Bytes that are due and were not taken yet.
     owed: u64,
-    lost: bool,
 }
 
 /// How the rate of a connection is cut into writes.
@@ -44,15 +42,11 @@ struct Cut {
 pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
     let cut = cut(args.mbit, args.writes_per_s, args.segment);
     let pace = Pace::new(cut.writes_per_s * f64::from(args.connections), args.seconds);
-    let mut senders = (0..args.connections)
-        .map(|_| {
-            Ok(Sender {
-                stream: connect(args.target)?,
-                owed: 0,
-                lost: false,
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let senders = (0..args.connections).map(|_| {
+        let socket = Socket::connect(args.target)?;
+        Ok(Sender { socket, owed: 0 })
+    });
+    let mut senders = senders.collect::<Result<Vec<_>>>()?;
     if args.say_ready {
         println!("ready");
     }
@@ -82,11 +76,11 @@ fn send(
     pace: Pace,
     length: Duration,
 ) -> io::Result<StreamSummary> {
-    // Before the timer starts, so that what a tick is for is due when it comes.
+    let (mut queue, mut events) = (Queue::new()?, Events::with_capacity(1));
     let start = Instant::now();
-    let mut timer = BlockingTimer::new(pace.tick())?;
+    queue.tick(pace.tick())?;
     let mut summary = StreamSummary::default();
-    while start.elapsed() < length && senders.iter().any(|sender| !sender.lost) {
+    while start.elapsed() < length && senders.iter().any(|sender| !sender.socket.lost) {
         let due = pace.due_by(start.elapsed());
         while summary.writes < due {
             let index = (summary.writes % senders.len() as u64) as usize;
@@ -101,9 +95,9 @@ fn send(
         for sender in senders.iter_mut().filter(|sender| sender.owed > 0) {
             summary.bytes_sent += sender.write();
         }
-        timer.wait()?;
+        queue.wait(&mut events, None)?;
     }
-    summary.connections_lost = senders.iter().filter(|sender| sender.lost).count() as u64;
+    summary.connections_lost = senders.iter().filter(|sender| sender.socket.lost).count() as u64;
     summary.seconds = start.elapsed().as_secs_f64();
     Ok(summary)
 }
@@ -113,56 +107,16 @@ impl Sender {
     fn write(&mut self) -> u64 {
         static ZEROES: [u8; 64 * 1024] = [0; 64 * 1024];
         let mut taken = 0;
-        while self.owed > 0 && !self.lost {
-            let len = usize::try_from(self.owed)
-                .unwrap_or(usize::MAX)
-                .min(ZEROES.len());
-            match self.stream.write(&ZEROES[..len]) {
-                Ok(len) => {
-                    self.owed -= len as u64;
-                    taken += len as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.lost = true,
+        while self.owed > 0 {
+            let len = self.owed.min(ZEROES.len() as u64) as usize;
+            let written = self.socket.write(&ZEROES[..len]);
+            self.owed -= written as u64;
+            taken += written as u64;
+            if written < len {
+                break;
             }
         }
         taken
-    }
-}
-
-/// A periodic timer that is waited for alone.
-struct BlockingTimer {
-    poll: mio::Poll,
-    events: mio::Events,
-    timer: std::fs::File,
-}
-
-impl BlockingTimer {
-    fn new(period: Duration) -> io::Result<Self> {
-        use std::os::fd::AsRawFd;
-        let timer = sys::periodic_timer(period)?;
-        let poll = mio::Poll::new()?;
-        let mut source = mio::unix::SourceFd(&timer.as_raw_fd());
-        poll.registry()
-            .register(&mut source, mio::Token(0), mio::Interest::READABLE)?;
-        Ok(BlockingTimer {
-            poll,
-            events: mio::Events::with_capacity(1),
-            timer,
-        })
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        match self.poll.poll(&mut self.events, None) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        let mut fired = [0; 8];
-        match self.timer.read(&mut fired) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -61,27 +61,19 @@ pub(super) fn run(
     })?;
     // What is still under way ends with it, and gives the accounts back.
     drop(runtime);
-    let books = callers.map(|caller| match Arc::try_unwrap(caller.accounts) {
-        Ok(accounts) => {
-            accounts
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner)
-                .book
-        }
-        Err(_) => unreachable!("a runtime that was dropped keeps no task"),
+    let books = callers.map(|caller| {
+        let accounts = Arc::into_inner(caller.accounts).map(Mutex::into_inner);
+        let accounts = accounts.expect("a runtime that was dropped keeps no task");
+        accounts.unwrap_or_else(PoisonError::into_inner).book
     });
     Ok((elapsed, books))
 }
 
 async fn connect(target: SocketAddr) -> Result<Sender> {
-    let refused = |source| Error::Connect {
-        address: target,
-        source,
-    };
-    let stream = tokio::net::TcpStream::connect(target)
-        .await
-        .map_err(refused)?;
-    stream.set_nodelay(true).map_err(refused)?;
+    let refused = Error::connect(target);
+    let stream = tokio::net::TcpStream::connect(target).await;
+    let stream = stream.map_err(&refused)?;
+    stream.set_nodelay(true).map_err(&refused)?;
     let shaken = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(|error| refused(std::io::Error::other(error)))?;
     // Its calls say how it ends.
@@ -155,7 +147,7 @@ impl Caller {
         let mut accounts = self.accounts();
         accounts.under_way -= 1;
         match answered {
-            Some(()) => accounts.book.answered(call, start.elapsed()),
+            Some(()) => _ = accounts.book.answered(call, start.elapsed()),
             None => accounts.book.lost(),
         }
     }

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::camera::Cameras;
 use super::disk::Disk;
-use super::http::{Answer, answer, connection, not_found};
-use super::platform::{Platform, accept_loop};
+use super::http::{Answer, answer, not_found, serve_calls};
+use super::platform::{Platform, micros};
 use super::work::compute;
 
 /// Microseconds of computing between two checkpoints.
@@ -38,14 +38,11 @@ pub(crate) struct Accounts<P: Platform> {
 
 pub(crate) async fn serve<P: Platform>(listener: P::Listener, api_us: u64, accounts: Accounts<P>) {
     let accounts = Arc::new(accounts);
-    accept_loop::<P, _>("api", listener, move |stream| {
+    let call = move |request| {
         let accounts = Arc::clone(&accounts);
-        connection::<P, _>(stream, move |request| {
-            let accounts = Arc::clone(&accounts);
-            async move { call::<P>(&request, api_us, &accounts).await }
-        })
-    })
-    .await;
+        async move { call::<P>(&request, api_us, &accounts).await }
+    };
+    serve_calls::<P, _>("api", listener, call).await;
 }
 
 async fn call<P: Platform>(
@@ -80,7 +77,7 @@ async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
     let deliveries = deliveries.saturating_sub(deliveries_before) as f64;
     let bytes = bytes.saturating_sub(bytes_before) as f64;
     Parsed {
-        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        took_us: micros(took),
         work_us: api_us,
         deliveries_per_s: deliveries / took.as_secs_f64().max(f64::EPSILON),
         bytes_per_delivery: bytes / deliveries.max(1.0),

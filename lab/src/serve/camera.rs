@@ -16,9 +16,10 @@ use self::delays::Delays;
 pub(crate) use self::delays::bucket_end_us;
 pub(crate) use self::recorder::RING_LEN;
 use self::recorder::Recorder;
-use super::args::Deliveries;
+use super::args::{Deliveries, ServeArgs};
 use super::platform::{Platform, accept_loop};
 use super::sink::SinkCounters;
+use super::stats::Count;
 use super::work::compute;
 use crate::error::{Error, Result};
 use crate::frames::{Follower, Seen, now_ns};
@@ -45,14 +46,14 @@ pub(crate) struct Cameras<P: Platform> {
 
 #[derive(Default)]
 struct Counts {
-    connections: AtomicU64,
-    open: AtomicU64,
-    frames: AtomicU64,
-    lost: AtomicU64,
-    broken: AtomicU64,
-    recorded: AtomicU64,
-    unrecorded: AtomicU64,
-    watched: AtomicU64,
+    connections: Count,
+    open: Count,
+    frames: Count,
+    lost: Count,
+    broken: Count,
+    recorded: Count,
+    unrecorded: Count,
+    watched: Count,
     /// Viewers that ever came: a camera looks for its own when this has grown.
     viewers: AtomicU64,
 }
@@ -68,7 +69,7 @@ pub(crate) struct CameraStats {
     pub(crate) frames: u64,
     /// Frames that their cameras counted and that never came.
     pub(crate) lost: u64,
-    /// Connections that sent no frames, or others' ones.
+    /// Connections that sent what is no frame, or frames of another camera.
     pub(crate) broken: u64,
     /// Bytes that were written to disk, and recordings that failed.
     pub(crate) recorded: u64,
@@ -83,17 +84,12 @@ pub(crate) struct CameraStats {
 }
 
 impl<P: Platform> Cameras<P> {
-    pub(crate) fn new(
-        work_us: u64,
-        record: Option<PathBuf>,
-        delivery: Option<Deliveries>,
-        deliveries: Arc<SinkCounters>,
-    ) -> Self {
-        let turns = delivery.as_ref().map_or(1, Deliveries::count);
+    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Self {
+        let turns = args.delivery.as_ref().map_or(1, Deliveries::count);
         Cameras {
-            work_us,
-            record,
-            delivery,
+            work_us: args.work_us,
+            record: args.record.clone(),
+            delivery: args.delivery.clone(),
             deliveries,
             counts: Counts::default(),
             delays: (0..turns).map(|_| Delays::default()).collect(),
@@ -107,8 +103,7 @@ impl<P: Platform> Cameras<P> {
     }
 
     pub(crate) fn stats(&self) -> CameraStats {
-        // Relaxed, here and below: plain statistics, which order nothing else.
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.counts;
         let (deliveries, bytes) = self.deliveries.read();
         let mut delays_in_turn: Vec<_> = self.delays.iter().map(Delays::read).collect();
         let delays = delays::sum(&delays_in_turn);
@@ -116,15 +111,15 @@ impl<P: Platform> Cameras<P> {
             delays_in_turn.clear();
         }
         CameraStats {
-            cameras: read(&self.counts.open),
+            cameras: counts.open.read(),
             deliveries,
             bytes,
-            frames: read(&self.counts.frames),
-            lost: read(&self.counts.lost),
-            broken: read(&self.counts.broken),
-            recorded: read(&self.counts.recorded),
-            unrecorded: read(&self.counts.unrecorded),
-            watched: read(&self.counts.watched),
+            frames: counts.frames.read(),
+            lost: counts.lost.read(),
+            broken: counts.broken.read(),
+            recorded: counts.recorded.read(),
+            unrecorded: counts.unrecorded.read(),
+            watched: counts.watched.read(),
             delays,
             delays_in_turn,
         }
@@ -136,9 +131,9 @@ impl<P: Platform> Cameras<P> {
     }
 
     fn count(&self, seen: &Seen, turn: usize) {
-        add(&self.counts.frames, seen.frames);
+        self.counts.frames.add(seen.frames);
         if seen.lost > 0 {
-            add(&self.counts.lost, seen.lost);
+            self.counts.lost.add(seen.lost);
         }
         if let Some(sent_ns) = seen.sent_ns {
             self.delays[turn].count(now_ns().saturating_sub(sent_ns) / 1_000);
@@ -146,34 +141,23 @@ impl<P: Platform> Cameras<P> {
     }
 }
 
-/// Relaxed: a plain count, which orders nothing else.
-fn add(count: &AtomicU64, more: u64) {
-    count.fetch_add(more, Ordering::Relaxed);
-}
-
 /// Makes sure that recordings can be written.
 ///
 /// # Errors
 /// When there is no such directory, and none can be made.
 pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
-    let make = |path: &PathBuf| {
-        let refused = |source| Error::Write {
-            path: path.clone(),
-            source,
-        };
-        std::fs::create_dir_all(path).map_err(refused)
-    };
+    let make = |path: &PathBuf| std::fs::create_dir_all(path).map_err(Error::write(path));
     directory.map_or(Ok(()), make)
 }
 
 pub(crate) async fn serve<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
     accept_loop::<P, _>("camera", listener, move |stream| {
         let cameras = Arc::clone(&cameras);
-        let number = cameras.counts.connections.fetch_add(1, Ordering::Relaxed);
+        let number = cameras.counts.connections.next();
         async move {
-            add(&cameras.counts.open, 1);
+            cameras.counts.open.add(1);
             camera(stream, number, &cameras).await;
-            cameras.counts.open.fetch_sub(1, Ordering::Relaxed);
+            cameras.counts.open.less(1);
         }
     })
     .await;
@@ -211,7 +195,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
     }
     let mut follower = Follower::default();
     let mut recorder = record(number, cameras).await;
-    let mut viewer = Viewer::default();
+    let mut viewer = Viewer::nobody();
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
         let bytes = &buffer[..len];
@@ -219,7 +203,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
         match follower.take(bytes) {
             Ok(seen) => cameras.count(&seen, turn),
             Err(_) => {
-                add(&cameras.counts.broken, 1);
+                cameras.counts.broken.add(1);
                 return;
             }
         }
@@ -242,45 +226,34 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
 async fn record<P: Platform>(number: u64, cameras: &Cameras<P>) -> Option<Recorder<P>> {
     let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
     let recorder = Recorder::create(path, number).await;
-    recorder
-        .map_err(|_| add(&cameras.counts.unrecorded, 1))
-        .ok()
+    recorder.map_err(|_| cameras.counts.unrecorded.add(1)).ok()
 }
 
 /// Counts what was written, or that a recording failed.
 fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bool {
     match kept {
-        Ok(len) => add(&cameras.counts.recorded, len),
-        Err(_) => add(&cameras.counts.unrecorded, 1),
+        Ok(len) => cameras.counts.recorded.add(len),
+        Err(_) => cameras.counts.unrecorded.add(1),
     }
     kept.is_ok()
 }
 
 /// Who watches a camera, if anybody does.
-struct Viewer<S> {
-    stream: Option<S>,
+struct Viewer<P: Platform> {
+    stream: Option<P::Stream>,
     /// Viewers that had come when it was last looked for.
     looked_at: u64,
 }
 
-impl<S> Default for Viewer<S> {
-    fn default() -> Self {
-        Viewer {
-            stream: None,
-            looked_at: 0,
-        }
+impl<P: Platform> Viewer<P> {
+    fn nobody() -> Self {
+        let (stream, looked_at) = (None, 0);
+        Viewer { stream, looked_at }
     }
-}
 
-impl<S: tokio::io::AsyncWrite + Unpin> Viewer<S> {
     /// Passes on what a camera sent. A viewer that is slow slows its camera; one that is gone is
     /// forgotten.
-    async fn pass<P: Platform<Stream = S>>(
-        &mut self,
-        bytes: &[u8],
-        camera: Option<u32>,
-        cameras: &Cameras<P>,
-    ) {
+    async fn pass(&mut self, bytes: &[u8], camera: Option<u32>, cameras: &Cameras<P>) {
         // Pairs with the release in `serve_viewers`, after the viewer was put there.
         let viewers = cameras.counts.viewers.load(Ordering::Acquire);
         if self.stream.is_none() && self.looked_at != viewers {
@@ -291,7 +264,7 @@ impl<S: tokio::io::AsyncWrite + Unpin> Viewer<S> {
             return;
         };
         match stream.write_all(bytes).await {
-            Ok(()) => add(&cameras.counts.watched, bytes.len() as u64),
+            Ok(()) => cameras.counts.watched.add(bytes.len() as u64),
             Err(_) => self.stream = None,
         }
     }

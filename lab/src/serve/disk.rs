@@ -3,23 +3,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::args::DiskArgs;
-use super::platform::Platform;
+use super::platform::{Platform, micros};
+use super::stats::Count;
 
 /// Where the disk work stands.
 #[derive(Debug)]
 pub(crate) struct Disk {
     /// The file that `GET /stat` is about.
     stat: PathBuf,
-    syncs: AtomicU64,
-    sync_us: AtomicU64,
-    failed: AtomicU64,
-    hanging: AtomicU64,
+    syncs: Count,
+    sync_us: Count,
+    failed: Count,
+    hanging: Count,
 }
 
 /// The answer of `GET /stat`.
@@ -36,20 +36,15 @@ pub(crate) struct DiskStats {
     pub(crate) hanging: u64,
 }
 
-/// Relaxed, here and below: plain statistics, which order nothing else.
-fn add(count: &AtomicU64, more: u64) {
-    count.fetch_add(more, Ordering::Relaxed);
-}
-
 impl Disk {
     pub(crate) fn new(args: &DiskArgs) -> Self {
         let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/"));
         Disk {
             stat: args.stat.clone().unwrap_or_else(program),
-            syncs: AtomicU64::new(0),
-            sync_us: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            hanging: AtomicU64::new(0),
+            syncs: Count::default(),
+            sync_us: Count::default(),
+            failed: Count::default(),
+            hanging: Count::default(),
         }
     }
 
@@ -68,29 +63,28 @@ impl Disk {
     }
 
     fn stats(&self, begun: Instant, length: u64) -> DiskStats {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         DiskStats {
             took_us: micros(begun.elapsed()),
             length,
-            syncs: read(&self.syncs),
-            sync_us: read(&self.sync_us),
-            failed: read(&self.failed),
-            hanging: read(&self.hanging),
+            syncs: self.syncs.read(),
+            sync_us: self.sync_us.read(),
+            failed: self.failed.read(),
+            hanging: self.hanging.read(),
         }
     }
 
     pub(crate) fn count_sync(&self, took: Duration) {
-        add(&self.sync_us, micros(took));
-        add(&self.syncs, 1);
+        self.sync_us.add(micros(took));
+        self.syncs.add(1);
     }
 
     pub(crate) fn count_failed(&self) {
-        add(&self.failed, 1);
+        self.failed.add(1);
     }
 
     /// Something hangs, for as long as what is returned is there.
     pub(crate) fn hangs(&self) -> impl Drop + '_ {
-        add(&self.hanging, 1);
+        self.hanging.add(1);
         Hangs(self)
     }
 }
@@ -99,7 +93,7 @@ struct Hangs<'a>(&'a Disk);
 
 impl Drop for Hangs<'_> {
     fn drop(&mut self) {
-        self.0.hanging.fetch_sub(1, Ordering::Relaxed);
+        self.0.hanging.less(1);
     }
 }
 
@@ -147,8 +141,4 @@ async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> std::io::
         P::sync_all(&file).await?;
         disk.count_sync(begun.elapsed());
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

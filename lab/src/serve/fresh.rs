@@ -1,5 +1,5 @@
 //! `--fresh`: short tasks at a steady rate, and how long each waited for its first poll, told by a
-//! plain thread (`--waits`), so that it is told also while every worker is stuck. `--block`: tasks
+//! plain thread (`--waits`), so that it is told even while every worker is stuck. `--block`: tasks
 //! that block their thread.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::hogs::Schedule;
 use super::platform::{Platform, accept_loop};
 use super::work::compute;
 
-/// Tasks that are spawned at most; after them, the rest of the process's life is without.
+/// So many tasks are spawned at most, and none after them.
 const TASKS_MAX: usize = 1 << 17;
 
 /// What a fresh task is.

@@ -1,6 +1,7 @@
-//! The HTTP server: `GET /` answers 200 with a short body.
+//! The HTTP servers: what all of them share, and those of which `GET /` is the only page.
 
 use std::convert::Infallible;
+use std::time::Instant;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -13,15 +14,36 @@ use super::platform::{Platform, accept_loop};
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
-    accept_loop::<P, _>("http", listener, |stream| {
-        connection::<P, _>(stream, |request| async move {
-            match (request.method(), request.uri().path()) {
-                (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", "on an even keel\n"),
-                _ => not_found("GET /"),
-            }
-        })
-    })
-    .await;
+    let call = |request| async move { page(&request, || "on an even keel\n") };
+    serve_calls::<P, _>("http", listener, call).await;
+}
+
+/// The admin page: a few words on how the server is, answered in a class of its own.
+pub(crate) async fn serve_admin<P: Platform>(listener: P::Listener) {
+    let started = Instant::now();
+    let words = move || format!("{} up {} s\n", P::NAME, started.elapsed().as_secs());
+    let call = move |request| async move { page(&request, words) };
+    serve_calls::<P, _>("admin", listener, call).await;
+}
+
+/// The answer of a server with one page.
+fn page<B: Into<Bytes>>(request: &Request<Incoming>, words: impl FnOnce() -> B) -> Answer {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", words()),
+        _ => not_found("GET /"),
+    }
+}
+
+/// Accepts for ever and answers the calls of every connection by `handler`.
+pub(crate) async fn serve_calls<P: Platform, F>(
+    service: &'static str,
+    listener: P::Listener,
+    handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let serve = move |stream| connection::<P, _>(stream, handler.clone());
+    accept_loop::<P, _>(service, listener, serve).await;
 }
 
 /// Serves one connection, kept alive or closed as its client asks.
@@ -31,7 +53,7 @@ pub(crate) async fn connection<P: Platform, F>(
 ) where
     F: Future<Output = Answer> + Send,
 {
-    let service = service_fn(|request| {
+    let service = service_fn(move |request| {
         let answered = handler(request);
         async move { Ok::<_, Infallible>(answered.await) }
     });

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use super::platform::{Platform, accept_loop};
+use super::stats::Count;
 use crate::appends::{APPEND_HEAD_LEN, HELLO, appended, read_append, welcome};
 
 /// The file is cut back when it has become so long: a run of any length costs a disk no more.
@@ -17,7 +17,7 @@ const FILE_LEN_MAX: u64 = 256 * 1024 * 1024;
 /// One file, written by one at a time.
 pub(crate) struct Log<P: Platform> {
     end: Mutex<End<P>>,
-    records: AtomicU64,
+    records: Count,
 }
 
 struct End<P: Platform> {
@@ -30,7 +30,7 @@ impl<P: Platform> Log<P> {
         let file = P::create(path).await?;
         Ok(Log {
             end: Mutex::new(End { file, at: 0 }),
-            records: AtomicU64::new(0),
+            records: Count::default(),
         })
     }
 
@@ -41,8 +41,7 @@ impl<P: Platform> Log<P> {
         P::write_at(&end.file, record, end.at).await?;
         P::sync_data(&end.file).await?;
         end.at = (end.at + len) % FILE_LEN_MAX;
-        // Relaxed: a plain count; the lock orders appends.
-        Ok(self.records.fetch_add(1, Ordering::Relaxed))
+        Ok(self.records.next())
     }
 }
 

@@ -1,12 +1,13 @@
-//! `--work`: how much the hogs have computed, told by a plain thread, so that it is told also while
-//! every worker is stuck; and telling in such a way.
+//! `--work`: how much the hogs have computed, told by a plain thread, so that it is told even while
+//! every worker is stuck; and such threads for other services.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::platform::micros;
 use super::work::Done;
 use crate::error::{Error, Result};
 
@@ -40,23 +41,31 @@ pub(crate) fn tell<T: Serialize>(
     address: SocketAddr,
     account: impl Fn() -> T + Send + 'static,
 ) -> Result<SocketAddr> {
-    let refused = |source| Error::Listen {
-        service,
-        address,
-        source,
-    };
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
+    listen(service, address, move |mut stream| {
+        if let Ok(line) = serde_json::to_string(&account()) {
+            // Who went away without an answer wants none.
+            let _ = writeln!(stream, "{line}");
+        }
+    })
+}
+
+/// Serves every connection from a plain thread, one after another.
+pub(crate) fn listen(
+    service: &'static str,
+    address: SocketAddr,
+    serve: impl Fn(TcpStream) + Send + 'static,
+) -> Result<SocketAddr> {
+    let refused = Error::listen(service, address);
+    let listener = TcpListener::bind(address).map_err(&refused)?;
+    let bound = listener.local_addr().map_err(&refused)?;
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             match stream {
-                Ok(mut stream) => {
-                    if let Ok(line) = serde_json::to_string(&account()) {
-                        // Who went away without an answer wants none.
-                        let _ = writeln!(stream, "{line}");
-                    }
+                Ok(stream) => serve(stream),
+                Err(error) => {
+                    eprintln!("{service}: cannot accept a connection: {error}");
+                    std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
     });
@@ -67,21 +76,21 @@ pub(crate) fn tell<T: Serialize>(
 fn read(done: &Done, start: Instant) -> Work {
     const TRIES: usize = 20;
     const APART_MAX: Duration = Duration::from_micros(50);
-    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let mut last = (start.elapsed(), done.micros());
+    let mut work = Work {
+        work_us: 0,
+        at_us: 0,
+    };
     for _ in 0..TRIES {
         let before = start.elapsed();
         let work_us = done.micros();
-        let after = start.elapsed();
-        last = (before, work_us);
-        if after - before < APART_MAX {
+        let took = start.elapsed() - before;
+        let at_us = micros(before);
+        work = Work { work_us, at_us };
+        if took < APART_MAX {
             break;
         }
     }
-    Work {
-        work_us: last.1,
-        at_us: micros(last.0),
-    }
+    work
 }
 
 #[cfg(test)]

@@ -13,40 +13,33 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 
-use super::http::{Answer, answer, connection, not_found};
+use super::http::{Answer, answer, connection, not_found, serve_calls};
 use super::platform::{Platform, accept_each, accept_loop};
 use super::work::compute;
 
 /// HTTP/1.1, with connections that are spawned where those of all services are.
 pub(crate) async fn serve<P: Platform>(listener: P::Listener, post_us: u64) {
-    accept_loop::<P, _>("mixed", listener, |stream| requests::<P>(stream, post_us)).await;
+    let call = move |request| handle(request, post_us);
+    serve_calls::<P, _>("mixed", listener, call).await;
 }
 
 /// HTTP/1.1, with connections that are spawned here.
 pub(crate) async fn serve_apart<P: Platform>(listener: P::Listener, post_us: u64) {
-    let spawn = |stream| P::spawn(requests::<P>(stream, post_us));
+    let call = move |request| handle(request, post_us);
+    let spawn = |stream| P::spawn(connection::<P, _>(stream, call));
     accept_each::<P>("apart", listener, spawn).await;
 }
 
 /// HTTP/2; `APART` is who spawns the requests.
 pub(crate) async fn serve_h2<P: Platform, const APART: bool>(listener: P::Listener, post_us: u64) {
-    accept_loop::<P, _>("mixed-h2", listener, |stream| {
-        streams::<P, APART>(stream, post_us)
-    })
-    .await;
-}
-
-async fn requests<P: Platform>(stream: P::Stream, post_us: u64) {
-    connection::<P, _>(stream, move |request| handle(request, post_us)).await;
+    let serve = |stream| streams::<P, APART>(stream, post_us);
+    accept_loop::<P, _>("mixed-h2", listener, serve).await;
 }
 
 async fn streams<P: Platform, const APART: bool>(stream: P::Stream, post_us: u64) {
-    let service =
-        service_fn(
-            move |request| async move { Ok::<_, Infallible>(handle(request, post_us).await) },
-        );
+    let call = |request| async move { Ok::<_, Infallible>(handle(request, post_us).await) };
     let served = http2::Builder::new(Streams::<P, APART>(PhantomData))
-        .serve_connection(P::hyper_stream(stream), service)
+        .serve_connection(P::hyper_stream(stream), service_fn(call))
         .await;
     // As over HTTP/1.1: what breaks a connection is its client's to count.
     drop(served);

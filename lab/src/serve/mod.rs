@@ -3,7 +3,7 @@
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
 //! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`admin`], [`log`],
+//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`log`],
 //!   [`hogs`], [`disk`]: the services, and what goes on beside them
 //! - [`mixed`]: handlers that answer at once and handlers that compute, over one service
 //! - [`fresh`]: short tasks at a steady rate and how long each waited, and tasks that block
@@ -13,7 +13,6 @@
 //! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
 //! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
 
-mod admin;
 mod api;
 mod args;
 mod camera;
@@ -38,15 +37,13 @@ mod work;
 
 pub(crate) use args::{
     Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
-    SHARE_MAX, ServeArgs, Shares,
+    SHARE_MAX, ServeArgs, Shares, within,
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
 pub(crate) use fresh::{Fresh, Waits};
 pub(crate) use meter::Work;
-#[cfg(feature = "evenkeel-runtime")]
-pub(crate) use platform::Evenkeel;
-pub(crate) use platform::{Platform, Settings, Tokio};
+pub(crate) use platform::{Evenkeel, Platform, Settings, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
 pub(crate) use work::{Done, calibrate};

@@ -2,38 +2,32 @@
 //! write to a disk.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::args::{Burn, ServeArgs};
 use super::disk::Disk;
-use super::disk_threads;
 use super::hogs::{Schedule, never_yield};
 use super::services::Announcement;
 use super::work::Done;
+use super::{disk_threads, meter};
 use crate::error::{Error, Result};
 
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
 /// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
-    let unsupported = [
-        ("--sink", args.sink.is_some()),
-        ("--camera", args.camera.is_some()),
-        ("--log", args.disk.log.is_some()),
-        ("--http", args.http.is_some()),
-        ("--proxy", args.proxy.is_some()),
-        ("--relay", args.relay.is_some()),
-        ("--admin", args.admin.is_some()),
+    let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
+    let settings = [
         ("--busy-wait", args.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
         ("--shares", args.shares.is_some()),
         ("--handoff-us", args.handoff_us.is_some()),
     ];
-    let classes = args.class_flags().map(|(flag, _)| (flag, true));
-    let handlers = args.handlers.asked();
-    let mut asked = unsupported.into_iter().chain(handlers).chain(classes);
-    if let Some((flag, _)) = asked.find(|(_, asked)| *asked) {
+    let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
+    let classes = args.class_flags().map(|(flag, _)| flag);
+    let mut given = asked.map(|(flag, _)| flag).chain(classes);
+    if let Some(flag) = given.find(is_unknown) {
         return Err(Error::OsThreadOnlyEchoes { flag });
     }
     let mut announcement = Announcement::default();
@@ -79,33 +73,16 @@ fn keep_burning(burn: Burn, done: &Done) {
     }
 }
 
+/// Serves every connection from a thread of its own.
 fn listen(
     service: &'static str,
     address: SocketAddr,
     serve: impl Fn(TcpStream) + Clone + Send + 'static,
 ) -> Result<SocketAddr> {
-    let refused = |source| Error::Listen {
-        service,
-        address,
-        source,
-    };
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => {
-                    let serve = serve.clone();
-                    drop(std::thread::spawn(move || serve(stream)));
-                }
-                Err(error) => {
-                    eprintln!("{service}: cannot accept a connection: {error}");
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            }
-        }
-    });
-    Ok(bound)
+    meter::listen(service, address, move |stream| {
+        let serve = serve.clone();
+        drop(std::thread::spawn(move || serve(stream)));
+    })
 }
 
 fn echo(mut stream: TcpStream) {

@@ -31,24 +31,29 @@ pub(crate) struct Route<C> {
 }
 
 pub(crate) async fn serve<P: Platform>(listener: P::Listener, route: Route<P::Class>) {
-    accept_loop::<P, _>("relay", listener, move |stream| {
-        connection::<P>(stream, route)
-    })
-    .await;
+    let serve = move |stream| connection::<P>(stream, route);
+    accept_loop::<P, _>("relay", listener, serve).await;
+}
+
+/// A connection to where a service leads; `None` where nobody answers.
+pub(super) async fn onwards<P: Platform>(
+    service: &str,
+    target: SocketAddr,
+    complained: &AtomicBool,
+) -> Option<P::Stream> {
+    let complain = |error: &io::Error| {
+        // Relaxed: whoever swaps first complains; nothing else hangs on it.
+        if !complained.swap(true, Ordering::Relaxed) {
+            eprintln!("{service}: cannot connect to {target}: {error} (said once)");
+        }
+    };
+    P::connect(target).await.inspect_err(complain).ok()
 }
 
 async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
     static COMPLAINED: AtomicBool = AtomicBool::new(false);
-    let server = match P::connect(route.target).await {
-        Ok(server) => server,
-        Err(error) => {
-            // Relaxed: whoever swaps first complains; nothing else hangs on it.
-            if !COMPLAINED.swap(true, Ordering::Relaxed) {
-                let target = route.target;
-                eprintln!("relay: cannot connect to {target}: {error} (said once)");
-            }
-            return;
-        }
+    let Some(server) = onwards::<P>("relay", route.target, &COMPLAINED).await else {
+        return;
     };
     let mut pair = Pair::new(client, server);
     let limit = route.bulk.map_or(u64::MAX, |_| route.bulk_after);
@@ -123,10 +128,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
             back,
         } = self;
         // Each direction gets as far as it can: what is left waits for one of the two to be woken.
-        let (there_over, back_over) = (
-            there.advance(cx, client, server, limit)?,
-            back.advance(cx, server, client, limit)?,
-        );
+        let there_over = there.poll_advance(cx, client, server, limit)?;
+        let back_over = back.poll_advance(cx, server, client, limit)?;
         if there.moved.saturating_add(back.moved) > limit {
             return Poll::Ready(Ok(Carried::Much));
         }
@@ -150,20 +153,6 @@ impl Half {
     }
 
     /// Ready when this direction is over, or has moved more than `limit`.
-    fn advance<S: AsyncRead + AsyncWrite + Unpin>(
-        &mut self,
-        cx: &mut Context<'_>,
-        reader: &mut S,
-        writer: &mut S,
-        limit: u64,
-    ) -> Result<Poll<()>, io::Error> {
-        match self.poll_advance(cx, reader, writer, limit) {
-            Poll::Ready(Ok(())) => Ok(Poll::Ready(())),
-            Poll::Ready(Err(error)) => Err(error),
-            Poll::Pending => Ok(Poll::Pending),
-        }
-    }
-
     fn poll_advance<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,

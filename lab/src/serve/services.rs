@@ -5,14 +5,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::{ClassName, RuntimeName, ServeArgs};
-use super::platform::{Platform, Settings, Tokio};
+use super::args::{ClassName, DiskArgs, HandlerArgs, ProxyRoute, RuntimeName, ServeArgs};
+use super::camera::Cameras;
+use super::platform::{Evenkeel, Platform, Settings, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    admin, api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread,
-    proxy, relay, sink, work,
+    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, proxy,
+    relay, sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -25,7 +26,7 @@ pub(crate) type Announcement = Vec<(&'static str, SocketAddr)>;
 /// # Errors
 /// When a flag does not fit, a runtime does not start, or an address cannot be listened on.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
-    if !args.asks_for_something() {
+    if !args.asked().any(|(_, asked)| asked) {
         return Err(Error::NothingToServe);
     }
     args.check_classes()?;
@@ -34,10 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     work::calibrate();
     match args.runtime {
         RuntimeName::Tokio => serve::<Tokio>(args),
-        #[cfg(feature = "evenkeel-runtime")]
-        RuntimeName::Evenkeel => serve::<super::platform::Evenkeel>(args),
-        #[cfg(not(feature = "evenkeel-runtime"))]
-        RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
+        RuntimeName::Evenkeel => serve::<Evenkeel>(args),
         RuntimeName::OsThread => {
             let done = Done::default();
             let mut announcement = os_thread::start(args, &done)?;
@@ -84,169 +82,141 @@ async fn start<P: Platform>(
     observer: P::Observer,
     done: &Done,
 ) -> Result<Announcement> {
-    let mut announcement = Announcement::default();
-    let class = |name: &Option<ClassName>| name.as_ref().and_then(|name| P::class(&observer, name));
+    let announcement = Announcement::default();
+    let mut on = Services::<P> {
+        observer,
+        announcement,
+    };
     let counters = Arc::new(SinkCounters::default());
-    if let Some(address) = args.echo {
-        let listener = bind::<P>("echo", address, &mut announcement).await?;
-        P::spawn_in(class(&args.echo_class), "echo", echo::serve::<P>(listener));
-    }
-    if let Some(address) = args.sink {
-        let listener = bind::<P>("sink", address, &mut announcement).await?;
-        let serve = sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
-        P::spawn_in(class(&args.sink_class), "sink", serve);
-    }
     let disk = Arc::new(disk::Disk::new(&args.disk));
-    start_log::<P>(args, &mut announcement).await?;
-    let cameras = start_cameras::<P>(args, &counters, &mut announcement).await?;
-    if let Some(address) = args.http {
-        let listener = bind::<P>("http", address, &mut announcement).await?;
-        P::spawn(http::serve::<P>(listener));
+    on.add("echo", args.echo, &args.echo_class, echo::serve::<P>)?;
+    let sink = |listener| sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
+    on.add("sink", args.sink, &args.sink_class, sink)?;
+    on.add_log(&args.disk).await?;
+    let cameras = on.add_cameras(args, &counters)?;
+    on.add("http", args.http, &None, http::serve::<P>)?;
+    let accounts = api::Accounts {
+        observer: on.observer.clone(),
+        cameras,
+        disk: Arc::clone(&disk),
+    };
+    let api = |listener| api::serve::<P>(listener, args.api_us, accounts);
+    on.add("api", args.api, &args.api_class, api)?;
+    if let Some(ProxyRoute { listen, target }) = args.proxy {
+        let proxy = |listener| proxy::serve::<P>(listener, target);
+        on.add("proxy", Some(listen), &None, proxy)?;
     }
-    if let Some(address) = args.api {
-        let listener = bind::<P>("api", address, &mut announcement).await?;
-        let accounts = api::Accounts {
-            observer: observer.clone(),
-            cameras,
-            disk: Arc::clone(&disk),
-        };
-        let serve = api::serve::<P>(listener, args.api_us, accounts);
-        P::spawn_in(class(&args.api_class), "api", serve);
-    }
-    if let Some(route) = args.proxy {
-        let listener = bind::<P>("proxy", route.listen, &mut announcement).await?;
-        P::spawn(proxy::serve::<P>(listener, route.target));
-    }
-    if let Some(route) = args.relay {
-        let listener = bind::<P>("relay", route.listen, &mut announcement).await?;
+    if let Some(ProxyRoute { listen, target }) = args.relay {
         let route = relay::Route {
-            target: route.target,
-            bulk: class(&args.bulk_class),
+            target,
+            bulk: on.class(&args.bulk_class),
             bulk_after: args.bulk_after,
         };
-        let serve = relay::serve::<P>(listener, route);
-        P::spawn_in(class(&args.relay_class), "relay", serve);
+        let relay = |listener| relay::serve::<P>(listener, route);
+        on.add("relay", Some(listen), &args.relay_class, relay)?;
     }
-    if let Some(address) = args.admin {
-        let listener = bind::<P>("admin", address, &mut announcement).await?;
-        P::spawn_in(
-            class(&args.admin_class),
-            "admin",
-            admin::serve::<P>(listener),
-        );
-    }
-    start_handlers::<P>(args, &observer, &mut announcement).await?;
+    on.add(
+        "admin",
+        args.admin,
+        &args.admin_class,
+        http::serve_admin::<P>,
+    )?;
+    on.add_handlers(&args.handlers)?;
     disk::spawn::<P>(&args.disk, &disk);
-    let class = class(&args.hog_class);
+    let class = on.class(&args.hog_class);
     hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
     if let Some(burn) = args.burn {
         P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
     }
-    Ok(announcement)
+    Ok(on.announcement)
 }
 
-/// The cameras' services, as far as they were asked for; their accounts are there in any case.
-async fn start_cameras<P: Platform>(
-    args: &ServeArgs,
-    counters: &Arc<SinkCounters>,
-    announcement: &mut Announcement,
-) -> Result<Arc<camera::Cameras<P>>> {
-    let cameras = Arc::new(camera::Cameras::new(
-        args.work_us,
-        args.record.clone(),
-        args.delivery.clone(),
-        Arc::clone(counters),
-    ));
-    if let Some(address) = args.camera {
-        let listener = bind::<P>("camera", address, announcement).await?;
-        let serve = camera::serve::<P>(listener, Arc::clone(&cameras));
-        P::spawn_in(None, "camera", serve);
-    }
-    if let Some(address) = args.watch {
-        let listener = bind::<P>("watch", address, announcement).await?;
-        let serve = camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
-        P::spawn_in(None, "watch", serve);
-    }
-    Ok(cameras)
+/// What is started so far.
+struct Services<P: Platform> {
+    observer: P::Observer,
+    announcement: Announcement,
 }
 
-async fn start_log<P: Platform>(args: &ServeArgs, announcement: &mut Announcement) -> Result<()> {
-    if let (Some(address), Some(directory)) = (args.disk.log, &args.disk.log_directory) {
-        let bound = P::serve_log(address, directory.clone()).await?;
-        announcement.push(("log", bound));
+impl<P: Platform> Services<P> {
+    fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
+        P::class(&self.observer, name.as_ref()?)
     }
-    if let (Some(address), Some(path)) = (args.disk.log, &args.disk.log_path) {
-        let created = log::Log::<P>::create(path.clone()).await;
-        let log = created.map_err(|source| Error::Write {
-            path: path.clone(),
-            source,
-        })?;
-        let listener = bind::<P>("log", address, announcement).await?;
-        P::spawn_in(None, "log", log::serve::<P>(listener, Arc::new(log)));
-    }
-    Ok(())
-}
 
-/// What answers at once beside what computes or blocks.
-async fn start_handlers<P: Platform>(
-    args: &ServeArgs,
-    observer: &P::Observer,
-    announcement: &mut Announcement,
-) -> Result<()> {
-    let handlers = &args.handlers;
-    let post_us = handlers.post_us;
-    if let Some(address) = handlers.mixed {
-        let listener = bind::<P>("mixed", address, announcement).await?;
-        P::spawn(mixed::serve::<P>(listener, post_us));
+    /// Serves what was asked for, that is, has an address.
+    fn add<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        service: &'static str,
+        address: Option<SocketAddr>,
+        class: &Option<ClassName>,
+        serve: impl FnOnce(P::Listener) -> F,
+    ) -> Result<()> {
+        if let Some(address) = address {
+            let refused = Error::listen(service, address);
+            let listener = P::bind(address).map_err(&refused)?;
+            let bound = P::local_address(&listener).map_err(&refused)?;
+            self.announcement.push((service, bound));
+            P::spawn_in(self.class(class), service, serve(listener));
+        }
+        Ok(())
     }
-    if let Some(address) = handlers.apart {
-        let listener = bind::<P>("apart", address, announcement).await?;
-        P::spawn(mixed::serve_apart::<P>(listener, post_us));
+
+    /// The cameras' services, as far as they were asked for; their accounts are there in any case.
+    fn add_cameras(
+        &mut self,
+        args: &ServeArgs,
+        counters: &Arc<SinkCounters>,
+    ) -> Result<Arc<Cameras<P>>> {
+        let cameras = Arc::new(Cameras::new(args, Arc::clone(counters)));
+        let serve = |listener| camera::serve::<P>(listener, Arc::clone(&cameras));
+        self.add("camera", args.camera, &None, serve)?;
+        let watch = |listener| camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
+        self.add("watch", args.watch, &None, watch)?;
+        Ok(cameras)
     }
-    if let Some(address) = handlers.mixed_h2 {
-        let listener = bind::<P>("mixed-h2", address, announcement).await?;
-        P::spawn(mixed::serve_h2::<P, false>(listener, post_us));
+
+    async fn add_log(&mut self, args: &DiskArgs) -> Result<()> {
+        if let (Some(address), Some(directory)) = (args.log, &args.log_directory) {
+            let bound = P::serve_log(address, directory.clone()).await?;
+            self.announcement.push(("log", bound));
+        } else if let Some(path) = &args.log_path {
+            let created = log::Log::<P>::create(path.clone()).await;
+            let log = Arc::new(created.map_err(Error::write(path))?);
+            let serve = |listener| log::serve::<P>(listener, log);
+            self.add("log", args.log, &None, serve)?;
+        }
+        Ok(())
     }
-    if let Some(address) = handlers.apart_h2 {
-        let listener = bind::<P>("apart-h2", address, announcement).await?;
-        P::spawn(mixed::serve_h2::<P, true>(listener, post_us));
+
+    /// What answers at once beside what computes or blocks.
+    fn add_handlers(&mut self, args: &HandlerArgs) -> Result<()> {
+        let us = args.post_us;
+        let mixed = |listener| mixed::serve::<P>(listener, us);
+        self.add("mixed", args.mixed, &None, mixed)?;
+        let apart = |listener| mixed::serve_apart::<P>(listener, us);
+        self.add("apart", args.apart, &None, apart)?;
+        let mixed_h2 = |listener| mixed::serve_h2::<P, false>(listener, us);
+        self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
+        let apart_h2 = |listener| mixed::serve_h2::<P, true>(listener, us);
+        self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
+        let block = |listener| fresh::serve_block::<P>(listener, args.block_tasks, args.block_us);
+        self.add("block", args.block, &None, block)?;
+        if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
+            let book = Arc::new(fresh::Book::new(rate));
+            let told = Arc::clone(&book);
+            let bound = meter::tell("waits", address, move || told.tell())?;
+            self.announcement.push(("waits", bound));
+            let urgent = P::class(&self.observer, &ClassName::numbered(0));
+            let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
+            P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
+        }
+        Ok(())
     }
-    if let Some(address) = handlers.block {
-        let listener = bind::<P>("block", address, announcement).await?;
-        let (tasks, us) = (handlers.block_tasks, handlers.block_us);
-        P::spawn(fresh::serve_block::<P>(listener, tasks, us));
-    }
-    if let (Some(rate), Some(address)) = (handlers.fresh, handlers.waits) {
-        let book = Arc::new(fresh::Book::new(rate));
-        let told = Arc::clone(&book);
-        let bound = meter::tell("waits", address, move || told.tell())?;
-        announcement.push(("waits", bound));
-        let urgent = P::class(observer, &ClassName::numbered(0));
-        let (hog_us, apart) = (handlers.fresh_hog_us, handlers.fresh_apart);
-        P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
-    }
-    Ok(())
 }
 
 /// Starts the thread of --work, if it was asked for.
 fn tell_work(args: &ServeArgs, done: &Done) -> Result<Option<(&'static str, SocketAddr)>> {
     let address = args.work.map(|address| meter::start(address, done.clone()));
     Ok(address.transpose()?.map(|bound| ("work", bound)))
-}
-
-async fn bind<P: Platform>(
-    service: &'static str,
-    address: SocketAddr,
-    announcement: &mut Announcement,
-) -> Result<P::Listener> {
-    let refused = |source| Error::Listen {
-        service,
-        address,
-        source,
-    };
-    let listener = P::bind(address).await.map_err(refused)?;
-    announcement.push((service, P::local_address(&listener).map_err(refused)?));
-    Ok(listener)
 }
 
 fn announce(announcement: &Announcement) {

@@ -2,6 +2,7 @@
 //! `--stats-every`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +131,7 @@ pub(crate) struct Delivered {
     pub(crate) empty_reads: u64,
     /// For how long deliveries were held back: the upper end of each bucket in microseconds, and
     /// how many it has. Buckets double.
-    pub(crate) held_back: Vec<(f64, u64)>,
+    pub(crate) held_back: Waits,
     /// The longest of these since the start, in microseconds.
     #[serde(default)]
     pub(crate) longest_us: f64,
@@ -145,100 +146,115 @@ pub(crate) struct Checks {
     pub(crate) empty: u64,
 }
 
-impl Delivered {
-    fn since(&self, earlier: &Delivered) -> Delivered {
-        let held = self.held_back.iter().zip(&earlier.held_back);
-        Delivered {
-            deliveries: self.deliveries.saturating_sub(earlier.deliveries),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-            reads: self.reads.saturating_sub(earlier.reads),
-            empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
-            held_back: held
-                .map(|(now, then)| (now.0, now.1.saturating_sub(then.1)))
-                .collect(),
-            longest_us: self.longest_us,
-        }
+/// A plain count, which orders nothing else.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        // Relaxed, here and below: it orders nothing else.
+        self.0.fetch_add(more, Ordering::Relaxed);
     }
+
+    pub(crate) fn less(&self, fewer: u64) {
+        self.0.fetch_sub(fewer, Ordering::Relaxed);
+    }
+
+    /// One more; how many there were before it.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What of an account came after an earlier reading of it.
+trait Since: Sized {
+    /// What an earlier reading did not have yet counts from zero.
+    fn since(&self, earlier: Option<&Self>) -> Self;
+}
+
+impl Since for u64 {
+    fn since(&self, earlier: Option<&u64>) -> u64 {
+        self.saturating_sub(earlier.copied().unwrap_or(0))
+    }
+}
+
+/// A bucket: its upper end stays.
+impl Since for (f64, u64) {
+    fn since(&self, earlier: Option<&Self>) -> Self {
+        (self.0, self.1.since(earlier.map(|bucket| &bucket.1)))
+    }
+}
+
+impl<T: Since> Since for Option<T> {
+    fn since(&self, earlier: Option<&Self>) -> Self {
+        let now = self.as_ref();
+        now.map(|now| now.since(earlier.and_then(Option::as_ref)))
+    }
+}
+
+impl<T: Since> Since for Vec<T> {
+    fn since(&self, earlier: Option<&Self>) -> Self {
+        let before = |index| earlier.and_then(|earlier| earlier.get(index));
+        let now = self.iter().enumerate();
+        now.map(|(index, now)| now.since(before(index))).collect()
+    }
+}
+
+impl<K: Ord + Clone, T: Since> Since for BTreeMap<K, T> {
+    fn since(&self, earlier: Option<&Self>) -> Self {
+        let before = |key: &K| earlier.and_then(|earlier| earlier.get(key));
+        let now = self.iter();
+        now.map(|(key, now)| (key.clone(), now.since(before(key))))
+            .collect()
+    }
+}
+
+/// Which fields of a struct are accounts; the others are as they were last.
+macro_rules! accounts {
+    ($($name:ident: $($field:ident)+;)+) => {$(
+        impl Since for $name {
+            fn since(&self, earlier: Option<&Self>) -> Self {
+                let mut since = self.clone();
+                $(since.$field = self.$field.since(earlier.map(|earlier| &earlier.$field));)+
+                since
+            }
+        }
+    )+};
+}
+
+accounts! {
+    RuntimeStats: wall_us workers classes heavy checks polls deliveries delivery waits;
+    WorkerTimes: run_us check_us spin_us park_us steal_us lend_us parks;
+    ClassTimes: run_us heavy_us polls waits;
+    HeavyTimes: hand_offs refused monitor_us;
+    Delivered: deliveries bytes reads empty_reads held_back;
+    Checks: total empty;
 }
 
 impl RuntimeStats {
     /// What happened between `earlier` and this: the same accounts, for the time between the two.
     pub(crate) fn since(&self, earlier: &RuntimeStats) -> RuntimeStats {
-        let less =
-            |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
-        let worker = |(now, then): (&WorkerTimes, &WorkerTimes)| WorkerTimes {
-            run_us: now.run_us.saturating_sub(then.run_us),
-            check_us: less(now.check_us, then.check_us),
-            spin_us: less(now.spin_us, then.spin_us),
-            park_us: less(now.park_us, then.park_us),
-            steal_us: less(now.steal_us, then.steal_us),
-            lend_us: less(now.lend_us, then.lend_us),
-            parks: less(now.parks, then.parks),
-        };
-        let class = |(now, then): (&ClassTimes, &ClassTimes)| ClassTimes {
-            name: now.name.clone(),
-            share: now.share,
-            run_us: now.run_us.saturating_sub(then.run_us),
-            heavy_us: less(now.heavy_us, then.heavy_us),
-            polls: now.polls.saturating_sub(then.polls),
-            waits: waits_since(&now.waits, &then.waits),
-        };
-        let heavy = |now: &HeavyTimes| {
-            let then = earlier.heavy.clone().unwrap_or_default();
-            HeavyTimes {
-                hand_offs: now.hand_offs.saturating_sub(then.hand_offs),
-                refused: now.refused.saturating_sub(then.refused),
-                monitor_us: now.monitor_us.saturating_sub(then.monitor_us),
-                ..now.clone()
-            }
-        };
-        let checks = |(origin, now): (&String, &Checks)| {
-            let then = earlier.checks.get(origin).copied().unwrap_or_default();
-            let total = now.total.saturating_sub(then.total);
-            let empty = now.empty.saturating_sub(then.empty);
-            (origin.clone(), Checks { total, empty })
-        };
-        RuntimeStats {
-            runtime: self.runtime.clone(),
-            wall_us: self.wall_us.saturating_sub(earlier.wall_us),
-            workers: self
-                .workers
-                .iter()
-                .zip(&earlier.workers)
-                .map(worker)
-                .collect(),
-            classes: self
-                .classes
-                .iter()
-                .zip(&earlier.classes)
-                .map(class)
-                .collect(),
-            heavy: self.heavy.as_ref().map(heavy),
-            hogs: self.hogs.clone(),
-            tasks_active: self.tasks_active,
-            tasks: self.tasks,
-            checks: self.checks.iter().map(checks).collect(),
-            polls: less(self.polls, earlier.polls),
-            deliveries: less(self.deliveries, earlier.deliveries),
-            delivery: self.delivery.as_ref().map(|now| match &earlier.delivery {
-                Some(then) => now.since(then),
-                None => now.clone(),
-            }),
-            waits: waits_since(&self.waits, &earlier.waits),
-        }
+        Since::since(self, Some(earlier))
+    }
+
+    /// `us` of computing over wall time, where 1.0 is one whole core.
+    fn cores(&self, us: u64) -> f64 {
+        us as f64 / self.wall_us.max(1) as f64
     }
 
     /// Useful run time of all workers over wall time, where 1.0 is one whole core.
     pub(crate) fn utilisation_cores(&self) -> f64 {
-        self.workers.iter().map(|worker| worker.run_us).sum::<u64>() as f64
-            / self.wall_us.max(1) as f64
+        self.cores(self.workers.iter().map(|worker| worker.run_us).sum())
     }
 
     /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
     /// there is no such thread.
     pub(crate) fn monitor_cores(&self) -> Option<f64> {
-        let heavy = self.heavy.as_ref()?;
-        Some(heavy.monitor_us as f64 / self.wall_us.max(1) as f64)
+        Some(self.cores(self.heavy.as_ref()?.monitor_us))
     }
 
     /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
@@ -257,16 +273,8 @@ impl RuntimeStats {
     /// counted apart.
     pub(crate) fn spin_cores(&self) -> Option<f64> {
         let spun: Option<u64> = self.workers.iter().map(|worker| worker.spin_us).sum();
-        Some(spun? as f64 / self.wall_us.max(1) as f64)
+        Some(self.cores(spun?))
     }
-}
-
-fn waits_since(now: &Waits, earlier: &Waits) -> Waits {
-    let before = |index: usize| earlier.get(index).map_or(0, |&(_, count)| count);
-    let counts = now.iter().enumerate();
-    counts
-        .map(|(index, &(upper, count))| (upper, count.saturating_sub(before(index))))
-        .collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! microsecond of an idle core.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+
+use super::stats::Count;
 
 /// Spends about `us` microseconds of an otherwise idle core computing.
 pub(crate) fn compute(us: u64) {
@@ -16,7 +17,7 @@ pub(crate) fn compute(us: u64) {
 
 /// Computing that was done so far, counted by those who do it. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Done(Arc<AtomicU64>);
+pub(crate) struct Done(Arc<Count>);
 
 impl Done {
     /// Spends about `us` microseconds of an otherwise idle core computing, and counts them as they
@@ -28,16 +29,14 @@ impl Done {
         while left_us > 0 {
             let step_us = left_us.min(STEP_US);
             compute(step_us);
-            // Relaxed: a plain count, which orders nothing else.
-            self.0.fetch_add(step_us, Ordering::Relaxed);
+            self.0.add(step_us);
             left_us -= step_us;
         }
     }
 
     /// Microseconds of computing so far.
     pub(crate) fn micros(&self) -> u64 {
-        // Relaxed: as above.
-        self.0.load(Ordering::Relaxed)
+        self.0.read()
     }
 }
 

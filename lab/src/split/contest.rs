@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::SplitArgs;
 use crate::error::{Error, Result};
-use crate::serve::{Done, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs};
+use crate::serve::{
+    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs,
+};
 use crate::sys;
 
 /// The result of a contest.
@@ -47,10 +49,7 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
     crate::serve::calibrate();
     let readings = match args.runtime {
         RuntimeName::Tokio => contest::<Tokio>(args),
-        #[cfg(feature = "evenkeel-runtime")]
-        RuntimeName::Evenkeel => contest::<crate::serve::Evenkeel>(args),
-        #[cfg(not(feature = "evenkeel-runtime"))]
-        RuntimeName::Evenkeel => Err(Error::NoEvenkeel),
+        RuntimeName::Evenkeel => contest::<Evenkeel>(args),
         RuntimeName::OsThread => Err(Error::NothingToSplit),
     }?;
     let text = serde_json::to_string(&readings).map_err(|error| Error::Unreadable {
@@ -75,12 +74,8 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let shares = args.weights.shares();
     let platform = P::start(Settings {
         workers,
-        busy_wait: None,
-        io_check: None,
-        io_check_events: None,
-        hand_off: None,
-        real_time: false,
         shares: Some(&shares).filter(|_| P::HAS_CLASSES),
+        ..Settings::default()
     })?;
     let observer = platform.observer();
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();

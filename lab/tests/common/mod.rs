@@ -8,15 +8,20 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// A suite of tests that take a runtime's name, for each runtime that this build has.
+use serde_json::Value;
+
+/// Any port of the loopback device.
+pub(crate) const ANY: &str = "127.0.0.1:0";
+
+/// A suite of tests that take a runtime's name, on each runtime.
 macro_rules! suite {
     ($($test:ident,)+) => {
         suite! { @tokio $($test)+ }
-        #[cfg(feature = "evenkeel-runtime")]
         suite! { @evenkeel $($test)+ }
     };
     (@$runtime:ident $($test:ident)+) => {
@@ -43,16 +48,19 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(runtime: &str, flags: &[&str]) -> Server {
+    /// `flags` stand as on a command line, with [`ANY`] for an address of which any port will do.
+    pub(crate) fn start(runtime: &str, flags: &str) -> Server {
+        Server::start_with(runtime, flags, &[])
+    }
+
+    /// The same with flags in which there may be spaces.
+    pub(crate) fn start_with(runtime: &str, flags: &str, more: &[&str]) -> Server {
         let mut command = lab();
-        command
-            .args(["serve", runtime, "--workers", "2"])
-            .args(flags);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the lab starts");
+        command.args(["serve", runtime, "--workers", "2"]);
+        command.args(words(flags)).args(more);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the lab starts");
         let stdout = child.stdout.take().expect("piped");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -96,6 +104,13 @@ impl Server {
         connect(self.address(service))
     }
 
+    /// Ends its standard input, and waits for it to end by itself; what it wrote to standard error
+    /// comes along.
+    pub(crate) fn leave(mut self) -> (ExitStatus, String) {
+        drop(self.stdin.take());
+        self.wait()
+    }
+
     /// Waits for it to end by itself; what it wrote to standard error comes along.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let status = wait(&mut self.child);
@@ -122,20 +137,16 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return status;
         }
-        assert!(
-            Instant::now() < deadline,
-            "process {} does not end",
-            child.id()
-        );
+        let id = child.id();
+        assert!(Instant::now() < deadline, "process {id} does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the server listens");
-    stream
-        .set_read_timeout(Some(PATIENCE))
-        .expect("a timeout can be set");
+    let bounded = stream.set_read_timeout(Some(PATIENCE));
+    bounded.expect("a timeout can be set");
     stream
 }
 
@@ -147,38 +158,87 @@ pub(crate) fn echoes(stream: &mut TcpStream, words: &[u8]) -> bool {
     back == words
 }
 
+/// All text that comes until the other side closes.
+pub(crate) fn rest(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let read = stream.read_to_string(&mut text);
+    read.expect("the server answers and closes");
+    text
+}
+
+/// Whether the other side has hung up.
+pub(crate) fn hangs_up(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
 /// Head and body of the answer to `GET path` over a connection of its own.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = connect(address);
     let request = format!("GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n");
-    stream
-        .write_all(request.as_bytes())
-        .expect("the server reads");
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("the server answers and closes");
+    let asked = stream.write_all(request.as_bytes());
+    asked.expect("the server reads");
+    let answer = rest(&mut stream);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     (head.to_owned(), body.to_owned())
 }
 
-pub(crate) fn get_json(address: SocketAddr, path: &str) -> serde_json::Value {
+pub(crate) fn get_json(address: SocketAddr, path: &str) -> Value {
     let (head, body) = get(address, path);
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// The one line of JSON that a load generator prints.
-pub(crate) fn load(args: &[&str]) -> serde_json::Value {
-    let output = lab()
-        .arg("load")
-        .args(args)
-        .arg("--json")
-        .output()
-        .expect("the lab starts");
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "load {args:?}: {words}");
+/// The one line of JSON that a load generator prints; `args` stand as on a command line.
+pub(crate) fn load(args: &str) -> Value {
+    let output = lab().arg("load").args(words(args)).arg("--json").output();
+    let output = output.expect("the lab starts");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "load {args}: {complaint}");
     serde_json::from_slice(&output.stdout).expect("one line of JSON")
+}
+
+/// What the lab complains of when it is given `args`: it has to fail.
+pub(crate) fn complaint(args: &str) -> String {
+    let output = lab().args(words(args)).output().expect("the lab starts");
+    assert!(!output.status.success(), "{args}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The words of a command line; `ANY` is [`ANY`].
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let line = line.replace("ANY", ANY);
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether each of these numbers is in `found` as it should be.
+#[track_caller]
+pub(crate) fn has<const N: usize>(found: &Value, numbers: [(&str, u64); N]) {
+    for (name, number) in numbers {
+        assert_eq!(found[name], number, "{name} of {found}");
+    }
+}
+
+pub(crate) fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("a number: {value}"))
+}
+
+/// The first line that a child says.
+pub(crate) fn first_line(child: &mut Child) -> String {
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("it says something");
+    line.trim().to_owned()
+}
+
+/// An empty directory of that name.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // There may be one of an earlier run.
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
 }
 
 /// Whether process `pid` is gone, or only waits for its parent to notice.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{bounded, limited};
+use super::within;
 
 /// Handlers that answer at once beside handlers that compute or block.
 #[derive(Debug, clap::Args)]
@@ -22,16 +22,16 @@ pub(crate) struct HandlerArgs {
     pub(crate) apart_h2: Option<SocketAddr>,
     /// Microseconds of computing for each `POST /`.
     #[arg(long, value_name = "U", default_value_t = 20_000)]
-    #[arg(value_parser = limited::<60_000_000>)]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
     pub(crate) post_us: u64,
     /// So many fresh tasks a second, spawned by one line of source, of which --waits tells.
     #[arg(long, value_name = "RATE", requires = "waits")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(value_parser = within(1..=10_000_u32))]
     pub(crate) fresh: Option<u32>,
     /// Microseconds that one in five of these tasks computes in a single poll; another one in five
     /// is in the class `urgent`, and all others in `normal`.
     #[arg(long, value_name = "U", default_value_t = 0, requires = "fresh")]
-    #[arg(value_parser = limited::<60_000_000>)]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
     pub(crate) fresh_hog_us: u64,
     /// Another line of source spawns those of these tasks that compute.
     #[arg(long, requires = "fresh")]
@@ -45,7 +45,7 @@ pub(crate) struct HandlerArgs {
     pub(crate) block: Option<SocketAddr>,
     /// How many such tasks.
     #[arg(long, value_name = "N", default_value_t = 40, requires = "block")]
-    #[arg(value_parser = bounded::<10_000>)]
+    #[arg(value_parser = within(1..=10_000_usize))]
     pub(crate) block_tasks: usize,
     /// For how many microseconds each of them blocks its thread.
     #[arg(
@@ -54,7 +54,7 @@ pub(crate) struct HandlerArgs {
         default_value_t = 2_000_000,
         requires = "block"
     )]
-    #[arg(value_parser = limited::<60_000_000>)]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
     pub(crate) block_us: u64,
 }
 

@@ -1,7 +1,8 @@
 //! How long frames were under way, counted in buckets that every peer counts in.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::serve::stats::Count;
 
 /// Buckets for each doubling: neighbours are about one percent apart.
 const PER_DOUBLING: f64 = 64.0;
@@ -9,29 +10,24 @@ const PER_DOUBLING: f64 = 64.0;
 const BUCKETS: usize = 2_048;
 
 /// Delays in microseconds; the bucket of `us` is the whole part of `64 log2(us + 1)`.
-pub(super) struct Delays(Vec<AtomicU64>);
+pub(super) struct Delays(Vec<Count>);
 
 impl Default for Delays {
     fn default() -> Self {
-        Delays((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
+        Delays((0..BUCKETS).map(|_| Count::default()).collect())
     }
 }
 
 impl Delays {
     pub(super) fn count(&self, us: u64) {
         let bucket = ((us as f64 + 1.0).log2() * PER_DOUBLING) as usize;
-        // Relaxed: a plain count, which orders nothing else.
-        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+        self.0[bucket.min(BUCKETS - 1)].add(1);
     }
 
     /// The buckets that have any, with how many.
     pub(super) fn read(&self) -> Vec<(usize, u64)> {
-        let buckets = self.0.iter().enumerate();
-        // Relaxed: as above.
-        buckets
-            .map(|(bucket, count)| (bucket, count.load(Ordering::Relaxed)))
-            .filter(|(_, count)| *count > 0)
-            .collect()
+        let buckets = self.0.iter().map(Count::read).enumerate();
+        buckets.filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 mod classes;
 mod log;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -10,15 +11,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use evenkeel::fs::File;
-use evenkeel::net::{self, TcpListener, TcpSocket, TcpStream};
+use evenkeel::net::{self, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
+use evenkeel::stats::{DeliveryStats, Stats, WorkerStats};
 use hyper::rt::Executor;
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName, Delivery};
-use crate::serve::stats::{Checks, Delivered, RuntimeStats, WorkerTimes};
+use crate::serve::args::{ClassName, Delivery};
+use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
 
 /// The runtime of this project.
 pub(crate) struct Evenkeel {
@@ -28,21 +29,21 @@ pub(crate) struct Evenkeel {
 
 impl Platform for Evenkeel {
     const NAME: &'static str = "evenkeel";
-    type Listener = TcpListener;
-    type Stream = TcpStream;
     type HyperStream = TcpStream;
     type File = File;
-    type Observer = (Handle, Instant);
     type Class = evenkeel::Class;
     const HAS_CLASSES: bool = true;
     const HAS_DELIVERY: bool = true;
+
+    same_names!(evenkeel);
 
     fn start(settings: Settings<'_>) -> Result<Self> {
         let mut builder = Builder::new();
         builder.workers(settings.workers);
         builder.real_time_workers(settings.real_time);
         if let Some(level) = settings.busy_wait {
-            builder.busy_wait(busy_wait(level));
+            // In the same order.
+            builder.busy_wait(evenkeel::BusyWait::ALL[level as usize]);
         }
         if let Some(events) = settings.io_check_events {
             builder.io_check_events(events);
@@ -62,49 +63,29 @@ impl Platform for Evenkeel {
         })
     }
 
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
-    }
-
-    fn observer(&self) -> Self::Observer {
-        (self.runtime.handle().clone(), self.started)
-    }
-
     fn stats((handle, started): &Self::Observer) -> RuntimeStats {
         let wall_us = micros(started.elapsed());
         let stats = handle.stats();
+        let classes = classes::times(&stats);
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
             wall_us,
             workers: stats.workers.iter().map(worker).collect(),
-            classes: classes::times(&stats),
             heavy: Some(classes::heavy(&stats)),
             hogs: classes::hogs(&stats),
             tasks_active: Some(waiting(handle)),
             tasks: Some(stats.tasks_waiting as u64),
-            checks: [
-                ("due", stats.checks.due),
-                ("idle", stats.checks.idle),
-                ("spin", stats.checks.spin),
-                ("monitor", stats.checks.monitor),
-            ]
-            .map(|(origin, counts)| (origin.to_owned(), checks(counts)))
-            .into(),
-            polls: Some(stats.classes.iter().map(|class| class.polls).sum()),
+            checks: checks(&stats),
+            polls: Some(classes.iter().map(|class| class.polls).sum()),
             deliveries: Some(stats.readiness.deliveries),
             delivery: Some(delivery(&stats.delivery)),
-            waits: waits(&stats),
+            waits: waits(&classes),
+            classes,
         }
     }
 
     fn class((handle, _): &Self::Observer, name: &ClassName) -> Option<evenkeel::Class> {
         classes::find(handle, name)
-    }
-
-    #[track_caller]
-    fn spawn(future: impl Future<Output = ()> + Send + 'static) {
-        // Dropping the handle lets the task run on by itself.
-        drop(evenkeel::spawn(future));
     }
 
     fn execute(future: impl Future<Output = ()> + Send + 'static) {
@@ -120,44 +101,8 @@ impl Platform for Evenkeel {
         classes::spawn(class, name, future);
     }
 
-    async fn sleep(duration: Duration) {
-        evenkeel::time::sleep(duration).await;
-    }
-
-    async fn yield_now() {
-        evenkeel::task::yield_now().await;
-    }
-
     async fn checkpoint() {
         evenkeel::task::checkpoint().await;
-    }
-
-    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()?
-        } else {
-            TcpSocket::new_v6()?
-        };
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    }
-
-    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
-        listener.local_addr()
-    }
-
-    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-        let (stream, _) = listener.accept().await?;
-        // As for the peer: the option alone is no reason to fail.
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
-    }
-
-    async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(address).await?;
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
     }
 
     fn set_delivery(stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
@@ -208,18 +153,6 @@ impl Platform for Evenkeel {
     }
 }
 
-fn busy_wait(level: BusyWait) -> evenkeel::BusyWait {
-    match level {
-        BusyWait::None => evenkeel::BusyWait::None,
-        BusyWait::VeryShort => evenkeel::BusyWait::VeryShort,
-        BusyWait::Short => evenkeel::BusyWait::Short,
-        BusyWait::Medium => evenkeel::BusyWait::Medium,
-        BusyWait::Long => evenkeel::BusyWait::Long,
-        BusyWait::VeryLong => evenkeel::BusyWait::VeryLong,
-        BusyWait::Adaptive => evenkeel::BusyWait::Adaptive,
-    }
-}
-
 fn worker(worker: &WorkerStats) -> WorkerTimes {
     WorkerTimes {
         run_us: micros(worker.run()),
@@ -233,17 +166,20 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
 }
 
 fn delivery(delivery: &DeliveryStats) -> Delivered {
-    let held = delivery.added_delay.buckets();
     Delivered {
         deliveries: delivery.deliveries,
         bytes: delivery.bytes,
         reads: delivery.reads,
         empty_reads: delivery.empty_reads,
-        held_back: held
-            .map(|(upper, count)| (upper.as_secs_f64() * 1e6, count))
-            .collect(),
+        held_back: in_micros(delivery.added_delay.buckets()),
         longest_us: delivery.longest_delay.as_secs_f64() * 1e6,
     }
+}
+
+/// Buckets whose upper ends are in microseconds.
+fn in_micros(buckets: impl Iterator<Item = (Duration, u64)>) -> Waits {
+    let micros = |(upper, count): (Duration, u64)| (upper.as_secs_f64() * 1e6, count);
+    buckets.map(micros).collect()
 }
 
 /// Ready tasks of all classes.
@@ -253,23 +189,46 @@ fn waiting(handle: &Handle) -> u64 {
     queued.sum::<usize>() as u64
 }
 
-fn checks(counts: CheckCounts) -> Checks {
-    Checks {
-        total: counts.total(),
-        empty: counts.empty,
-    }
+/// I/O checks by what made them due.
+fn checks(Stats { checks, .. }: &Stats) -> BTreeMap<String, Checks> {
+    let origins = [
+        ("due", checks.due),
+        ("idle", checks.idle),
+        ("spin", checks.spin),
+        ("monitor", checks.monitor),
+    ];
+    let counts = origins.map(|(origin, counts)| {
+        let (total, empty) = (counts.total(), counts.empty);
+        (origin.to_owned(), Checks { total, empty })
+    });
+    counts.into()
 }
 
 /// Ready-to-run delays of all classes; each class has the same buckets.
-fn waits(stats: &Stats) -> Vec<(f64, u64)> {
-    let mut sums: Vec<(f64, u64)> = Vec::new();
-    for class in &stats.classes {
-        for (index, (upper, count)) in class.waits.buckets().enumerate() {
-            match sums.get_mut(index) {
-                Some((_, sum)) => *sum += count,
-                None => sums.push((upper.as_secs_f64() * 1e6, count)),
-            }
+fn waits(classes: &[ClassTimes]) -> Waits {
+    let mut sums = Waits::new();
+    for class in classes {
+        sums.resize(class.waits.len(), (0.0, 0));
+        for (sum, &(upper, count)) in sums.iter_mut().zip(&class.waits) {
+            *sum = (upper, sum.1 + count);
         }
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use crate::serve::BusyWait;
+
+    #[test]
+    fn levels_of_busy_waiting_stand_in_the_same_order() {
+        let ours = BusyWait::value_variants().iter();
+        let names: Vec<String> = ours.map(|level| format!("{level:?}")).collect();
+        assert_eq!(
+            names,
+            evenkeel::BusyWait::ALL.map(|level| format!("{level:?}"))
+        );
+    }
 }

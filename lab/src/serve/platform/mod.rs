@@ -3,7 +3,65 @@
 //! The services are written once against [`Platform`]. Where the runtimes differ in more than a
 //! name, the difference is here and said in the documentation of the instance.
 
-#[cfg(feature = "evenkeel-runtime")]
+/// What both runtimes have under the same names.
+macro_rules! same_names {
+    ($runtime:ident) => {
+        type Listener = $runtime::net::TcpListener;
+        type Stream = $runtime::net::TcpStream;
+        type Observer = ($runtime::runtime::Handle, Instant);
+
+        fn block_on<F: Future>(&self, future: F) -> F::Output {
+            self.runtime.block_on(future)
+        }
+
+        fn observer(&self) -> Self::Observer {
+            (self.runtime.handle().clone(), self.started)
+        }
+
+        #[track_caller]
+        fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+            // Dropping the handle lets the task run on by itself.
+            drop($runtime::spawn(future));
+        }
+
+        async fn sleep(duration: Duration) {
+            $runtime::time::sleep(duration).await;
+        }
+
+        async fn yield_now() {
+            $runtime::task::yield_now().await;
+        }
+
+        fn bind(address: SocketAddr) -> io::Result<Self::Listener> {
+            let socket = match address {
+                SocketAddr::V4(_) => $runtime::net::TcpSocket::new_v4(),
+                SocketAddr::V6(_) => $runtime::net::TcpSocket::new_v6(),
+            }?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        }
+
+        fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr> {
+            listener.local_addr()
+        }
+
+        async fn accept(listener: &Self::Listener) -> io::Result<Self::Stream> {
+            let (stream, _) = listener.accept().await?;
+            // A peer that is gone already shows at the first read; the option alone is no reason
+            // to fail.
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+
+        async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
+            let stream = Self::Stream::connect(address).await?;
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+    };
+}
+
 mod evenkeel;
 mod tokio;
 
@@ -19,7 +77,6 @@ use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
 use super::stats::RuntimeStats;
 use crate::error::Result;
 
-#[cfg(feature = "evenkeel-runtime")]
 pub(crate) use self::evenkeel::Evenkeel;
 pub(crate) use self::tokio::Tokio;
 
@@ -28,7 +85,7 @@ pub(crate) use self::tokio::Tokio;
 const BACKLOG: u32 = 4_096;
 
 /// How a runtime is to be built.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
     /// Threads that run tasks.
     pub(crate) workers: usize,
@@ -42,10 +99,6 @@ pub(crate) struct Settings<'a> {
     /// Whether workers have real-time priority.
     pub(crate) real_time: bool,
     /// Shares of classes, and which classes there are; `None` is the runtime's own default.
-    #[cfg_attr(
-        not(feature = "evenkeel-runtime"),
-        expect(dead_code, reason = "no other runtime has classes")
-    )]
     pub(crate) shares: Option<&'a Shares>,
 }
 
@@ -64,7 +117,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
     const HAS_CLASSES: bool;
-    /// Whether the readers of a socket can be woken otherwise than at whatever arrives.
+    /// Whether it can hold back the wake-up of a socket's reader.
     const HAS_DELIVERY: bool;
 
     fn start(settings: Settings<'_>) -> Result<Self>;
@@ -92,13 +145,14 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// A place where a computing task lets others run if they are due.
     fn checkpoint() -> impl Future<Output = ()> + Send;
 
-    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+    /// From within the runtime.
+    fn bind(address: SocketAddr) -> io::Result<Self::Listener>;
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
     /// The next connection, with `TCP_NODELAY` set.
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-    /// From now on its reader is woken so.
+    /// How its reader is woken from now on.
     fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
     /// A file that is new, or empty from now on.
     fn create(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
@@ -112,7 +166,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
     /// Waits until what was written is on the device.
     fn sync_data(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
-    /// As before, and with it what the file system notes of the file.
+    /// The same, and the file's metadata with it.
     fn sync_all(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
     /// How long a file is.
     fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
@@ -125,7 +179,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
 }
 
 /// Whole microseconds, as the accounts have them.
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 
 use super::{BACKLOG, Platform, Settings, micros};
 use crate::error::{Error, Result};
@@ -28,43 +28,42 @@ pub(crate) struct Tokio {
 
 impl Platform for Tokio {
     const NAME: &'static str = "tokio";
-    type Listener = TcpListener;
-    type Stream = TcpStream;
     type HyperStream = TokioIo<TcpStream>;
     type File = Arc<File>;
-    type Observer = (Handle, Instant);
     type Class = ();
     const HAS_CLASSES: bool = false;
     const HAS_DELIVERY: bool = false;
 
+    same_names!(tokio);
+
     fn start(settings: Settings<'_>) -> Result<Self> {
-        if settings
-            .busy_wait
-            .is_some_and(|level| level != BusyWait::None)
-        {
-            eprintln!(
-                "warning: tokio has no busy wait; --busy-wait is ignored (its workers always park)"
-            );
-        }
-        if settings.io_check_events.is_some() {
-            eprintln!("warning: --io-check-events is ignored: the lab does not set it on tokio");
-        }
-        if settings.io_check.is_some() {
-            eprintln!(
-                "warning: tokio checks I/O by a count of polls, not by time; --io-check-us is \
-                 ignored"
-            );
-        }
-        if settings.hand_off.is_some() {
-            eprintln!(
-                "warning: tokio leaves a worker that is stuck in a poll where it is; --handoff-us \
-                 is ignored"
-            );
-        }
-        if settings.real_time {
-            eprintln!(
-                "warning: tokio gives its workers no priority; --real-time-workers is ignored"
-            );
+        let spins = |level| level != BusyWait::None;
+        for (asked, ignored) in [
+            (
+                settings.busy_wait.is_some_and(spins),
+                "tokio has no busy wait; --busy-wait is ignored (its workers always park)",
+            ),
+            (
+                settings.io_check_events.is_some(),
+                "--io-check-events is ignored: the lab does not set it on tokio",
+            ),
+            (
+                settings.io_check.is_some(),
+                "tokio checks I/O by a count of polls, not by time; --io-check-us is ignored",
+            ),
+            (
+                settings.hand_off.is_some(),
+                "tokio leaves a worker that is stuck in a poll where it is; --handoff-us is \
+                 ignored",
+            ),
+            (
+                settings.real_time,
+                "tokio gives its workers no priority; --real-time-workers is ignored",
+            ),
+        ] {
+            if asked {
+                eprintln!("warning: {ignored}");
+            }
         }
         let runtime = Builder::new_multi_thread()
             .worker_threads(settings.workers)
@@ -78,14 +77,6 @@ impl Platform for Tokio {
             runtime,
             started: Instant::now(),
         })
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
-    }
-
-    fn observer(&self) -> Self::Observer {
-        (self.runtime.handle().clone(), self.started)
     }
 
     /// What Tokio's stable metrics give: busy time and parks of each worker. Busy time is all that
@@ -117,11 +108,6 @@ impl Platform for Tokio {
         None
     }
 
-    #[track_caller]
-    fn spawn(future: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(future);
-    }
-
     fn execute(future: impl Future<Output = ()> + Send + 'static) {
         TokioExecutor::new().execute(future);
     }
@@ -131,47 +117,10 @@ impl Platform for Tokio {
         tokio::spawn(future);
     }
 
-    async fn sleep(duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
-
-    async fn yield_now() {
-        tokio::task::yield_now().await;
-    }
-
     /// Tokio's own `consume_budget` counts to 128 before it yields, which would be 12.8 ms of
     /// computing here; what its documentation advises for computing is to yield.
     async fn checkpoint() {
         tokio::task::yield_now().await;
-    }
-
-    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()?
-        } else {
-            TcpSocket::new_v6()?
-        };
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    }
-
-    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
-        listener.local_addr()
-    }
-
-    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-        let (stream, _) = listener.accept().await?;
-        // A peer that is gone already shows at the first read; the option alone is no reason to
-        // fail.
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
-    }
-
-    async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(address).await?;
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
     }
 
     fn set_delivery(_: &TcpStream, delivery: Delivery) -> io::Result<()> {
@@ -182,11 +131,11 @@ impl Platform for Tokio {
     }
 
     async fn create(path: PathBuf) -> io::Result<Arc<File>> {
-        blocking(move || File::create(path).map(Arc::new)).await
+        blocking(|| File::create(path).map(Arc::new)).await
     }
 
     async fn open(path: PathBuf) -> io::Result<Arc<File>> {
-        blocking(move || File::open(path).map(Arc::new)).await
+        blocking(|| File::open(path).map(Arc::new)).await
     }
 
     async fn write_at(file: &Arc<File>, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {

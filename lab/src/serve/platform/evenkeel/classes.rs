@@ -6,10 +6,11 @@ use std::time::Duration;
 use evenkeel::Class;
 use evenkeel::ClassConfig;
 use evenkeel::runtime::{Builder, Handle};
-use evenkeel::stats::{Stats, Waits};
+use evenkeel::stats::Stats;
 use evenkeel::task;
 
 use super::super::{Settings, micros};
+use super::in_micros;
 use crate::serve::args::{ClassName, HandOff};
 use crate::serve::stats::{ClassTimes, HeavyTimes, HogPlace};
 
@@ -18,14 +19,11 @@ pub(super) fn configure(builder: &mut Builder, settings: &Settings<'_>) {
     for (name, share) in settings.shares.iter().flat_map(|shares| &shares.0) {
         builder.class(name.as_str(), ClassConfig::new().share(*share));
     }
-    match settings.hand_off {
-        None => {}
-        Some(HandOff::Off) => {
-            builder.hand_off_after(None);
-        }
-        Some(HandOff::AfterMicros(us)) => {
-            builder.hand_off_after(Some(Duration::from_micros(us)));
-        }
+    if let Some(hand_off) = settings.hand_off {
+        builder.hand_off_after(match hand_off {
+            HandOff::Off => None,
+            HandOff::AfterMicros(us) => Some(Duration::from_micros(us)),
+        });
     }
 }
 
@@ -58,18 +56,9 @@ pub(super) fn times(stats: &Stats) -> Vec<ClassTimes> {
         run_us: micros(class.run),
         heavy_us: Some(micros(class.heavy)),
         polls: class.polls,
-        waits: buckets(&class.waits),
+        waits: in_micros(class.waits.buckets()),
     });
     times.collect()
-}
-
-/// Waits, in microseconds.
-fn buckets(waits: &Waits) -> Vec<(f64, u64)> {
-    let micros = |upper: Duration| upper.as_secs_f64() * 1e6;
-    waits
-        .buckets()
-        .map(|(upper, count)| (micros(upper), count))
-        .collect()
 }
 
 /// The heavy pool.

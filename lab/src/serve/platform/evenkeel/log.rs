@@ -26,13 +26,9 @@ pub(super) async fn serve(address: SocketAddr, directory: PathBuf) -> Result<Soc
         connections_max: CONNECTIONS_MAX,
         ..ServerConfig::default()
     };
-    let refused = |source| Error::Listen {
-        service: "log",
-        address,
-        source,
-    };
-    let server = Server::bind(address, log, config).await.map_err(refused)?;
-    let bound = server.local_addr().map_err(refused)?;
+    let refused = Error::listen("log", address);
+    let server = Server::bind(address, log, config).await.map_err(&refused)?;
+    let bound = server.local_addr().map_err(&refused)?;
     drop(evenkeel::spawn(async move {
         if let Err(error) = server.run(pending()).await {
             eprintln!("log: {error}");
