@@ -18,6 +18,7 @@ mod report;
 mod serve;
 mod split;
 mod sys;
+mod trial;
 
 use clap::Parser;
 

@@ -3,16 +3,15 @@
 use serde_json::json;
 use std::time::Duration;
 
-use super::client;
-use super::figures::{cell, median};
-use super::lab::Lab;
-use super::throughput::accounts;
 use crate::error::Result;
 use crate::load::{EchoSummary, StreamSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Server, Usage};
 use crate::report::{Cell, Experiment, Plot, Table};
 use crate::serve::{BusyWait, RuntimeStats};
+use crate::trial::client::{self, accounts};
+use crate::trial::figures::{cell, median};
+use crate::trial::lab::Lab;
 
 /// A runtime at a level of busy wait; `None` where it has no levels.
 struct Variant {

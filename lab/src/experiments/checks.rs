@@ -1,11 +1,21 @@
 //! `checks`: what checking for I/O costs and brings, in three parts.
+//!
+//! - [`web`], [`relay`], [`starved`]: the parts
+//! - [`throughput`]: servers compared by requests per second, and by what each cost
+//! - [`ab`], [`database`]: tools that are used where they are installed
+
+mod ab;
+mod database;
+mod relay;
+mod starved;
+mod throughput;
+mod web;
 
 use serde_json::json;
 
-use super::lab::Lab;
-use super::{relay, starved, web};
 use crate::error::Result;
 use crate::report::{Experiment, Table};
+use crate::trial::lab::Lab;
 
 /// What one part contributes to the report.
 pub(super) struct Part {

@@ -1,18 +1,20 @@
 //! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
 
+mod haproxy;
+
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::figures::{cell, median};
-use super::haproxy::{self, Haproxy, Tuning};
-use super::lab::Lab;
-use super::verdict::{self, Reach, Verdict, ratio};
+use self::haproxy::{Haproxy, Tuning};
 use crate::error::Result;
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Server, Usage};
 use crate::report::{Cell, Experiment, Plot, Table};
+use crate::trial::figures::{cell, median};
+use crate::trial::lab::Lab;
+use crate::trial::verdict::{self, Reach, Verdict, ratio};
 
 /// Who relays, and how it is set.
 #[derive(Debug, Clone, PartialEq)]

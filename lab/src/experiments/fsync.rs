@@ -17,11 +17,11 @@ use serde_json::json;
 use self::log::Logged;
 use self::measure::{Found, Places};
 use self::rows::Beside;
-use super::lab::Lab;
-use super::verdict;
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
+use crate::trial::lab::Lab;
+use crate::trial::verdict;
 
 /// One measurement.
 struct Sample {

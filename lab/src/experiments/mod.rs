@@ -1,47 +1,22 @@
 //! The experiments: each starts servers and load as processes, peers in turn, and ends in a part of
 //! the report.
-//!
-//! - [`lab`]: what every experiment needs: who takes part, where load runs, how long, progress
-//! - [`client`]: one HTTP call to a server under test
-//! - [`figures`]: medians, and cells of tables
-//! - [`grid`]: echo probes, what stands beside them down, who answers across
-//! - [`verdict`]: what was reached against what is to be reached
-//! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`syscalls`]: system calls, counted
-//! - [`responsive`], [`services`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`],
-//!   [`busywait`]: the experiments
-//! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
-//! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
 
-mod ab;
 mod busywait;
 mod checks;
 mod classes;
-mod client;
-mod database;
-mod figures;
 mod fsync;
-mod grid;
-mod haproxy;
-mod lab;
-mod relay;
 mod responsive;
 mod services;
 mod shares;
-mod starved;
 mod storm;
-mod syscalls;
-mod throughput;
-mod verdict;
-mod web;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::RunArgs;
 use crate::error::{Error, Result};
 use crate::process;
 use crate::report::{Experiment, Machine, Report};
-use lab::Lab;
+use crate::trial::args::RunArgs;
+use crate::trial::lab::Lab;
 
 /// An experiment, by the name that the command line has for it.
 type Named = (&'static str, fn(&Lab) -> Result<Experiment>);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::grid::{Beside, Grid, P999_REQUESTS_MIN, Probe};
-use super::lab::Lab;
-use super::verdict::{self, Reach, Verdict, ratio};
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
+use crate::trial::grid::{Beside, Grid, P999_REQUESTS_MIN, Probe};
+use crate::trial::lab::Lab;
+use crate::trial::verdict::{self, Reach, Verdict, ratio};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",

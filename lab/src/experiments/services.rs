@@ -10,13 +10,13 @@ mod tables;
 use serde_json::json;
 
 use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
-use super::grid::P999_REQUESTS_MIN;
-use super::lab::Lab;
-use super::verdict;
 use crate::error::Result;
 use crate::load::Over;
 use crate::peers::Peer;
 use crate::report::Experiment;
+use crate::trial::grid::P999_REQUESTS_MIN;
+use crate::trial::lab::Lab;
+use crate::trial::verdict;
 
 /// What handlers do, and how they come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use serde_json::json;
 use std::time::Duration;
 
-use super::figures::grouped;
-use super::lab::Lab;
-use super::verdict::{Reach, Verdict};
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::{Cell, Experiment, Judged, Plot, Table};
 use crate::serve::{ClassName, HogPoll};
 use crate::split::{Polls, Readings, Split, Weights, split};
+use crate::trial::figures::grouped;
+use crate::trial::lab::Lab;
+use crate::trial::verdict::{Reach, Verdict};
 
 /// A contest: who takes part, and by which weights.
 #[derive(Debug, Clone, PartialEq, Eq)]

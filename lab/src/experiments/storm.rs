@@ -5,6 +5,7 @@
 //! - [`others`]: what others had of the servers' processors meanwhile
 //! - [`work`]: how much computing each delivery costs
 //! - [`breeze`]: what being told to adapt costs where there is no storm
+//! - [`syscalls`]: system calls, counted
 //! - [`veth`]: a network of its own, with Ethernet's segments
 //! - [`tables`], [`ways`]: what it comes to, with verdicts
 
@@ -12,6 +13,7 @@ mod breeze;
 mod measure;
 mod others;
 mod rows;
+mod syscalls;
 mod tables;
 mod veth;
 mod ways;
@@ -24,10 +26,10 @@ use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
 use self::veth::Veth;
 use self::work::Work;
-use super::lab::Lab;
-use super::{syscalls, verdict};
 use crate::error::Result;
 use crate::report::Experiment;
+use crate::trial::lab::Lab;
+use crate::trial::verdict;
 
 /// One measurement.
 struct Sample {

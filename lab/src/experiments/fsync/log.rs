@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::measure::{Places, settle};
 use super::slow::SlowDisk;
 use crate::error::Result;
-use crate::experiments::lab::Lab;
 use crate::load::{AppendsSummary, LogSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::serve::BusyWait;
+use crate::trial::lab::Lab;
 
 /// Who appends at once.
 pub(super) const CLIENTS: u32 = 1_000;

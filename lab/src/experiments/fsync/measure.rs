@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::rows::Beside;
 use super::slow::{SlowDisk, WRITES_PER_S};
 use crate::error::Result;
-use crate::experiments::client;
-use crate::experiments::lab::Lab;
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, TemporaryDirectory, run};
 use crate::serve::{BusyWait, DiskStats};
+use crate::trial::client;
+use crate::trial::lab::Lab;
 
 pub(super) const PROBE_HZ: u32 = 500;
 pub(super) const STAT_HZ: u32 = 100;

@@ -1,7 +1,7 @@
 //! The disk work beside the probes.
 
 use super::measure::Places;
-use crate::experiments::lab::Lab;
+use crate::trial::lab::Lab;
 
 /// What goes on beside the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use super::log::{CLIENTS, Way};
 use super::measure::Found;
 use super::{Beside, Samples};
-use crate::experiments::figures::{cell, median, micros};
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::load::{AppendsSummary, EchoSummary, LogSummary, TurnSummary};
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::figures::{cell, median, micros};
+use crate::trial::verdict::{self, Reach, Verdict, ratio};
 
 /// What is to be reached.
 const PING_OVER_IDLE: f64 = 1.2;

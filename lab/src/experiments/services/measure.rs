@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::{Load, Scene};
 use crate::error::{Error, Result};
-use crate::experiments::client;
-use crate::experiments::figures::micros;
-use crate::experiments::lab::Lab;
 use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server};
 use crate::serve::{Fresh, RuntimeStats, Waits};
+use crate::trial::client;
+use crate::trial::figures::micros;
+use crate::trial::lab::Lab;
 
 /// Calls a second, of which one in four computes for [`HOG`]: a core's worth.
 pub(super) const MIXED_HZ: u32 = 200;

@@ -3,12 +3,12 @@
 use self::Figure::{LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
 use super::measure::Whose::{self, Echo, Hogs, Innocents, Urgent};
 use super::{Row, Samples, Scene};
-use crate::experiments::figures::{grouped, median, micros};
-use crate::experiments::grid::P999_REQUESTS_MIN;
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::load::EchoSummary;
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::figures::{grouped, median, micros};
+use crate::trial::grid::P999_REQUESTS_MIN;
+use crate::trial::verdict::{self, Reach, Verdict, ratio};
 
 /// What is to be reached: latency beside hogs of the same line over that beside others.
 const OVER_A_LINE_EACH: f64 = 1.5;

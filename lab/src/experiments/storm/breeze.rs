@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::measure::{MOMENT, Scene, Ways, merged, quantile};
 use super::rows::{self, BREEZE_MBIT};
 use crate::error::Result;
-use crate::experiments::figures::{grouped, median};
-use crate::experiments::verdict::{Reach, Verdict};
 use crate::peers::{Peer, ServerSpec};
 use crate::report::{Cell, Table};
 use crate::serve::{Deliveries, Delivery};
+use crate::trial::figures::{grouped, median};
+use crate::trial::verdict::{Reach, Verdict};
 
 /// Shorter than this, too few frames come to say anything of one in a hundred.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -10,15 +10,16 @@ use serde::Serialize;
 
 use super::others::Others;
 use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
+use super::syscalls;
 use super::veth::Veth;
 use crate::error::{Error, Result};
-use crate::experiments::figures::median;
-use crate::experiments::lab::Lab;
-use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
+use crate::trial::client;
+use crate::trial::figures::median;
+use crate::trial::lab::Lab;
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.

@@ -9,9 +9,9 @@ use super::rows::{
     ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
     OTP_DEFERRED, Row, Storm, TOKIO,
 };
-use crate::experiments::figures::{cell, grouped, median};
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
 use crate::report::{Cell, Plot, Table};
+use crate::trial::figures::{cell, grouped, median};
+use crate::trial::verdict::{self, Reach, Verdict, ratio};
 
 /// What is to be reached.
 const API_OVER_IDLE: f64 = 1.05;

@@ -8,8 +8,8 @@
 use super::Samples;
 use super::measure::Found;
 use super::rows::{ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE, TOKIO};
-use crate::experiments::figures::{cell, grouped, median};
 use crate::report::{Cell, Table};
+use crate::trial::figures::{cell, grouped, median};
 
 impl Samples {
     pub(super) fn longest_ways(&self) -> Table {

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
+use super::Part;
 use super::ab;
-use super::checks::Part;
-use super::lab::Lab;
 use super::throughput::{Throughput, at_server, variants};
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
+use crate::trial::lab::Lab;
 
 const CONCURRENCY: u32 = 60;
 const REQUESTS: u64 = 100_000;

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::lab::Lab;
 use crate::error::{Error, Result};
 use crate::process::{Process, TemporaryDirectory, Usage};
+use crate::trial::lab::Lab;
 
 const PROGRAM: &str = "haproxy";
 

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use super::lab::Lab;
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
+use crate::trial::lab::Lab;
 
 pub(crate) fn is_installed() -> bool {
     Command::new("ab")

@@ -4,14 +4,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::checks::Part;
+use super::Part;
 use super::database::{self, Database};
-use super::lab::Lab;
 use super::throughput::{Throughput, at_server, direct, variants, without_server};
 use crate::error::{Error, Result};
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
 use crate::process::Server;
+use crate::trial::lab::Lab;
 
 const CONNECTIONS: u32 = 20;
 

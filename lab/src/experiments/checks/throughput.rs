@@ -2,17 +2,16 @@
 //! checks it took.
 
 use serde_json::json;
-use std::time::Duration;
 
-use super::client;
-use super::figures::cell;
-use super::lab::Lab;
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::process::Server;
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
+use crate::trial::client;
+use crate::trial::figures::{cell, median};
+use crate::trial::lab::Lab;
 
 /// A server with a setting.
 pub(crate) struct Variant {
@@ -201,7 +200,7 @@ pub(crate) fn at_server(
         spec.services.push("api");
     }
     let server = lab.serve(peer, &spec)?;
-    let stats = || accounts(&server, peer);
+    let stats = || client::accounts(&server, peer);
     let (usage_before, stats_before) = (server.usage(), stats());
     let load = load(&server)?;
     let (usage, stats) = (server.usage(), stats());
@@ -222,19 +221,6 @@ pub(crate) fn without_server(load: HttpSummary) -> Found {
         switches: 0,
         stats: None,
     }
-}
-
-/// What the runtime says of itself; absent where it does not, or does not answer.
-pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
-    if !peer.has_stats() {
-        return None;
-    }
-    client::get(
-        server.address("api").ok()?,
-        "/stats",
-        Duration::from_secs(2),
-    )
-    .ok()
 }
 
 /// I/O checks by origin and by whether they found anything, for whoever counts them.
@@ -302,7 +288,7 @@ fn spread(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let middle = super::figures::median(values.iter().copied())?;
+    let middle = median(values.iter().copied())?;
     (values.len() > 1 && middle > 0.0).then(|| 100.0 * (highest - lowest) / middle)
 }
 

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use crate::peers::Peer;
+use crate::process::Server;
+use crate::serve::RuntimeStats;
+
 /// The JSON that `GET path` answers.
 ///
 /// # Errors
@@ -38,6 +42,19 @@ pub(crate) fn line<T: DeserializeOwned>(address: SocketAddr, patience: Duration)
     let mut line = Vec::new();
     stream.take(LINE_LEN_MAX).read_to_end(&mut line)?;
     Ok(serde_json::from_slice(&line)?)
+}
+
+/// What the runtime says of itself; absent where it does not, or does not answer.
+pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
+    if !peer.has_stats() {
+        return None;
+    }
+    get(
+        server.address("api").ok()?,
+        "/stats",
+        Duration::from_secs(2),
+    )
+    .ok()
 }
 
 fn body(answer: &[u8]) -> io::Result<&[u8]> {

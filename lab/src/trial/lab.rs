@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::{Pin, RunArgs};
+use super::args::{Pin, RunArgs};
 use crate::error::{Error, Result};
 use crate::load::CpuList;
 use crate::peers::{Lineup, Peer, ServerSpec};

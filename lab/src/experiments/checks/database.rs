@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::lab::Lab;
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
 use crate::process::{Process, TemporaryDirectory};
+use crate::trial::lab::Lab;
 
 const SERVER: &str = "mariadbd";
 /// Rows of the one table.
