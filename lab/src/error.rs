@@ -120,6 +120,12 @@ impl Error {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::System { what, source }
     }
+
+    /// Wraps what went wrong when a file or directory was written.
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Write { path, source }
+    }
 }
 
 /// A result of the lab.

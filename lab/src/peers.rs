@@ -79,6 +79,35 @@ pub(crate) struct ServerSpec {
     pub(crate) own_flags: Vec<String>,
 }
 
+impl ServerSpec {
+    /// A server of these services, and of nothing else.
+    pub(crate) fn of(services: &[&'static str]) -> Self {
+        ServerSpec {
+            services: services.to_vec(),
+            ..ServerSpec::default()
+        }
+    }
+
+    /// With a flag that whoever is asked knows.
+    pub(crate) fn set(mut self, flag: &str, value: impl ToString) -> Self {
+        self.flags.extend([flag.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// With a flag of which only the lab's own servers know.
+    pub(crate) fn own(mut self, flag: &str, value: impl ToString) -> Self {
+        self.own_flags.extend([flag.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// With OTP's schedulers asleep when they have nothing to do: what they spin away would be
+    /// charged to the work.
+    pub(crate) fn without_spin(mut self, peer: Peer) -> Self {
+        self.busy_wait = (peer == Peer::Erlang).then_some(BusyWait::None);
+        self
+    }
+}
+
 /// Who takes part in a run.
 #[derive(Clone)]
 pub(crate) struct Lineup {

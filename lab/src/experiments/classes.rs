@@ -11,10 +11,13 @@ use crate::error::Result;
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Server, Usage};
-use crate::report::{Cell, Experiment, Plot, Table};
-use crate::trial::figures::{cell, median};
+use crate::report::{Cell, Experiment, Lists, Plot, Table};
+use crate::trial::echoes;
+use crate::trial::figures::{self, bars};
 use crate::trial::lab::Lab;
-use crate::trial::verdict::{self, Reach, Verdict, ratio};
+use crate::trial::samples::{Column, Describe, Samples, column};
+use crate::trial::verdict::Reach::{AtLeast, AtMost};
+use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
 
 /// Who relays, and how it is set.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,13 +80,7 @@ struct Row {
     traffic: Traffic,
 }
 
-/// One measurement.
-struct Sample {
-    row: usize,
-    round: u32,
-    found: Result<Found, String>,
-}
-
+/// What one measurement found.
 struct Found {
     mix: MixSummary,
     admin: Option<EchoSummary>,
@@ -123,20 +120,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     .rows();
     let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
     let target = origin.address("origin")?;
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (index, row) in rows.iter().enumerate() {
-            let found = measure(&lab, row, target).map_err(|error| error.to_string());
-            let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-            lab.progress(&format!("classes: {}: {words}", row.name));
-            samples.push(Sample {
-                row: index,
-                round,
-                found,
-            });
-        }
-    }
-    let all = Samples { rows, samples };
+    let name = |row: usize| format!("classes: {}", rows[row].name);
+    let one = |row: usize| measure(&lab, &rows[row], target);
+    let samples = Samples::measure(&lab, lab.rounds(), 0..rows.len(), name, one);
+    let all = All { rows, samples };
     let verdicts = all.verdicts();
     Ok(Experiment {
         name: "classes".to_owned(),
@@ -193,25 +180,18 @@ impl Choice {
         }
         if self.evenkeel && !self.brief {
             relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), Check::default())));
+            let checked = |check| own(Some(SHARES), check);
             relays.extend(CHECK_BOUNDS_US.map(|us| {
-                let bound_us = Some(us);
-                own(
-                    Some(SHARES),
-                    Check {
-                        bound_us,
-                        ..Check::default()
-                    },
-                )
+                checked(Check {
+                    bound_us: Some(us),
+                    ..Check::default()
+                })
             }));
             relays.extend(CHECK_EVENTS.map(|events| {
-                let events = Some(events);
-                own(
-                    Some(SHARES),
-                    Check {
-                        events,
-                        ..Check::default()
-                    },
-                )
+                checked(Check {
+                    events: Some(events),
+                    ..Check::default()
+                })
             }));
         }
         if self.haproxy && !self.brief {
@@ -303,22 +283,22 @@ impl Relay {
                 check,
             } => (*peer, shares, *check),
         };
-        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent --shares";
-        let own_flags = shares
-            .iter()
-            .flat_map(|shares| classes.split(' ').chain([*shares]))
-            .map(str::to_owned);
-        let events = check
-            .events
-            .map(|events| format!("--io-check-events={events}"));
-        let own_flags = own_flags.chain(events).collect();
-        let spec = ServerSpec {
-            services: vec!["admin"],
+        let mut spec = ServerSpec {
             relay_target: Some(target),
             io_check_us: check.bound_us,
-            own_flags,
-            ..ServerSpec::default()
+            ..ServerSpec::of(&["admin"])
         };
+        if let Some(shares) = shares {
+            let classed = spec
+                .own("--relay-class", "normal")
+                .own("--bulk-class", "bulk");
+            spec = classed
+                .own("--admin-class", "urgent")
+                .own("--shares", shares);
+        }
+        if let Some(events) = check.events {
+            spec = spec.own("--io-check-events", events);
+        }
         lab.serve(peer, &spec).map(Relay::Lab)
     }
 
@@ -342,30 +322,15 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
     /// From the first connection until the load is steady.
     const RAMP: Duration = Duration::from_millis(400);
     let relay = Relay::start(lab, &row.who, target)?;
-    let [relayed, admin] = relay.addresses()?.map(|address| address.to_string());
+    let [relayed, admin] = relay.addresses()?;
     let length = lab.measured(Duration::from_millis(1_000));
-    let [ramp, seconds] = [RAMP, length].map(|length| length.as_secs_f64().to_string());
     let (large, empty) = row.traffic.clients();
-    let (large, empty) = (large.to_string(), empty.to_string());
-    let mix = [
-        "mix",
-        &relayed,
-        "--large",
-        &large,
-        "--empty",
-        &empty,
-        "--say-ready",
-    ];
-    let length_of_mix = [
-        "--warmup",
-        &ramp,
-        "--seconds",
-        &seconds,
-        "--nice",
-        lab.load_nice(),
-    ];
-    let mix = [&mix[..], &length_of_mix].concat();
-    let mix = lab.load(&mix)?.until_ready()?;
+    let mix = lab.load("mix", relayed).flag("--say-ready").lasts(length);
+    let mix = mix.set("--large", large).set("--empty", empty);
+    let mix = mix
+        .set("--warmup", RAMP.as_secs_f64())
+        .set("--nice", lab.load_nice());
+    let mix = mix.start()?.until_ready()?;
     std::thread::sleep(RAMP);
     let before = relay.usage();
     let admin = match row.traffic {
@@ -374,12 +339,12 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
             None
         }
         Traffic::Mix | Traffic::BulkAndAdmin | Traffic::Admin => {
-            let rate = ADMIN_HZ.to_string();
-            let calls = [
-                "calls", &admin, "--rate", &rate, "--warmup", "0", "--drain", "1",
-            ];
+            let calls = lab.load("calls", admin).set("--rate", ADMIN_HZ);
             Some(
-                lab.load(&[&calls[..], &["--seconds", &seconds]].concat())?
+                calls
+                    .set("--warmup", 0)
+                    .set("--drain", 1)
+                    .lasts(length)
                     .result()?,
             )
         }
@@ -392,7 +357,7 @@ fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
     })
 }
 
-impl Found {
+impl Describe for Found {
     fn describe(&self) -> String {
         let (bulk, connections) = (self.mix.bytes_per_s / 1e6, self.mix.empty_per_s);
         let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
@@ -403,28 +368,45 @@ impl Found {
     }
 }
 
-/// All measurements.
-struct Samples {
-    rows: Vec<Row>,
-    samples: Vec<Sample>,
+impl Found {
+    /// A figure of the admin calls; not a number where there were none.
+    fn admin(&self, figure: fn(&EchoSummary) -> f64) -> f64 {
+        self.admin.as_ref().map_or(f64::NAN, figure)
+    }
 }
 
-impl Samples {
-    fn found(&self, row: usize) -> impl Iterator<Item = &Found> + Clone {
-        let of_row = self.samples.iter().filter(move |sample| sample.row == row);
-        of_row.filter_map(|sample| sample.found.as_ref().ok())
-    }
+const MIXED: [Column<Found>; 9] = [
+    column("short", "/s", 0, |found| found.mix.empty_per_s),
+    BULK,
+    column("admin p50", "us", 0, |found| {
+        found.admin(|admin| admin.latency.p50_us)
+    }),
+    column("admin p99", "us", 0, admin_p99),
+    column("longest", "us", 0, |found| {
+        found.admin(|admin| admin.latency.max_us)
+    }),
+    column("calls late, p99", "us", 0, |found| {
+        found.admin(|admin| admin.late_p99_us)
+    }),
+    column("no answer", "", 0, |found| {
+        found.admin(|admin| admin.unanswered as f64)
+    }),
+    column("failed", "", 0, |found| found.mix.failed as f64),
+    column("CPU", "%", 0, |found| 100.0 * found.cores),
+];
+const BULK: Column<Found> = column("bulk", "MB/s", 0, |found| found.mix.bytes_per_s / 1e6);
 
-    fn admin(&self, row: usize) -> impl Iterator<Item = &EchoSummary> + Clone {
-        self.found(row).filter_map(|found| found.admin.as_ref())
-    }
+fn admin_p99(found: &Found) -> f64 {
+    found.admin(|admin| admin.latency.p99_us)
+}
 
-    fn why(&self, row: usize) -> String {
-        let mut of_row = self.samples.iter().filter(|sample| sample.row == row);
-        let error = of_row.find_map(|sample| sample.found.as_ref().err());
-        error.cloned().unwrap_or_else(|| "not measured".to_owned())
-    }
+/// All measurements.
+struct All {
+    rows: Vec<Row>,
+    samples: Samples<usize, Found>,
+}
 
+impl All {
     fn with(&self, traffic: Traffic) -> impl Iterator<Item = (usize, &Row)> {
         let rows = self.rows.iter().enumerate();
         rows.filter(move |(_, row)| row.traffic == traffic)
@@ -438,49 +420,12 @@ impl Samples {
     }
 
     fn mixed(&self) -> Table {
-        let columns = [
-            "relay",
-            "short",
-            "bulk",
-            "admin p50",
-            "admin p99",
-            "longest",
-            "calls late, p99",
-            "no answer",
-            "failed",
-            "CPU",
-        ];
-        let row = |(index, row): (usize, &Row)| {
-            let why = self.why(index);
-            let found = self.found(index);
-            let admin = self.admin(index);
-            let us =
-                |figure: fn(&EchoSummary) -> f64| cell(admin.clone().map(figure), "us", 0, &why);
-            vec![
-                Cell::Text(row.name.clone()),
-                cell(found.clone().map(|f| f.mix.empty_per_s), "/s", 0, &why),
-                cell(
-                    found.clone().map(|f| f.mix.bytes_per_s / 1e6),
-                    "MB/s",
-                    0,
-                    &why,
-                ),
-                us(|a| a.latency.p50_us),
-                us(|a| a.latency.p99_us),
-                us(|a| a.latency.max_us),
-                us(|a| a.late_p99_us),
-                cell(admin.clone().map(|a| a.unanswered as f64), "", 0, &why),
-                cell(found.clone().map(|f| f.mix.failed as f64), "", 0, &why),
-                cell(found.map(|f| 100.0 * f.cores), "%", 0, &why),
-            ]
-        };
-        Table {
-            title: "At once: short connections, bulk, admin calls (and how late the callers made \
-                    them); CPU of the relay"
-                .to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.with(Traffic::Mix).map(row).collect(),
-        }
+        let title = "At once: short connections, bulk, admin calls (and how late the callers made \
+                     them); CPU of the relay";
+        let rows = self
+            .with(Traffic::Mix)
+            .map(|(index, row)| (row.name.clone(), index));
+        self.samples.table(title, "relay", rows, &MIXED)
     }
 
     fn bulk(&self) -> Table {
@@ -493,163 +438,146 @@ impl Samples {
             "admin p99 with bulk",
             "admin p99 in mix",
         ];
-        let row = |(index, row): (usize, &Row)| {
-            let bulk = |row: Option<usize>| match row {
-                Some(row) => {
-                    let found = self.found(row);
-                    cell(
-                        found.map(|f| f.mix.bytes_per_s / 1e6),
-                        "MB/s",
-                        0,
-                        &self.why(row),
-                    )
-                }
-                None => Cell::Missing("not measured".to_owned()),
-            };
-            let under = |traffic| self.same(&row.who, traffic);
-            let p99 = |traffic| {
-                let admin = under(traffic).into_iter().flat_map(|row| self.admin(row));
-                cell(admin.map(|a| a.latency.p99_us), "us", 0, "not measured")
-            };
-            vec![
-                Cell::from(row.name.trim_end_matches(": bulk alone")),
-                bulk(Some(index)),
-                bulk(under(Traffic::BulkAndAdmin)),
-                bulk(under(Traffic::Mix)),
-                p99(Traffic::Admin),
-                p99(Traffic::BulkAndAdmin),
-                p99(Traffic::Mix),
-            ]
+        let row = |(_, row): (usize, &Row)| {
+            let name = row.name.trim_end_matches(Traffic::Bulk.suffix());
+            let bulk = [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Mix];
+            let bulk = bulk.map(|traffic| {
+                let found = self.under(&row.who, traffic, |found| found.mix.bytes_per_s / 1e6);
+                figures::number(found, ("MB/s", 0))
+            });
+            let admin = [Traffic::Admin, Traffic::BulkAndAdmin, Traffic::Mix];
+            let admin = admin.map(|traffic| {
+                figures::number(self.under(&row.who, traffic, admin_p99), ("us", 0))
+            });
+            [Cell::from(name)]
+                .into_iter()
+                .chain(bulk)
+                .chain(admin)
+                .collect()
         };
-        Table {
-            title: "Bulk and admin calls, alone and in company".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.with(Traffic::Bulk).map(row).collect(),
-        }
+        let title = "Bulk and admin calls, alone and in company";
+        figures::table(title, columns, self.with(Traffic::Bulk).map(row).collect())
+    }
+
+    /// A figure of the same relay under other traffic.
+    fn under(&self, who: &Who, traffic: Traffic, figure: fn(&Found) -> f64) -> Result<f64, String> {
+        let row = self.same(who, traffic).ok_or("not measured")?;
+        self.samples.median(row, figure)
     }
 
     fn bytes_per_s(&self, who: &Who, traffic: Traffic) -> Result<f64, String> {
-        let row = self.same(who, traffic).ok_or("not measured")?;
-        median(self.found(row).map(|f| f.mix.bytes_per_s)).ok_or_else(|| self.why(row))
+        self.under(who, traffic, |found| found.mix.bytes_per_s)
     }
 
-    fn admin_p99(&self, row: usize) -> Result<f64, String> {
-        median(self.admin(row).map(|a| a.latency.p99_us)).ok_or_else(|| self.why(row))
-    }
-
-    /// A relay's admin p99 over HAProxy's. Not said if the callers themselves were later than what
-    /// is to be reached: such a figure would be of the machine.
-    fn over_haproxy(&self, row: usize, haproxy: Result<f64, String>) -> Result<f64, String> {
-        let late = median(self.admin(row).map(|a| a.late_p99_us)).unwrap_or(0.0);
+    /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
+    /// later than what is to be reached: such a figure would be of the machine.
+    fn over_haproxy(&self, row: usize) -> Result<f64, String> {
+        let haproxy = self.same(&Who::Haproxy(Vec::new()), Traffic::Mix);
+        let haproxy = haproxy.ok_or("haproxy takes no part")?;
+        let haproxy = self.samples.median(haproxy, admin_p99);
+        let late = self
+            .samples
+            .median(row, |found| found.admin(|admin| admin.late_p99_us));
+        let late = late.unwrap_or(0.0);
         match haproxy {
             Ok(haproxy) if late > ADMIN_P99_OVER_HAPROXY * haproxy => Err(format!(
                 "the callers themselves were {late:.0} us late, more than is to be reached: run \
                  this on a quieter machine, or for longer"
             )),
-            haproxy => ratio(self.admin_p99(row), haproxy),
+            haproxy => ratio(self.samples.median(row, admin_p99), haproxy),
         }
     }
 
-    /// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
-    fn verdicts(&self) -> Vec<Verdict> {
-        let haproxy = match self.same(&Who::Haproxy(Vec::new()), Traffic::Mix) {
-            Some(row) => self.admin_p99(row),
-            None => Err("haproxy takes no part".to_owned()),
-        };
-        let mut verdicts = Vec::new();
-        for (index, row) in self.with(Traffic::Mix) {
-            let Who::Lab {
-                shares: Some(_), ..
-            } = row.who
-            else {
-                continue;
-            };
-            verdicts.push(Verdict {
-                of: row.name.clone(),
-                what: "admin p99 over HAProxy's".to_owned(),
-                found: self.over_haproxy(index, haproxy.clone()),
-                reach: Reach::AtMost(ADMIN_P99_OVER_HAPROXY),
-                unit: "×",
-                digits: 2,
-            });
-            let alone = self.bytes_per_s(&row.who, Traffic::Bulk);
-            for (traffic, what) in [
-                (Traffic::BulkAndAdmin, "bulk kept beside admin calls"),
-                (Traffic::Mix, "bulk kept in the mix"),
-            ] {
-                if alone.is_ok() {
-                    let kept = ratio(self.bytes_per_s(&row.who, traffic), alone.clone());
-                    verdicts.push(Verdict {
-                        of: row.name.clone(),
-                        what: what.to_owned(),
-                        found: kept.map(|kept| 100.0 * kept),
-                        reach: Reach::AtLeast(BULK_KEPT_PERCENT),
-                        unit: "%",
-                        digits: 1,
-                    });
+    /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
+    fn kept(&self, row: usize, traffic: Traffic) -> Result<f64, String> {
+        let who = &self.rows[row].who;
+        let kept = ratio(
+            self.bytes_per_s(who, traffic),
+            self.bytes_per_s(who, Traffic::Bulk),
+        );
+        kept.map(|kept| 100.0 * kept)
+    }
+
+    /// Whether a row is of an evenkeel with classes in the mix.
+    fn is_judged(&self, row: usize) -> bool {
+        let Row { who, traffic, .. } = &self.rows[row];
+        *traffic == Traffic::Mix
+            && matches!(
+                who,
+                Who::Lab {
+                    shares: Some(_),
+                    ..
                 }
-            }
-        }
-        verdicts
+            )
+    }
+
+    fn has_bulk_alone(&self, row: usize) -> bool {
+        let alone = || self.bytes_per_s(&self.rows[row].who, Traffic::Bulk);
+        self.is_judged(row) && alone().is_ok()
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        verdict::by_rules(
+            self,
+            self.rows.iter().map(|row| row.name.as_str()),
+            &VERDICTS,
+        )
     }
 
     /// The admin page's latency, a curve for each relay.
     fn curves(&self) -> Plot {
-        let curve = |(index, row): (usize, &Row)| {
-            let first = self.admin(index).next()?;
-            let points = first.latency.curve.iter();
-            let points = points.map(|(share, us)| (1.0 / (1.0 - share), *us));
-            let points = points.filter(|(one_in, _)| *one_in <= first.requests as f64);
-            Some((row.name.clone(), points.collect()))
-        };
-        Plot::Lines {
-            title: "Admin calls in the mix: the slowest in so many (first round)".to_owned(),
-            x: "one call in".to_owned(),
-            y: "latency, us".to_owned(),
-            log_x: true,
-            log_y: true,
-            series: self.with(Traffic::Mix).filter_map(curve).collect(),
-        }
+        let first = self.with(Traffic::Mix).filter_map(|(index, row)| {
+            let mut found = self
+                .samples
+                .found(index)
+                .filter_map(|found| found.admin.as_ref());
+            Some((row.name.clone(), found.next()?))
+        });
+        let title = "Admin calls in the mix: the slowest in so many (first round)".to_owned();
+        echoes::curves(title, "call", first)
     }
 
     fn bars(&self) -> Plot {
-        let bar = |index: usize| median(self.found(index).map(|f| f.mix.bytes_per_s / 1e6));
-        let mut groups: Vec<(String, Vec<(String, f64)>)> = Vec::new();
-        for (name, traffic) in [
+        let groups = [
             ("alone", Traffic::Bulk),
             ("beside admin calls", Traffic::BulkAndAdmin),
             ("beside admin calls and short connections", Traffic::Mix),
-        ] {
-            let bars = self.with(traffic).filter_map(|(index, row)| {
-                let relay = row.name.split(": bulk").next().unwrap_or_default();
-                Some((relay.to_owned(), bar(index)?))
-            });
-            groups.push((name.to_owned(), bars.collect()));
-        }
-        Plot::Bars {
-            title: "Bulk".to_owned(),
-            unit: "MB/s".to_owned(),
-            log: false,
-            endless: String::new(),
-            groups,
-        }
+        ];
+        let groups: Lists<String> = groups
+            .map(|(name, traffic)| {
+                let bars = self.with(traffic).filter_map(|(index, row)| {
+                    let relay = row.name.split(": bulk").next().unwrap_or_default();
+                    Some((relay.to_owned(), self.samples.figure(index, &BULK).ok()?))
+                });
+                (name.to_owned(), bars.collect())
+            })
+            .into();
+        bars("Bulk", "MB/s", false, groups)
     }
 
     fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
-            let found = sample.found.as_ref().ok();
+        self.samples.raw(|row, round, found| {
             json!({
-                "relay": self.rows[sample.row].name,
-                "round": sample.round,
+                "relay": self.rows[row].name,
+                "round": round,
                 "mix": found.map(|found| &found.mix),
                 "admin": found.and_then(|found| found.admin.as_ref()),
                 "cpu_cores": found.map(|found| found.cores),
-                "error": sample.found.as_ref().err(),
             })
-        };
-        self.samples.iter().map(sample).collect()
+        })
     }
 }
+
+/// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
+#[rustfmt::skip]
+const VERDICTS: [Rule<All>; 3] = [
+    ("admin p99 over HAProxy's", All::is_judged,
+        All::over_haproxy, AtMost(ADMIN_P99_OVER_HAPROXY), TIMES),
+    ("bulk kept beside admin calls", All::has_bulk_alone,
+        |all, row| all.kept(row, Traffic::BulkAndAdmin), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
+    ("bulk kept in the mix", All::has_bulk_alone,
+        |all, row| all.kept(row, Traffic::Mix), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
+];
 
 fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
     let mut notes = lab.lineup.missing.clone();
@@ -671,6 +599,7 @@ fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::samples::Sample;
 
     fn found(bytes_per_s: f64, admin_p99_us: Option<f64>) -> Found {
         let admin = admin_p99_us.map(|p99_us| {
@@ -726,13 +655,13 @@ mod tests {
             (_, Traffic::Bulk) => found(1_000.0, None),
             (_, Traffic::Admin) => found(0.0, Some(200.0)),
         });
-        let samples = figures.enumerate().map(|(row, found)| Sample {
-            row,
+        let samples = figures.enumerate().map(|(key, found)| Sample {
+            key,
             round: 0,
             found: Ok(found),
         });
-        let samples = samples.collect();
-        let mut all = Samples { rows, samples };
+        let samples = Samples(samples.collect());
+        let mut all = All { rows, samples };
         let table = verdict::table("", "relay", &all.verdicts());
         let words: Vec<String> = table
             .rows
@@ -753,7 +682,7 @@ mod tests {
             "{words:?}"
         );
         // Callers that were late themselves say nothing of who was called.
-        for sample in &mut all.samples {
+        for sample in &mut all.samples.0 {
             if let Ok(Found {
                 admin: Some(admin), ..
             }) = &mut sample.found

@@ -15,29 +15,18 @@ mod tables;
 use serde_json::json;
 
 use self::log::Logged;
-use self::measure::{Found, Places};
+use self::measure::{Both, Places};
 use self::rows::Beside;
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::trial::lab::Lab;
+use crate::trial::matrix::Matrix;
 use crate::trial::verdict;
 
-/// One measurement.
-struct Sample {
-    row: usize,
-    peer: Peer,
-    round: u32,
-    found: Result<Found, String>,
-    /// The same without the disk work, measured right before.
-    idle: Option<Found>,
-}
-
-/// All of them.
-struct Samples {
-    rows: Vec<Beside>,
-    peers: Vec<Peer>,
-    samples: Vec<Sample>,
+/// All measurements.
+struct All {
+    beside: Matrix<Beside, Both>,
     logged: Logged,
 }
 
@@ -55,42 +44,11 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes = lab.lineup.missing.clone();
     let places = Places::open(&mut notes)?;
     let rows = rows::rows(lab, &places);
-    let peers = peers(lab);
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (index, row) in rows.iter().enumerate() {
-            for &peer in &peers {
-                // In brief the kernel's own part is for the row that costs it most.
-                if peer == Peer::OsThread && lab.is_brief() && (row.slow || row.hanging > 0) {
-                    continue;
-                }
-                let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
-                let idle = if judged && !lab.is_brief() && !row.is_nothing() {
-                    measure::beside(lab, &places, peer, &rows[0]).ok()
-                } else {
-                    None
-                };
-                let found = measure::beside(lab, &places, peer, row);
-                let found = found.map_err(|error| error.to_string());
-                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-                lab.progress(&format!("fsync: {}, {}: {words}", row.name, peer.name()));
-                samples.push(Sample {
-                    row: index,
-                    peer,
-                    round,
-                    found,
-                    idle,
-                });
-            }
-        }
-    }
+    let nothing = rows[0].clone();
+    let one = |row: &Beside, peer| measure::both(lab, &places, peer, (row, &nothing));
+    let beside = Matrix::measure(lab, "fsync", rows, peers(lab), one);
     let logged = log::run(lab, &places, &mut notes);
-    let all = Samples {
-        rows,
-        peers,
-        samples,
-        logged,
-    };
+    let all = All { beside, logged };
     notes.extend(all.notes());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
@@ -128,22 +86,23 @@ fn peers(lab: &Lab) -> Vec<Peer> {
         .collect()
 }
 
-impl Samples {
+impl All {
     fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
+        let beside = self.beside.samples.raw(|(row, peer), round, both| {
             json!({
-                "beside": self.rows[sample.row].name,
-                "peer": sample.peer.name(),
-                "round": sample.round,
-                "found": sample.found.as_ref().ok(),
-                "error": sample.found.as_ref().err(),
-                "idle": sample.idle,
+                "beside": self.beside.rows[row].name,
+                "peer": peer.name(),
+                "round": round,
+                "found": both.map(|both| &both.found),
+                "idle": both.and_then(|both| both.idle.as_ref()),
             })
-        };
+        });
+        let within = |slow, _, found: Option<&_>| json!({ "slow": slow, "found": found });
+        let log = |way: usize, _, found: Option<&_>| json!({ "way": self.logged.ways[way].name, "found": found });
         json!({
-            "beside": self.samples.iter().map(sample).collect::<Vec<_>>(),
-            "log": self.logged.raw(),
-            "within": self.logged.within_raw(),
+            "beside": beside,
+            "log": self.logged.found.raw(log),
+            "within": self.logged.within.raw(within),
         })
     }
 }

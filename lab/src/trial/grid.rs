@@ -1,11 +1,15 @@
 //! A grid of echo probes: what stands beside the probe down, who answers across.
 
-use serde_json::json;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::client;
-use super::figures::{self, grouped, median, micros};
+use super::echoes::{self, Echoes, Figure};
+use super::figures::{self, median, micros};
 use super::lab::Lab;
+use super::matrix::{Matrix, Row};
+use super::samples::Describe;
 use crate::error::{Error, Result};
 use crate::load::{EchoSummary, LatencySummary};
 use crate::peers::{Peer, ServerSpec};
@@ -38,10 +42,16 @@ impl Beside {
         let short = matches!(self.poll, HogPoll::Micros(us) if us < 1_000);
         self.hogs > 0 && short
     }
+}
 
-    /// Whether `peer` has this case apart from the one before it.
-    fn concerns(&self, peer: Peer) -> bool {
-        self.yields == HogYield::Runtime || peer.has_futures()
+impl Row for Beside {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lacks(&self, peer: Peer) -> Option<&'static str> {
+        let concerns = self.yields == HogYield::Runtime || peer.has_futures();
+        (!concerns).then_some("as the row above")
     }
 }
 
@@ -60,27 +70,11 @@ pub(crate) struct Probe {
     pub(crate) with_stalls: bool,
 }
 
-/// Requests, of all rounds together, from which a 99.9th percentile is quoted: ten of them lie
-/// beyond it. Of fewer it would be a name for the one or two slowest.
-pub(crate) const P999_REQUESTS_MIN: u64 = 10_000;
-
 /// All measurements of a grid.
-pub(crate) struct Grid {
-    pub(crate) rows: Vec<Beside>,
-    pub(crate) peers: Vec<Peer>,
-    measurements: Vec<Measurement>,
-}
-
-/// One measurement: which row, whose column, what was found or why nothing was.
-struct Measurement {
-    row: usize,
-    peer: Peer,
-    round: u32,
-    found: Result<Found, String>,
-}
+pub(crate) struct Grid(pub(crate) Matrix<Beside, Found>);
 
 /// What one probe found, and what the runtime said of itself.
-struct Found {
+pub(crate) struct Found {
     echo: EchoSummary,
     stats: Option<RuntimeStats>,
     hog_work: Option<HogWork>,
@@ -99,349 +93,213 @@ impl HogWork {
     }
 }
 
+impl Describe for Found {
+    fn describe(&self) -> String {
+        if self.echo.unanswered == self.echo.requests {
+            return "no answer at all".to_owned();
+        }
+        let latency = &self.echo.latency;
+        format!("{} / {} us", micros(latency.p50_us), micros(latency.p99_us))
+    }
+}
+
 impl Grid {
-    /// Measures every cell in every round; a cell that fails is reported, and stops no other.
     pub(crate) fn measure(lab: &Lab, probe: &Probe, rows: Vec<Beside>, peers: Vec<Peer>) -> Self {
-        let mut measurements = Vec::new();
-        for round in 0..lab.rounds() {
-            for (row, beside) in rows.iter().enumerate() {
-                for &peer in peers.iter().filter(|&&peer| beside.concerns(peer)) {
-                    let found = measure(lab, probe, peer, beside).map_err(|e| e.to_string());
-                    let words = found
-                        .as_ref()
-                        .map_or_else(Clone::clone, |f| describe(&f.echo));
-                    let (name, beside) = (probe.experiment, &beside.name);
-                    lab.progress(&format!("{name}: {beside}, {}: {words}", peer.name()));
-                    measurements.push(Measurement {
-                        row,
-                        peer,
-                        round,
-                        found,
-                    });
-                }
-            }
-        }
-        Grid {
-            rows,
-            peers,
-            measurements,
-        }
+        let one = |beside: &Beside, peer| measure(lab, probe, peer, beside);
+        Grid(Matrix::measure(lab, probe.experiment, rows, peers, one))
     }
 
     /// Latencies, longest, unanswered and, where it was counted, the hogs' work.
     pub(crate) fn tables(&self) -> Vec<Table> {
+        let pair = |title, figures| {
+            self.table(title, |row, peer| {
+                self.echoes(row, peer)
+                    .pair(figures, || self.0.why(row, peer))
+            })
+        };
         let mut tables = vec![
-            self.table("Echo latency, p50 / p99 in us", |row, peer| {
-                let p50 = self.median(row, peer, |e| e.latency.p50_us);
-                self.pair(row, peer, p50, |e| e.latency.p99_us)
-            }),
-            self.table("Echo latency, p99.9 / longest in us", |row, peer| {
-                let p999 = self.p999(row, peer);
-                self.pair(row, peer, p999.ok(), |e| e.latency.max_us)
-            }),
-            self.table("Requests without an answer, in %", |row, peer| {
-                let share =
-                    |e: &EchoSummary| 100.0 * e.unanswered as f64 / e.requests.max(1) as f64;
-                let shares = self.echoes(row, peer).map(share);
-                figures::cell(shares, "%", 1, &self.failure(row, peer))
-            }),
+            pair("Echo latency, p50 / p99 in us", [Figure::P50, Figure::P99]),
+            pair(
+                "Echo latency, p99.9 / longest in us",
+                [Figure::P999, Figure::Longest],
+            ),
         ];
-        let calm = |m: &Measurement| m.found.as_ref().is_ok_and(|f| f.echo.calm.is_some());
-        if self.measurements.iter().any(calm) {
+        if self.0.samples.all().any(|found| found.echo.calm.is_some()) {
             let title = "Echo latency where no processor stood still, p99.9 / longest in us, and \
                          of how many requests, in %";
-            let table = self.table(title, |row, peer| self.calm(row, peer));
-            tables.insert(2, table);
+            tables.push(self.table(title, |row, peer| self.calm(row, peer)));
         }
-        if self.measurements.iter().any(|m| m.hog_work().is_some()) {
-            tables.push(self.table(
-                "What the hogs computed, in cores: alone, beside the probe, and kept in %",
-                |row, peer| self.work(row, peer),
-            ));
+        tables.push(self.table("Requests without an answer, in %", |row, peer| {
+            let share = self.echoes(row, peer).median(Figure::Unanswered);
+            figures::number(share.ok_or_else(|| self.0.why(row, peer)), ("%", 1))
+        }));
+        if self.0.samples.all().any(|found| found.hog_work.is_some()) {
+            let title = "What the hogs computed, in cores: alone, beside the probe, and kept in %";
+            tables.push(self.table(title, |row, peer| self.work(row, peer)));
         }
         tables
     }
 
-    /// The p99 of every cell as bars; that of a peer which never answers has no end.
-    pub(crate) fn bars(&self) -> Plot {
-        let p99 = |row, peer| match self.is_silent(row, peer) {
-            true => Some(f64::INFINITY),
-            false => self.median(row, peer, |e| e.latency.p99_us),
-        };
-        let bars = |row: usize| {
-            let bar = |&peer: &Peer| Some((peer.name().to_owned(), p99(row, peer)?));
-            self.peers.iter().filter_map(bar).collect()
-        };
-        let groups = self.rows.iter().enumerate();
-        Plot::Bars {
-            title: "Echo latency, p99 (unanswered requests count with the time waited)".to_owned(),
-            unit: "us".to_owned(),
-            log: true,
-            endless: "no answer".to_owned(),
-            groups: groups
-                .map(|(row, beside)| (beside.name.clone(), bars(row)))
-                .collect(),
-        }
+    fn table(&self, title: &str, cell: impl Fn(usize, Peer) -> Cell) -> Table {
+        self.0.table(title, "beside the probe", |_| true, cell)
     }
 
-    /// The p99 of a cell in microseconds, or why there is none. Where a peer has not this case
-    /// apart from the one above, that of the one above.
-    pub(crate) fn p99(&self, row: usize, peer: Peer) -> Result<f64, String> {
+    /// The p99 of every cell as bars; that of a peer which never answers has no end.
+    pub(crate) fn bars(&self) -> Plot {
+        let title = "Echo latency, p99 (unanswered requests count with the time waited)";
+        self.0
+            .bars(title, "no answer", |row, peer| self.echoes(row, peer).p99())
+    }
+
+    /// The whole distribution of every row, a curve for each peer.
+    pub(crate) fn curves(&self) -> Vec<Plot> {
+        let plot = |(row, beside): (usize, &Beside)| {
+            let first = |&peer: &Peer| {
+                let found = self.0.found(row, peer).next()?;
+                Some((peer.name().to_owned(), &found.echo))
+            };
+            let name = &beside.name;
+            let title = format!("Beside {name}: the slowest request in so many (first round)");
+            echoes::curves(title, "request", self.0.peers.iter().filter_map(first))
+        };
+        self.0.rows.iter().enumerate().map(plot).collect()
+    }
+
+    fn echoes(&self, row: usize, peer: Peer) -> Echoes<'_> {
+        self.0.echoes(row, peer, |found| Some(&found.echo))
+    }
+
+    /// The row that has the figures of this one: where a peer has not this case apart from the one
+    /// above it, the one above.
+    fn row_of(&self, row: usize, peer: Peer) -> usize {
+        let lacks = self.0.rows[row].lacks(peer).is_some();
+        if lacks { row.saturating_sub(1) } else { row }
+    }
+
+    /// The median of a figure, or why there is none.
+    fn median(
+        &self,
+        row: usize,
+        peer: Peer,
+        figure: impl Fn(&Found) -> Option<f64>,
+    ) -> Result<f64, String> {
         let row = self.row_of(row, peer);
-        if self.is_silent(row, peer) {
+        median(self.0.found(row, peer).filter_map(figure)).ok_or_else(|| self.0.absence(row, peer))
+    }
+
+    /// The p99 of a cell in microseconds, or why there is none.
+    pub(crate) fn p99(&self, row: usize, peer: Peer) -> Result<f64, String> {
+        if self.echoes(self.row_of(row, peer), peer).is_silent() {
             return Err(format!("{} does not answer", peer.name()));
         }
-        let p99 = self.median(row, peer, |e| e.latency.p99_us);
-        p99.ok_or_else(|| self.absence(row, peer))
+        self.median(row, peer, |found| Some(found.echo.latency.p99_us))
     }
 
     /// As [`p99`](Self::p99), for the 99.9th percentile.
     pub(crate) fn p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
         self.p99(row, peer)?;
-        let row = self.row_of(row, peer);
-        enough(self.echoes(row, peer).map(|e| e.requests).sum())?;
-        let p999 = self.median(row, peer, |e| e.latency.p999_us);
-        p999.ok_or_else(|| self.absence(row, peer))
+        self.echoes(self.row_of(row, peer), peer).enough()?;
+        self.median(row, peer, |found| Some(found.echo.latency.p999_us))
     }
 
     /// As [`p999`](Self::p999), of the requests in whose time no processor stood still.
     pub(crate) fn calm_p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
         self.p99(row, peer)?;
-        let row = self.row_of(row, peer);
-        let calm = || self.calm_rounds(row, peer);
-        if self.echoes(row, peer).all(|e| e.calm.is_none()) {
+        let found = || self.0.found(self.row_of(row, peer), peer);
+        if found().all(|found| found.echo.calm.is_none()) {
             return Err("no thread could see whether a processor stood still".to_owned());
         }
-        enough(calm().map(|(requests, _)| requests).sum())?;
-        let p999 = median(calm().map(|(_, latency)| latency.p999_us));
-        p999.ok_or_else(|| self.absence(row, peer))
-    }
-
-    /// The rounds in which some requests met no stall.
-    fn calm_rounds(
-        &self,
-        row: usize,
-        peer: Peer,
-    ) -> impl Iterator<Item = &(u64, LatencySummary)> + Clone {
-        let calm = self.echoes(row, peer).filter_map(|e| e.calm.as_ref());
-        calm.filter(|(requests, _)| *requests > 0)
+        echoes::enough(
+            found()
+                .filter_map(Found::calm)
+                .map(|(requests, _)| requests)
+                .sum(),
+        )?;
+        self.median(row, peer, |found| Some(found.calm()?.1.p999_us))
     }
 
     /// What the hogs of a cell computed beside the probe, in cores.
     pub(crate) fn cores(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        let row = self.row_of(row, peer);
-        let works = self.of(row, peer).filter_map(Measurement::hog_work);
-        median(works.map(|work| work.beside)).ok_or_else(|| self.absence(row, peer))
+        self.median(row, peer, |found| Some(found.hog_work?.beside))
     }
 
     /// What the hogs of a cell still computed beside the probe, in percent of what they did alone.
     pub(crate) fn kept_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        let kept = self.of(row, peer).filter_map(Measurement::hog_work);
-        median(kept.map(|work| work.kept_percent())).ok_or_else(|| self.absence(row, peer))
+        self.median(row, peer, |found| Some(found.hog_work?.kept_percent()))
     }
 
     /// What the thread that looks for stuck workers used in a cell, in percent of a core.
     pub(crate) fn monitor_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        let stats = self
-            .of(row, peer)
-            .filter_map(|m| m.found.as_ref().ok()?.stats.as_ref()?.monitor_cores());
-        median(stats.map(|cores| 100.0 * cores)).ok_or_else(|| self.absence(row, peer))
-    }
-
-    /// The whole distribution of every row, a curve for each peer.
-    pub(crate) fn curves(&self) -> Vec<Plot> {
-        let curve = |row: usize, peer: Peer| {
-            let first = self.echoes(row, peer).next()?;
-            // How many requests in so many were slower: the tail becomes the right half of the
-            // axis, as far as there were that many requests.
-            let points = first
-                .latency
-                .curve
-                .iter()
-                .map(|(share, us)| (1.0 / (1.0 - share), *us));
-            let points = points
-                .filter(|(one_in, _)| *one_in <= first.requests as f64)
-                .collect();
-            Some((peer.name().to_owned(), points))
-        };
-        let plot = |(row, beside): (usize, &Beside)| Plot::Lines {
-            title: format!(
-                "Beside {}: the slowest request in so many (first round)",
-                beside.name
-            ),
-            x: "one request in".to_owned(),
-            y: "latency, us".to_owned(),
-            log_x: true,
-            log_y: true,
-            series: self
-                .peers
-                .iter()
-                .filter_map(|&peer| curve(row, peer))
-                .collect(),
-        };
-        self.rows.iter().enumerate().map(plot).collect()
+        self.median(row, peer, |found| {
+            Some(100.0 * found.stats.as_ref()?.monitor_cores()?)
+        })
     }
 
     /// What evenkeel said of itself in the first round, row by row.
     pub(crate) fn stats(&self) -> impl Iterator<Item = (&str, &RuntimeStats)> {
-        let first = self.measurements.iter().filter(|m| m.round == 0);
-        first.filter_map(|m| {
-            let stats = m.found.as_ref().ok()?.stats.as_ref()?;
-            Some((self.rows[m.row].name.as_str(), stats))
+        let first = self.0.samples.first();
+        first.filter_map(|((row, _), found)| {
+            Some((self.0.rows[row].name.as_str(), found.stats.as_ref()?))
         })
     }
 
     /// Every measurement.
     pub(crate) fn raw(&self) -> serde_json::Value {
-        let row = |m: &Measurement| {
+        self.0.samples.raw(|(row, peer), round, found| {
             json!({
-                "beside": self.rows[m.row].name,
-                "hogs": self.rows[m.row].hogs,
-                "peer": m.peer.name(),
-                "round": m.round,
-                "found": m.found.as_ref().ok().map(|found| &found.echo),
-                "stats": m.found.as_ref().ok().and_then(|found| found.stats.as_ref()),
-                "hog_work_cores": m.hog_work(),
-                "error": m.found.as_ref().err(),
+                "beside": self.0.rows[row].name,
+                "hogs": self.0.rows[row].hogs,
+                "peer": peer.name(),
+                "round": round,
+                "found": found.map(|found| &found.echo),
+                "stats": found.and_then(|found| found.stats.as_ref()),
+                "hog_work_cores": found.and_then(|found| found.hog_work),
             })
-        };
-        self.measurements.iter().map(row).collect()
-    }
-
-    fn table(&self, title: &str, cell: impl Fn(usize, Peer) -> Cell) -> Table {
-        let names = self.peers.iter().map(|peer| peer.name().to_owned());
-        let row = |(row, beside): (usize, &Beside)| {
-            let cells = self.peers.iter().map(|&peer| cell(row, peer));
-            std::iter::once(Cell::Text(beside.name.clone()))
-                .chain(cells)
-                .collect()
-        };
-        Table {
-            title: title.to_owned(),
-            columns: std::iter::once("beside the probe".to_owned())
-                .chain(names)
-                .collect(),
-            rows: self.rows.iter().enumerate().map(row).collect(),
-        }
-    }
-
-    fn of(&self, row: usize, peer: Peer) -> impl Iterator<Item = &Measurement> + Clone {
-        self.measurements
-            .iter()
-            .filter(move |m| m.row == row && m.peer == peer)
-    }
-
-    /// The probes of one cell that found something.
-    fn echoes(&self, row: usize, peer: Peer) -> impl Iterator<Item = &EchoSummary> + Clone {
-        self.of(row, peer)
-            .filter_map(|m| m.found.as_ref().ok())
-            .map(|found| &found.echo)
-    }
-
-    fn median(&self, row: usize, peer: Peer, figure: fn(&EchoSummary) -> f64) -> Option<f64> {
-        median(self.echoes(row, peer).map(figure))
-    }
-
-    /// Whether not one request of a cell was answered.
-    fn is_silent(&self, row: usize, peer: Peer) -> bool {
-        let mut echoes = self.echoes(row, peer).peekable();
-        echoes.peek().is_some() && echoes.all(|e| e.unanswered == e.requests)
-    }
-
-    /// The row that has the figures of this one.
-    fn row_of(&self, row: usize, peer: Peer) -> usize {
-        let concerns = self.rows[row].concerns(peer);
-        if concerns { row } else { row.saturating_sub(1) }
-    }
-
-    /// Two figures, of which the first may not be quoted.
-    fn pair(
-        &self,
-        row: usize,
-        peer: Peer,
-        first: Option<f64>,
-        second: fn(&EchoSummary) -> f64,
-    ) -> Cell {
-        if self.is_silent(row, peer) {
-            return Cell::Text("no answer at all".to_owned());
-        }
-        match self.median(row, peer, second) {
-            Some(second) => {
-                let first = first.map_or_else(|| "–".to_owned(), micros);
-                Cell::Text(format!("{first} / {}", micros(second)))
-            }
-            None => Cell::Missing(self.failure(row, peer)),
-        }
+        })
     }
 
     fn calm(&self, row: usize, peer: Peer) -> Cell {
-        if self.is_silent(row, peer) {
-            return Cell::Text("no answer at all".to_owned());
+        if self.echoes(row, peer).is_silent() {
+            return Cell::from("no answer at all");
         }
-        let longest = median(self.calm_rounds(row, peer).map(|(_, calm)| calm.max_us));
-        let share = |e: &EchoSummary| {
-            let (calm, _) = e.calm.as_ref()?;
-            Some(100.0 * *calm as f64 / e.requests.max(1) as f64)
+        let found = || self.0.found(row, peer);
+        let longest = median(found().filter_map(Found::calm).map(|(_, calm)| calm.max_us));
+        let share = |found: &Found| {
+            let (calm, _) = found.echo.calm.as_ref()?;
+            Some(100.0 * *calm as f64 / found.echo.requests.max(1) as f64)
         };
-        let share = median(self.echoes(row, peer).filter_map(share));
-        match (longest, share) {
-            (Some(longest), Some(share)) => {
+        match longest.zip(median(found().filter_map(share))) {
+            Some((longest, share)) => {
                 let p999 = self.calm_p999(row, peer).ok();
                 let p999 = p999.map_or_else(|| "–".to_owned(), micros);
                 let longest = micros(longest);
                 Cell::Text(format!("{p999} / {longest}, {share:.1}{NARROW_SPACE}%"))
             }
-            _ => Cell::Missing(self.failure(row, peer)),
+            None => Cell::Missing(self.0.why(row, peer)),
         }
     }
 
     fn work(&self, row: usize, peer: Peer) -> Cell {
-        let works = || self.of(row, peer).filter_map(Measurement::hog_work);
+        let works = || self.0.found(row, peer).filter_map(|found| found.hog_work);
         let alone = median(works().map(|work| work.alone));
         let beside = median(works().map(|work| work.beside));
         match (alone, beside, self.kept_percent(row, peer)) {
             (Some(alone), Some(beside), Ok(kept)) => Cell::Text(format!(
                 "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
             )),
-            _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
-            _ => Cell::Missing(self.failure(row, peer)),
+            _ if !self.0.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
+            _ => Cell::Missing(self.0.why(row, peer)),
         }
-    }
-
-    fn absence(&self, row: usize, peer: Peer) -> String {
-        match self.peers.contains(&peer) {
-            true => format!("{}: {}", peer.name(), self.failure(row, peer)),
-            false => format!("{} takes no part", peer.name()),
-        }
-    }
-
-    /// Why a cell has nothing to show.
-    fn failure(&self, row: usize, peer: Peer) -> String {
-        let error = self.of(row, peer).find_map(|m| m.found.as_ref().err());
-        let has_case = self.rows[row].concerns(peer);
-        let none = if has_case {
-            "not measured"
-        } else {
-            "as the row above"
-        };
-        error.cloned().unwrap_or_else(|| none.to_owned())
     }
 }
 
-/// Whether so many requests have a 99.9th percentile.
-fn enough(requests: u64) -> Result<(), String> {
-    if requests >= P999_REQUESTS_MIN {
-        return Ok(());
-    }
-    let least = grouped(P999_REQUESTS_MIN as f64, 0);
-    Err(format!(
-        "fewer than {least} requests say nothing of a p99.9"
-    ))
-}
-
-impl Measurement {
-    fn hog_work(&self) -> Option<HogWork> {
-        self.found.as_ref().ok()?.hog_work
+impl Found {
+    /// How many requests met no stall, and their latency, if any did so.
+    fn calm(&self) -> Option<&(u64, LatencySummary)> {
+        self.echo
+            .calm
+            .as_ref()
+            .filter(|(requests, _)| *requests > 0)
     }
 }
 
@@ -451,17 +309,15 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     let mut services = vec!["echo"];
     services.extend(with_stats.then_some("api"));
     services.extend(with_work.then_some("work"));
-    let server = lab.serve(
-        peer,
-        &ServerSpec {
-            services,
-            hogs: beside.hogs,
-            hog_poll: Some(beside.poll),
-            hog_yield: beside.yields,
-            burn: beside.burn,
-            ..ServerSpec::default()
-        },
-    )?;
+    let spec = ServerSpec {
+        services,
+        hogs: beside.hogs,
+        hog_poll: Some(beside.poll),
+        hog_yield: beside.yields,
+        burn: beside.burn,
+        ..ServerSpec::default()
+    };
+    let server = lab.serve(peer, &spec)?;
     let seconds = lab.measured(probe.brief);
     let alone = match with_work {
         true => Some(work_alone(&server, seconds)?),
@@ -476,11 +332,10 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     let hog_work = alone
         .zip(beside)
         .map(|(alone, beside)| HogWork { alone, beside });
-    let stats = match with_stats {
-        // Accounts that are not to be had are absent from the report; the probe's result stands.
-        true => client::get(server.address("api")?, "/stats", Duration::from_secs(2)).ok(),
-        false => None,
-    };
+    // Accounts that are not to be had are absent from the report; the probe's result stands.
+    let stats = with_stats
+        .then(|| client::accounts(&server, peer))
+        .flatten();
     Ok(Found {
         echo,
         stats,
@@ -508,39 +363,26 @@ fn work(server: &Server) -> Result<Work> {
 
 /// One run of the probe.
 fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<EchoSummary> {
-    let target = server.address("echo")?.to_string();
-    // What comes before and after grows with what is measured, up to where more brings nothing.
-    let warmup = (seconds / 4).min(Duration::from_millis(500));
-    let drain = (seconds / 2).min(Duration::from_secs(1));
-    let [seconds, warmup, drain] =
-        [seconds, warmup, drain].map(|length| length.as_secs_f64().to_string());
-    let (rate, connections) = (probe.rate.to_string(), probe.connections.to_string());
-    let mut args = vec!["echo", &target, "--seconds", &seconds, "--warmup", &warmup];
-    args.extend(["--drain", &drain, "--rate", &rate]);
-    args.extend(["--connections", &connections]);
-    args.extend(probe.with_stalls.then_some("--stalls"));
-    lab.load(&args)?.result()
-}
-
-fn describe(echo: &EchoSummary) -> String {
-    if echo.unanswered == echo.requests {
-        return "no answer at all".to_owned();
+    let load = lab
+        .load("echo", server.address("echo")?)
+        .lasts_with_margins(seconds);
+    let load = load
+        .set("--rate", probe.rate)
+        .set("--connections", probe.connections);
+    match probe.with_stalls {
+        true => load.flag("--stalls").result(),
+        false => load.result(),
     }
-    format!(
-        "{} / {} us",
-        micros(echo.latency.p50_us),
-        micros(echo.latency.p99_us)
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::samples::{Sample, Samples};
 
     fn grid(found: Vec<Result<EchoSummary, String>>) -> Grid {
-        let measurement = |(found, round): (Result<EchoSummary, String>, u32)| Measurement {
-            row: 0,
-            peer: Peer::Go,
+        let sample = |(found, round): (Result<EchoSummary, String>, u32)| Sample {
+            key: (0, Peer::Go),
             round,
             found: found.map(|echo| Found {
                 echo,
@@ -548,7 +390,7 @@ mod tests {
                 hog_work: None,
             }),
         };
-        Grid {
+        Grid(Matrix {
             rows: vec![Beside {
                 name: "nothing".to_owned(),
                 hogs: 0,
@@ -557,8 +399,8 @@ mod tests {
                 burn: None,
             }],
             peers: vec![Peer::Go],
-            measurements: found.into_iter().zip(0..).map(measurement).collect(),
-        }
+            samples: Samples(found.into_iter().zip(0..).map(sample).collect()),
+        })
     }
 
     fn summary(p50_us: f64, requests: u64, unanswered: u64) -> EchoSummary {
@@ -648,7 +490,7 @@ mod tests {
     #[test]
     fn what_hogs_keep_is_their_work_beside_the_probe_over_that_alone() {
         let mut grid = grid(vec![Ok(summary(1.0, 10, 0)), Ok(summary(1.0, 10, 0))]);
-        for (measurement, beside) in grid.measurements.iter_mut().zip([1.8, 1.6]) {
+        for (measurement, beside) in grid.0.samples.0.iter_mut().zip([1.8, 1.6]) {
             if let Ok(found) = &mut measurement.found {
                 found.hog_work = Some(HogWork { alone: 2.0, beside });
             }

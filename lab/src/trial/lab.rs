@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
+
 use super::args::{Pin, RunArgs};
 use crate::error::{Error, Result};
 use crate::load::CpuList;
@@ -151,13 +153,18 @@ impl Lab {
         )
     }
 
-    /// Starts one of the lab's own load generators; its result is JSON.
-    pub(crate) fn load(&self, args: &[&str]) -> Result<Process> {
-        self.load_from(None, args)
+    /// One of the lab's own load generators, at its target.
+    pub(crate) fn load(&self, generator: &str, target: impl ToString) -> Generator<'_> {
+        self.load_from(None, generator, target)
     }
 
     /// As [`load`](Self::load), from a network of its own if one is named.
-    pub(crate) fn load_from(&self, network: Option<&str>, args: &[&str]) -> Result<Process> {
+    pub(crate) fn load_from(
+        &self,
+        network: Option<&str>,
+        generator: &str,
+        target: impl ToString,
+    ) -> Generator<'_> {
         let mut command = self.lineup.lab();
         if let Some(network) = network {
             let mut inside = Command::new("ip");
@@ -166,18 +173,27 @@ impl Lab {
                 .arg(command.get_program());
             command = inside;
         }
-        command.arg("load").args(args).arg("--json");
+        command
+            .args(["load", "--json", generator])
+            .arg(target.to_string());
         // Whoever goes on until it is told is told by the end of this.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Process::start("load", &mut command, &self.load_cpus)
+        command.stdin(Stdio::piped());
+        Generator {
+            name: "load",
+            command,
+            cpus: &self.load_cpus,
+        }
     }
 
-    /// Starts a split where servers run; its result is JSON.
-    pub(crate) fn split(&self, args: &[&str]) -> Result<Process> {
+    /// A split, where servers run.
+    pub(crate) fn split(&self, runtime: &str) -> Generator<'_> {
         let mut command = self.lineup.lab();
-        command.arg("split").args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        Process::start("split", &mut command, &self.server_cpus)
+        command.args(["split", runtime]).stdin(Stdio::null());
+        Generator {
+            name: "split",
+            command,
+            cpus: &self.server_cpus,
+        }
     }
 
     /// Starts a program where servers run.
@@ -230,6 +246,57 @@ impl Lab {
     pub(crate) fn done(&self) {
         self.progress("done\n");
     }
+}
+
+/// One of the lab's own programs that is about to start; its result is JSON.
+pub(crate) struct Generator<'a> {
+    name: &'static str,
+    command: Command,
+    cpus: &'a [usize],
+}
+
+impl Generator<'_> {
+    /// Adds a flag.
+    pub(crate) fn flag(mut self, flag: &str) -> Self {
+        self.command.arg(flag);
+        self
+    }
+
+    /// Adds a flag with a value.
+    pub(crate) fn set(mut self, flag: &str, value: impl ToString) -> Self {
+        self.command.arg(flag).arg(value.to_string());
+        self
+    }
+
+    /// How long it goes on.
+    pub(crate) fn lasts(self, length: Duration) -> Self {
+        self.set("--seconds", length.as_secs_f64())
+    }
+
+    /// How long it goes on, with what comes before and after. These grow with what is measured, up
+    /// to where more brings nothing.
+    pub(crate) fn lasts_with_margins(self, length: Duration) -> Self {
+        let drain = (length / 2).min(Duration::from_secs(1));
+        let warmed = self
+            .lasts(length)
+            .set("--warmup", warmup(length).as_secs_f64());
+        warmed.set("--drain", drain.as_secs_f64())
+    }
+
+    pub(crate) fn start(mut self) -> Result<Process> {
+        self.command.stdout(Stdio::piped());
+        Process::start(self.name, &mut self.command, self.cpus)
+    }
+
+    /// Waits for what it found.
+    pub(crate) fn result<T: DeserializeOwned>(self) -> Result<T> {
+        self.start()?.result()
+    }
+}
+
+/// What comes before a measurement of that length.
+pub(crate) fn warmup(length: Duration) -> Duration {
+    (length / 4).min(Duration::from_millis(500))
 }
 
 /// Processors of servers and of load.

@@ -160,7 +160,7 @@ fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Re
     // Turned off by skipping the grant tables unless it is asked for.
     command.arg("--skip-networking=0");
     let log = directory.path().join("log");
-    let log = std::fs::File::create(&log).map_err(|source| Error::Write { path: log, source })?;
+    let log = std::fs::File::create(&log).map_err(Error::write(&log))?;
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

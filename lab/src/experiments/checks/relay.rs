@@ -75,11 +75,10 @@ impl Backend {
         match self {
             Backend::Database(database) => database.select(lab, target, CONNECTIONS, length),
             Backend::Pair(_) => {
-                let (target, connections) = (target.to_string(), CONNECTIONS.to_string());
-                let seconds = length.as_secs_f64().to_string();
-                let args = ["request", &target, "--connections", &connections];
-                lab.load(&[&args[..], &["--seconds", &seconds]].concat())?
-                    .result()
+                let load = lab
+                    .load("request", target)
+                    .set("--connections", CONNECTIONS);
+                load.lasts(length).result()
             }
         }
     }

@@ -26,10 +26,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         false => built_in(lab, target, requests),
     };
     let throughput = Throughput::measure(lab, "http", variants(&lab.lineup.present), |variant| {
-        let spec = ServerSpec {
-            services: vec!["http"],
-            ..ServerSpec::default()
-        };
+        let spec = ServerSpec::of(&["http"]);
         at_server(lab, variant, spec, |server| load(server.address("http")?))
     });
     let mut notes = Vec::new();
@@ -58,15 +55,6 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
 }
 
 fn built_in(lab: &Lab, target: SocketAddr, requests: u64) -> Result<HttpSummary> {
-    let (target, requests) = (target.to_string(), requests.to_string());
-    let concurrency = CONCURRENCY.to_string();
-    let args = [
-        "http",
-        &target,
-        "--concurrency",
-        &concurrency,
-        "--requests",
-        &requests,
-    ];
-    lab.load(&args)?.result()
+    let load = lab.load("http", target).set("--concurrency", CONCURRENCY);
+    load.set("--requests", requests).result()
 }

@@ -36,10 +36,7 @@ impl Haproxy {
         let (relay, admin) = (lab.free_address()?, lab.free_address()?);
         let path = directory.path().join("haproxy.cfg");
         let text = configuration(lab.workers, [relay, admin, origin], tuning);
-        std::fs::write(&path, text).map_err(|source| Error::Write {
-            path: path.clone(),
-            source,
-        })?;
+        std::fs::write(&path, text).map_err(Error::write(&path))?;
         let mut command = Command::new(PROGRAM);
         // In the foreground and without a word: what it complains of is on standard error.
         command

@@ -20,6 +20,7 @@ use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
 use crate::trial::client;
 use crate::trial::figures::median;
 use crate::trial::lab::Lab;
+use crate::trial::samples::Describe;
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
@@ -34,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const MOMENT: Duration = Duration::from_millis(400);
 /// Of a processor of the servers', more than this is too much for others to have.
 pub(super) const CROWDED: f64 = 0.1;
-const PROBE_HZ: &str = "200";
+const PROBE_HZ: u32 = 200;
 
 /// Until every recording has gone round once. Before, servers write to memory that nobody has
 /// touched yet: a megabyte then costs up to half as much again, and what it costs differs from run
@@ -117,8 +118,10 @@ impl Found {
     pub(super) fn is_crowded(&self) -> bool {
         self.others_cores.is_some_and(|cores| cores > CROWDED)
     }
+}
 
-    pub(super) fn describe(&self) -> String {
+impl Describe for Found {
+    fn describe(&self) -> String {
         let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
         format!(
             "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
@@ -168,25 +171,17 @@ impl<'a> Scene<'a> {
         // Longer than anything takes: what is never told ends all the same.
         let most = lap(storm) + self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
-        let words = [
-            camera.to_string(),
-            "--watch".to_owned(),
-            watch.to_string(),
-            "--connections".to_owned(),
-            storm.cameras.to_string(),
-            "--mbit".to_owned(),
-            mbit.to_string(),
-            "--burst".to_owned(),
-            storm.burst.to_string(),
-            "--seconds".to_owned(),
-            most.as_secs_f64().to_string(),
-            "--nice".to_owned(),
-            self.lab.load_nice().to_owned(),
-        ];
-        let mut args = vec!["cameras", "--say-ready", "--until-told"];
-        args.extend(words.iter().map(String::as_str));
         let network = veth.map(|veth| veth.network.as_str());
-        self.lab.load_from(network, &args)?.until_ready()
+        let load = self
+            .lab
+            .load_from(network, "cameras", camera)
+            .set("--watch", watch);
+        let load = load.flag("--say-ready").flag("--until-told").lasts(most);
+        let load = load
+            .set("--connections", storm.cameras)
+            .set("--burst", storm.burst);
+        let load = load.set("--mbit", mbit).set("--nice", self.lab.load_nice());
+        load.start()?.until_ready()
     }
 
     /// Little comes in, for so long.
@@ -317,11 +312,16 @@ fn beside(
     server: &Server,
     length: Duration,
 ) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
-    let (echo, api) = (server.address("echo")?.to_string(), server.address("api")?);
-    let seconds = length.as_secs_f64().to_string();
-    let probe = ["echo", &echo, "--rate", PROBE_HZ, "--warmup", "0.1"];
-    let probe = [&probe[..], &["--drain", "0.5", "--seconds", &seconds]].concat();
-    let probe = scene.lab.load(&probe)?;
+    let api = server.address("api")?;
+    let probe = scene
+        .lab
+        .load("echo", server.address("echo")?)
+        .set("--rate", PROBE_HZ);
+    let probe = probe
+        .set("--warmup", 0.1)
+        .set("--drain", 0.5)
+        .lasts(length)
+        .start()?;
     let end = Instant::now() + length;
     let (mut calls, mut active) = (Vec::new(), Vec::new());
     while calls.is_empty() || Instant::now() + API_EVERY < end {
