@@ -38,18 +38,12 @@ const WRITES_PER_S: u32 = 10;
 /// The probe beside it: rare enough to add little work, often enough for a p99.
 const PROBE_HZ: u32 = 200;
 
+#[rustfmt::skip]
 const COLUMNS: [Column<Found>; 6] = [
     column("CPU", "%", 1, |f| 100.0 * f.cpu_cores),
-    or_else(
-        UNCOUNTED,
-        column("utilisation", "%", 1, |f| percent(f.utilisation_cores)),
-    ),
-    or_else(
-        UNCOUNTED,
-        column("spin", "%", 1, |f| {
-            percent(f.stats.as_ref().and_then(RuntimeStats::spin_cores))
-        }),
-    ),
+    or_else(UNCOUNTED, column("utilisation", "%", 1, |f| percent(f.utilisation_cores))),
+    or_else(UNCOUNTED, column("spin", "%", 1,
+        |f| percent(f.stats.as_ref().and_then(RuntimeStats::spin_cores)))),
     column("p50", "us", 0, |f| f.echo.latency.p50_us),
     column("p99", "us", 0, |f| f.echo.latency.p99_us),
     column("context switches", "/s", 0, |f| f.switches_per_s),

@@ -1,105 +1,22 @@
 //! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
+//!
+//! - [`relays`]: who relays, under which traffic, and one measurement of it
+//! - [`haproxy`]: HAProxy, where it is installed
 
 mod haproxy;
+mod relays;
 
 use serde_json::json;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use self::haproxy::{Haproxy, Tuning};
+use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
 use crate::error::Result;
-use crate::load::{EchoSummary, MixSummary};
-use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
 use crate::report::{Cell, Experiment, Lists, Plot, Table};
 use crate::trial::echoes;
 use crate::trial::figures::{self, bars};
 use crate::trial::lab::Lab;
-use crate::trial::samples::{Column, Describe, Samples, column};
+use crate::trial::samples::{Column, Samples, column};
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
 use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
-
-/// Who relays, and how it is set.
-#[derive(Debug, Clone, PartialEq)]
-enum Who {
-    /// One of the lab's own relays: shares (`None`: all in one class) and a bound between checks.
-    Lab {
-        peer: Peer,
-        shares: Option<&'static str>,
-        check: Check,
-    },
-    Haproxy(Vec<Tuning>),
-}
-
-/// How evenkeel checks I/O, where it is not left to the runtime: the time between two checks, which
-/// bounds how much is run in between, and the events that one takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Check {
-    bound_us: Option<u64>,
-    events: Option<usize>,
-}
-
-/// What passes through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Traffic {
-    /// Large objects, empty ones, admin calls.
-    Mix,
-    /// Large objects and admin calls.
-    BulkAndAdmin,
-    /// Large objects alone.
-    Bulk,
-    /// Admin calls alone: what they take where nothing is in their way but the machine.
-    Admin,
-}
-
-impl Traffic {
-    /// Clients that fetch large objects, and those that fetch empty ones.
-    fn clients(self) -> (u32, u32) {
-        match self {
-            Traffic::Mix => (LARGE, EMPTY),
-            Traffic::Bulk | Traffic::BulkAndAdmin => (LARGE, 0),
-            Traffic::Admin => (0, 0),
-        }
-    }
-
-    /// What it adds to the name of a relay.
-    fn suffix(self) -> &'static str {
-        match self {
-            Traffic::Mix => "",
-            Traffic::Bulk => ": bulk alone",
-            Traffic::BulkAndAdmin => ": bulk and admin",
-            Traffic::Admin => ": admin alone",
-        }
-    }
-}
-
-/// A relay under one kind of traffic.
-struct Row {
-    name: String,
-    who: Who,
-    traffic: Traffic,
-}
-
-/// What one measurement found.
-struct Found {
-    mix: MixSummary,
-    admin: Option<EchoSummary>,
-    /// Processor time of the relay over wall time.
-    cores: f64,
-}
-
-/// Clients at once: two thirds fetch large objects, one third empty ones.
-const LARGE: u32 = 200;
-const EMPTY: u32 = 100;
-const ADMIN_HZ: u32 = 200;
-/// Urgent, normal and bulk, as HAProxy's first three classes had it.
-const SHARES: &str = "urgent=16,normal=33,bulk=50";
-/// Two others: what HAProxy had next, and one that gives bulk nearly all.
-const OTHER_SHARES: [&str; 2] = ["urgent=33,normal=50,bulk=17", "urgent=4,normal=16,bulk=80"];
-const CHECK_BOUNDS_US: [u64; 3] = [50, 500, 5_000];
-/// Events in one check.
-const CHECK_EVENTS: [usize; 2] = [8, 2_048];
-const HAPROXY_TUNINGS: [Tuning; 2] = [("tune.runqueue-depth", 20), ("tune.maxpollevents", 20)];
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
 const ADMIN_P99_OVER_HAPROXY: f64 = 0.2;
@@ -111,18 +28,16 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     if let Some(line) = &missing {
         lab.progress(line);
     }
-    let rows = Choice {
-        evenkeel: lab.lineup.present.contains(&Peer::Evenkeel),
-        tokio: lab.lineup.present.contains(&Peer::Tokio),
-        haproxy: missing.is_none(),
-        brief: lab.is_brief(),
-    }
-    .rows();
+    let takes_part = |by| match by {
+        By::Own(peer, _) => lab.lineup.present.contains(&peer),
+        By::Haproxy(_) => missing.is_none(),
+    };
+    let rows = relays::rows(takes_part, lab.is_brief());
     let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
     let target = origin.address("origin")?;
-    let name = |row: usize| format!("classes: {}", rows[row].name);
-    let one = |row: usize| measure(&lab, &rows[row], target);
-    let samples = Samples::measure(&lab, lab.rounds(), 0..rows.len(), name, one);
+    let name = |row: Row| format!("classes: {}", row.name());
+    let one = |row| relays::measure(&lab, row, target);
+    let samples = Samples::measure(&lab, lab.rounds(), rows.iter().copied(), name, one);
     let all = All { rows, samples };
     let verdicts = all.verdicts();
     Ok(Experiment {
@@ -158,223 +73,7 @@ fn how(lab: &Lab) -> String {
     )
 }
 
-/// Which relays are measured.
-struct Choice {
-    evenkeel: bool,
-    tokio: bool,
-    haproxy: bool,
-    /// Only what the verdicts need.
-    brief: bool,
-}
-
-impl Choice {
-    /// The relays that carry the whole mix.
-    fn mixed(&self) -> Vec<(String, Who)> {
-        let mut relays = Vec::new();
-        if self.evenkeel {
-            relays.push(own(Some(SHARES), Check::default()));
-            relays.push(own(None, Check::default()));
-        }
-        if self.haproxy {
-            relays.push(haproxy_with(&[]));
-        }
-        if self.evenkeel && !self.brief {
-            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), Check::default())));
-            let checked = |check| own(Some(SHARES), check);
-            relays.extend(CHECK_BOUNDS_US.map(|us| {
-                checked(Check {
-                    bound_us: Some(us),
-                    ..Check::default()
-                })
-            }));
-            relays.extend(CHECK_EVENTS.map(|events| {
-                checked(Check {
-                    events: Some(events),
-                    ..Check::default()
-                })
-            }));
-        }
-        if self.haproxy && !self.brief {
-            relays.extend(HAPROXY_TUNINGS.map(|tuning| haproxy_with(&[tuning])));
-        }
-        relays.extend((self.tokio && !self.brief).then(tokio));
-        relays
-    }
-
-    /// The relays that are also measured with a part of it.
-    fn apart(&self) -> Vec<(String, Who)> {
-        let mut relays = Vec::new();
-        relays.extend(self.evenkeel.then(|| own(Some(SHARES), Check::default())));
-        relays.extend(self.haproxy.then(|| haproxy_with(&[])));
-        relays.extend((self.tokio && !self.brief).then(tokio));
-        relays
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |(name, who): (String, Who), traffic: Traffic| Row {
-            name: format!("{name}{}", traffic.suffix()),
-            who,
-            traffic,
-        };
-        let mixed = self.mixed().into_iter();
-        let mut rows: Vec<Row> = mixed.map(|relay| row(relay, Traffic::Mix)).collect();
-        for traffic in [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Admin] {
-            rows.extend(self.apart().into_iter().map(|relay| row(relay, traffic)));
-        }
-        rows
-    }
-}
-
-fn own(shares: Option<&'static str>, check: Check) -> (String, Who) {
-    let classes = shares.map_or_else(|| "one class".to_owned(), ratio_of);
-    let bound = check
-        .bound_us
-        .map(|us| format!(", I/O check bound {us} us"));
-    let events = check
-        .events
-        .map(|events| format!(", {events} events a check"));
-    let set = [bound, events].into_iter().flatten().collect::<String>();
-    let who = Who::Lab {
-        peer: Peer::Evenkeel,
-        shares,
-        check,
-    };
-    (format!("evenkeel, {classes}{set}"), who)
-}
-
-fn tokio() -> (String, Who) {
-    let who = Who::Lab {
-        peer: Peer::Tokio,
-        shares: None,
-        check: Check::default(),
-    };
-    ("tokio".to_owned(), who)
-}
-
-fn haproxy_with(tuning: &[Tuning]) -> (String, Who) {
-    let words: String = tuning
-        .iter()
-        .map(|(name, value)| format!(", {name} {value}"))
-        .collect();
-    (format!("haproxy{words}"), Who::Haproxy(tuning.to_vec()))
-}
-
-/// `urgent=16,normal=33,bulk=50` as `16:33:50`.
-fn ratio_of(shares: &str) -> String {
-    let numbers = shares
-        .split(',')
-        .filter_map(|share| Some(share.split_once('=')?.1));
-    numbers.collect::<Vec<_>>().join(":")
-}
-
-/// A relay that runs.
-enum Relay {
-    Lab(Server),
-    Haproxy(Haproxy),
-}
-
-impl Relay {
-    fn start(lab: &Lab, who: &Who, target: SocketAddr) -> Result<Self> {
-        let (peer, shares, check) = match who {
-            Who::Haproxy(tuning) => return Haproxy::start(lab, target, tuning).map(Relay::Haproxy),
-            Who::Lab {
-                peer,
-                shares,
-                check,
-            } => (*peer, shares, *check),
-        };
-        let mut spec = ServerSpec {
-            relay_target: Some(target),
-            io_check_us: check.bound_us,
-            ..ServerSpec::of(&["admin"])
-        };
-        if let Some(shares) = shares {
-            let classed = spec
-                .own("--relay-class", "normal")
-                .own("--bulk-class", "bulk");
-            spec = classed
-                .own("--admin-class", "urgent")
-                .own("--shares", shares);
-        }
-        if let Some(events) = check.events {
-            spec = spec.own("--io-check-events", events);
-        }
-        lab.serve(peer, &spec).map(Relay::Lab)
-    }
-
-    /// Where it relays, and where its admin page is.
-    fn addresses(&self) -> Result<[SocketAddr; 2]> {
-        match self {
-            Relay::Lab(server) => Ok([server.address("relay")?, server.address("admin")?]),
-            Relay::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        match self {
-            Relay::Lab(server) => server.usage(),
-            Relay::Haproxy(haproxy) => haproxy.usage(),
-        }
-    }
-}
-
-fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
-    /// From the first connection until the load is steady.
-    const RAMP: Duration = Duration::from_millis(400);
-    let relay = Relay::start(lab, &row.who, target)?;
-    let [relayed, admin] = relay.addresses()?;
-    let length = lab.measured(Duration::from_millis(1_000));
-    let (large, empty) = row.traffic.clients();
-    let mix = lab.load("mix", relayed).flag("--say-ready").lasts(length);
-    let mix = mix.set("--large", large).set("--empty", empty);
-    let mix = mix
-        .set("--warmup", RAMP.as_secs_f64())
-        .set("--nice", lab.load_nice());
-    let mix = mix.start()?.until_ready()?;
-    std::thread::sleep(RAMP);
-    let before = relay.usage();
-    let admin = match row.traffic {
-        Traffic::Bulk => {
-            std::thread::sleep(length);
-            None
-        }
-        Traffic::Mix | Traffic::BulkAndAdmin | Traffic::Admin => {
-            let calls = lab.load("calls", admin).set("--rate", ADMIN_HZ);
-            Some(
-                calls
-                    .set("--warmup", 0)
-                    .set("--drain", 1)
-                    .lasts(length)
-                    .result()?,
-            )
-        }
-    };
-    let cores = relay.usage().cores_since(&before);
-    Ok(Found {
-        mix: mix.result()?,
-        admin,
-        cores,
-    })
-}
-
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let (bulk, connections) = (self.mix.bytes_per_s / 1e6, self.mix.empty_per_s);
-        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
-            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
-            format!(", admin {p50:.0} / {p99:.0} us")
-        });
-        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
-    }
-}
-
-impl Found {
-    /// A figure of the admin calls; not a number where there were none.
-    fn admin(&self, figure: fn(&EchoSummary) -> f64) -> f64 {
-        self.admin.as_ref().map_or(f64::NAN, figure)
-    }
-}
-
+#[rustfmt::skip]
 const MIXED: [Column<Found>; 9] = [
     column("short", "/s", 0, |found| found.mix.empty_per_s),
     BULK,
@@ -394,7 +93,7 @@ const MIXED: [Column<Found>; 9] = [
     column("failed", "", 0, |found| found.mix.failed as f64),
     column("CPU", "%", 0, |found| 100.0 * found.cores),
 ];
-const BULK: Column<Found> = column("bulk", "MB/s", 0, |found| found.mix.bytes_per_s / 1e6);
+const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
 
 fn admin_p99(found: &Found) -> f64 {
     found.admin(|admin| admin.latency.p99_us)
@@ -403,28 +102,19 @@ fn admin_p99(found: &Found) -> f64 {
 /// All measurements.
 struct All {
     rows: Vec<Row>,
-    samples: Samples<usize, Found>,
+    samples: Samples<Row, Found>,
 }
 
 impl All {
-    fn with(&self, traffic: Traffic) -> impl Iterator<Item = (usize, &Row)> {
-        let rows = self.rows.iter().enumerate();
-        rows.filter(move |(_, row)| row.traffic == traffic)
-    }
-
-    /// The row of the same relay under other traffic.
-    fn same(&self, who: &Who, traffic: Traffic) -> Option<usize> {
-        let mut rows = self.with(traffic);
-        rows.find(|(_, row)| row.who == *who)
-            .map(|(index, _)| index)
+    fn with(&self, traffic: Traffic) -> impl Iterator<Item = Row> {
+        let rows = self.rows.iter().copied();
+        rows.filter(move |row| row.traffic == traffic)
     }
 
     fn mixed(&self) -> Table {
         let title = "At once: short connections, bulk, admin calls (and how late the callers made \
                      them); CPU of the relay";
-        let rows = self
-            .with(Traffic::Mix)
-            .map(|(index, row)| (row.name.clone(), index));
+        let rows = self.with(Traffic::Mix).map(|row| (row.name(), row));
         self.samples.table(title, "relay", rows, &MIXED)
     }
 
@@ -438,41 +128,31 @@ impl All {
             "admin p99 with bulk",
             "admin p99 in mix",
         ];
-        let row = |(_, row): (usize, &Row)| {
-            let name = row.name.trim_end_matches(Traffic::Bulk.suffix());
-            let bulk = [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Mix];
-            let bulk = bulk.map(|traffic| {
-                let found = self.under(&row.who, traffic, |found| found.mix.bytes_per_s / 1e6);
+        let row = |row: Row| {
+            let bulk = [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
+                let found = self
+                    .samples
+                    .median(row.under(traffic), Found::bulk_mb_per_s);
                 figures::number(found, ("MB/s", 0))
             });
-            let admin = [Traffic::Admin, Traffic::BulkAndAdmin, Traffic::Mix];
-            let admin = admin.map(|traffic| {
-                figures::number(self.under(&row.who, traffic, admin_p99), ("us", 0))
+            let admin = [Traffic::Admin, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
+                let found = self.samples.median(row.under(traffic), admin_p99);
+                figures::number(found, ("us", 0))
             });
-            [Cell::from(name)]
-                .into_iter()
-                .chain(bulk)
-                .chain(admin)
-                .collect()
+            let name = Cell::from(row.relay_name());
+            [name].into_iter().chain(bulk).chain(admin).collect()
         };
         let title = "Bulk and admin calls, alone and in company";
         figures::table(title, columns, self.with(Traffic::Bulk).map(row).collect())
     }
 
-    /// A figure of the same relay under other traffic.
-    fn under(&self, who: &Who, traffic: Traffic, figure: fn(&Found) -> f64) -> Result<f64, String> {
-        let row = self.same(who, traffic).ok_or("not measured")?;
-        self.samples.median(row, figure)
-    }
-
-    fn bytes_per_s(&self, who: &Who, traffic: Traffic) -> Result<f64, String> {
-        self.under(who, traffic, |found| found.mix.bytes_per_s)
-    }
-
     /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
     /// later than what is to be reached: such a figure would be of the machine.
     fn over_haproxy(&self, row: usize) -> Result<f64, String> {
-        let haproxy = self.same(&Who::Haproxy(Vec::new()), Traffic::Mix);
+        let row = self.rows[row];
+        let haproxy = self
+            .with(Traffic::Mix)
+            .find(|row| row.relay.by == By::Haproxy(""));
         let haproxy = haproxy.ok_or("haproxy takes no part")?;
         let haproxy = self.samples.median(haproxy, admin_p99);
         let late = self
@@ -490,48 +170,40 @@ impl All {
 
     /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
     fn kept(&self, row: usize, traffic: Traffic) -> Result<f64, String> {
-        let who = &self.rows[row].who;
-        let kept = ratio(
-            self.bytes_per_s(who, traffic),
-            self.bytes_per_s(who, Traffic::Bulk),
-        );
-        kept.map(|kept| 100.0 * kept)
+        let bulk = |traffic| {
+            let row = self.rows[row].under(traffic);
+            self.samples.median(row, Found::bulk_mb_per_s)
+        };
+        ratio(bulk(traffic), bulk(Traffic::Bulk)).map(|kept| 100.0 * kept)
     }
 
     /// Whether a row is of an evenkeel with classes in the mix.
     fn is_judged(&self, row: usize) -> bool {
-        let Row { who, traffic, .. } = &self.rows[row];
-        *traffic == Traffic::Mix
-            && matches!(
-                who,
-                Who::Lab {
-                    shares: Some(_),
-                    ..
-                }
-            )
+        let Row { relay, traffic } = self.rows[row];
+        traffic == Traffic::Mix && relay.by.has_classes()
     }
 
     fn has_bulk_alone(&self, row: usize) -> bool {
-        let alone = || self.bytes_per_s(&self.rows[row].who, Traffic::Bulk);
-        self.is_judged(row) && alone().is_ok()
+        let alone = self.rows[row].under(Traffic::Bulk);
+        self.is_judged(row) && self.samples.found(alone).next().is_some()
     }
 
     fn verdicts(&self) -> Vec<Verdict> {
         verdict::by_rules(
             self,
-            self.rows.iter().map(|row| row.name.as_str()),
+            self.rows.iter().map(|row| row.relay_name()),
             &VERDICTS,
         )
     }
 
     /// The admin page's latency, a curve for each relay.
     fn curves(&self) -> Plot {
-        let first = self.with(Traffic::Mix).filter_map(|(index, row)| {
+        let first = self.with(Traffic::Mix).filter_map(|row| {
             let mut found = self
                 .samples
-                .found(index)
+                .found(row)
                 .filter_map(|found| found.admin.as_ref());
-            Some((row.name.clone(), found.next()?))
+            Some((row.name(), found.next()?))
         });
         let title = "Admin calls in the mix: the slowest in so many (first round)".to_owned();
         echoes::curves(title, "call", first)
@@ -545,9 +217,9 @@ impl All {
         ];
         let groups: Lists<String> = groups
             .map(|(name, traffic)| {
-                let bars = self.with(traffic).filter_map(|(index, row)| {
-                    let relay = row.name.split(": bulk").next().unwrap_or_default();
-                    Some((relay.to_owned(), self.samples.figure(index, &BULK).ok()?))
+                let bars = self.with(traffic).filter_map(|row| {
+                    let bulk = self.samples.median(row, Found::bulk_mb_per_s).ok()?;
+                    Some((row.relay_name().to_owned(), bulk))
                 });
                 (name.to_owned(), bars.collect())
             })
@@ -558,7 +230,7 @@ impl All {
     fn raw(&self) -> serde_json::Value {
         self.samples.raw(|row, round, found| {
             json!({
-                "relay": self.rows[row].name,
+                "relay": row.name(),
                 "round": round,
                 "mix": found.map(|found| &found.mix),
                 "admin": found.and_then(|found| found.admin.as_ref()),
@@ -599,6 +271,8 @@ fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::{EchoSummary, MixSummary};
+    use crate::peers::Peer;
     use crate::trial::samples::Sample;
 
     fn found(bytes_per_s: f64, admin_p99_us: Option<f64>) -> Found {
@@ -618,47 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn in_brief_only_what_the_verdicts_need_is_measured() {
-        let rows = |evenkeel, tokio, haproxy, brief| {
-            Choice {
-                evenkeel,
-                tokio,
-                haproxy,
-                brief,
-            }
-            .rows()
-        };
-        let names = |rows: Vec<Row>| rows.into_iter().map(|row| row.name).collect::<Vec<_>>();
-        let brief = names(rows(true, true, true, true));
-        assert_eq!(brief.len(), 9);
-        assert_eq!(brief[2], "haproxy");
-        let full = names(rows(true, true, true, false));
-        assert_eq!(full.len(), 22);
-        assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
-        assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
-        assert_eq!(names(rows(false, true, false, true)).len(), 0);
-    }
-
-    #[test]
     fn verdicts_set_evenkeel_beside_haproxy_and_beside_itself() {
-        let rows = Choice {
-            evenkeel: true,
-            tokio: false,
-            haproxy: true,
-            brief: true,
-        }
-        .rows();
-        let figures = rows.iter().map(|row| match (&row.who, row.traffic) {
-            (Who::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
+        let rows = relays::rows(|by| by != By::Own(Peer::Tokio, ""), true);
+        let figures = |row: &Row| match (row.relay.by, row.traffic) {
+            (By::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
             (_, Traffic::Mix) => found(800.0, Some(1_250.0)),
             (_, Traffic::BulkAndAdmin) => found(970.0, Some(300.0)),
             (_, Traffic::Bulk) => found(1_000.0, None),
             (_, Traffic::Admin) => found(0.0, Some(200.0)),
-        });
-        let samples = figures.enumerate().map(|(key, found)| Sample {
-            key,
+        };
+        let samples = rows.iter().map(|row| Sample {
+            key: *row,
             round: 0,
-            found: Ok(found),
+            found: Ok(figures(row)),
         });
         let samples = Samples(samples.collect());
         let mut all = All { rows, samples };

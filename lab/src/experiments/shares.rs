@@ -24,51 +24,34 @@ struct Contest {
     hogs: Option<HogPoll>,
 }
 
-/// What one measurement found: the split by the runtime's own accounts, and by what the tasks counted.
+/// What one measurement found: the split by the runtime's own accounts, and by what the tasks
+/// counted.
 struct Found {
     readings: Readings,
     by_accounts: Option<Split>,
     by_work: Option<Split>,
 }
 
-const WORST: Column<Found> = over_rounds("worst error", "%", 2, |found| {
-    over(found, |found| Some(found.split()?.worst_error), f64::max)
-});
-const LEAST: Column<Found> = over_rounds("least", "ms", 1, |found| {
-    over(found, |found| Some(found.split()?.least_us / 1e3), f64::min)
-});
+#[rustfmt::skip]
+const WORST: Column<Found> = over_rounds("worst error", "%", 2,
+    |found| over(found, |found| Some(found.split()?.worst_error), f64::max));
+#[rustfmt::skip]
+const LEAST: Column<Found> = over_rounds("least", "ms", 1,
+    |found| over(found, |found| Some(found.split()?.least_us / 1e3), f64::min));
 /// The worst error stands apart, beside what is to be reached.
+#[rustfmt::skip]
 const COLUMNS: [Column<Found>; 3] = [
-    or_else(
-        TOO_SHORT,
-        over_rounds("own count", "%", 2, |found| {
-            over(
-                found,
-                |found| Some(found.by_work.as_ref()?.worst_error),
-                f64::max,
-            )
-        }),
-    ),
+    or_else(TOO_SHORT, over_rounds("own count", "%", 2,
+        |found| over(found, |found| Some(found.by_work.as_ref()?.worst_error), f64::max))),
     or_else(TOO_SHORT, LEAST),
-    or_else(
-        TOO_SHORT,
-        over_rounds("in all", "cores", 2, |found| {
-            over(found, |found| Some(found.split()?.cores), f64::max)
-        }),
-    ),
+    or_else(TOO_SHORT, over_rounds("in all", "cores", 2,
+        |found| over(found, |found| Some(found.split()?.cores), f64::max))),
 ];
 const TOO_SHORT: &str = "less than a second";
 
 /// The outermost of all rounds, as it counts and not their median.
-fn over(
-    found: &[&Found],
-    figure: fn(&Found) -> Option<f64>,
-    outermost: fn(f64, f64) -> f64,
-) -> Option<f64> {
-    found
-        .iter()
-        .filter_map(|found| figure(found))
-        .reduce(outermost)
+fn over(found: &[&Found], of: fn(&Found) -> Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f64> {
+    found.iter().filter_map(|found| of(found)).reduce(pick)
 }
 
 /// All measurements.

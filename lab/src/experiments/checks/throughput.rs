@@ -31,27 +31,16 @@ pub(crate) struct Found {
 }
 
 const UNSERVED: &str = "no server between";
+#[rustfmt::skip]
 const COLUMNS: [Column<Found>; 6] = [
     column("requests/s", "/s", 0, |found| found.load.per_second),
-    or_else(
-        "one round",
-        over_rounds("spread of rounds", "%", 1, |found| {
-            spread(found.iter().map(|found| found.load.per_second))
-        }),
-    ),
+    or_else("one round", over_rounds("spread of rounds", "%", 1,
+        |found| spread(found.iter().map(|found| found.load.per_second)))),
     column("p99", "us", 0, |found| found.load.latency.p99_us),
-    or_else(
-        UNSERVED,
-        column("CPU per request", "us", 1, |found| {
-            found.per_request(|(cpu_us, _)| cpu_us)
-        }),
-    ),
-    or_else(
-        UNSERVED,
-        column("context switches per request", "", 2, |found| {
-            found.per_request(|(_, switches)| switches as f64)
-        }),
-    ),
+    or_else(UNSERVED, column("CPU per request", "us", 1,
+        |found| found.per_request(|(cpu_us, _)| cpu_us))),
+    or_else(UNSERVED, column("context switches per request", "", 2,
+        |found| found.per_request(|(_, switches)| switches as f64))),
     column("failed", "", 0, |found| found.load.failed as f64),
 ];
 

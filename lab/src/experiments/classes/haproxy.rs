@@ -11,9 +11,6 @@ use crate::trial::lab::Lab;
 
 const PROGRAM: &str = "haproxy";
 
-/// A setting of its scheduler, in the words of its configuration.
-pub(crate) type Tuning = (&'static str, u32);
-
 /// One that runs. The process is declared first: it ends before its directory goes.
 pub(crate) struct Haproxy {
     process: Process,
@@ -30,8 +27,8 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 impl Haproxy {
-    /// Starts one in front of `origin` and waits until it listens.
-    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &[Tuning]) -> Result<Self> {
+    /// Starts one in front of `origin`, with a line of its configuration more, and waits until it listens.
+    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Self> {
         let directory = TemporaryDirectory::new(PROGRAM)?;
         let (relay, admin) = (lab.free_address()?, lab.free_address()?);
         let path = directory.path().join("haproxy.cfg");
@@ -74,15 +71,11 @@ impl Haproxy {
 }
 
 /// A relay by TCP, as the lab's own is, and a page that needs no backend.
-fn configuration(
-    threads: usize,
-    [relay, admin, origin]: [SocketAddr; 3],
-    tuning: &[Tuning],
-) -> String {
-    let tuning: String = tuning
-        .iter()
-        .map(|(name, value)| format!("    {name} {value}\n"))
-        .collect();
+fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
+    let tuning = match tuning {
+        "" => String::new(),
+        line => format!("    {line}\n"),
+    };
     format!(
         "\
 global
@@ -113,8 +106,7 @@ mod tests {
     #[test]
     fn its_configuration_says_who_is_where_and_how_it_is_tuned() {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let tuning = [("tune.runqueue-depth", 20)];
-        let text = configuration(2, [1, 2, 3].map(address), &tuning);
+        let text = configuration(2, [1, 2, 3].map(address), "tune.runqueue-depth 20");
         for line in [
             "    nbthread 2\n",
             "    tune.runqueue-depth 20\ndefaults\n",

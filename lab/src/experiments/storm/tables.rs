@@ -34,32 +34,24 @@ const API: [Column<Found>; 3] = [
         f.api_us.iter().copied().fold(0.0, f64::max) / 1e3
     }),
 ];
+#[rustfmt::skip]
 const COLUMNS: [Column<Found>; 13] = [
     column("CPU", "%", 0, |f| 100.0 * f.quiet.cores),
     column("CPU per MB", "ms", 2, Found::cpu_ms_per_mb),
     column("came in", "MB/s", 1, |f| f.quiet.mb_per_s),
     column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s),
     column("bytes each", "", 0, |f| f.quiet.bytes_per_delivery),
-    or_else(
-        "not counted",
-        column("system calls per MB", "", 0, |f| {
-            f.syscalls_per_mb.unwrap_or(f64::NAN)
-        }),
-    ),
-    or_else(
-        "it does not say",
-        column("tasks ready", "", 0, |f| f.tasks_active.unwrap_or(f64::NAN)),
-    ),
+    or_else("not counted",
+        column("system calls per MB", "", 0, |f| f.syscalls_per_mb.unwrap_or(f64::NAN))),
+    or_else(SILENT, column("tasks ready", "", 0, |f| f.tasks_active.unwrap_or(f64::NAN))),
     column("frames' way p50", "ms", 2, |f| f.quiet.way_p50_us / 1e3),
     column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3),
     column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3),
-    or_else(
-        "it does not say",
-        column("longest added delay", "ms", 2, longest_held_ms),
-    ),
+    or_else(SILENT, column("longest added delay", "ms", 2, longest_held_ms)),
     column("probe p99", "ms", 2, |f| f.echo.latency.p99_us / 1e3),
     column("frames lost", "", 0, lost),
 ];
+const SILENT: &str = "it does not say";
 
 fn calls_ms(us: &[f64]) -> f64 {
     median(us.iter().copied()).unwrap_or(f64::NAN) / 1e3
