@@ -1,5 +1,6 @@
 //! Who is measured, and how each is started.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,15 +89,22 @@ impl ServerSpec {
         }
     }
 
-    /// With a flag that whoever is asked knows.
-    pub(crate) fn set(mut self, flag: &str, value: impl ToString) -> Self {
-        self.flags.extend([flag.to_owned(), value.to_string()]);
+    /// With flags that whoever is asked knows, parted by spaces.
+    pub(crate) fn with(mut self, flags: impl Display) -> Self {
+        self.flags.extend(words(flags));
         self
     }
 
-    /// With a flag of which only the lab's own servers know.
-    pub(crate) fn own(mut self, flag: &str, value: impl ToString) -> Self {
-        self.own_flags.extend([flag.to_owned(), value.to_string()]);
+    /// With a flag whose value may hold spaces.
+    pub(crate) fn set(mut self, flag: &str, path: &Path) -> Self {
+        self.flags
+            .extend([flag.to_owned(), path.display().to_string()]);
+        self
+    }
+
+    /// With flags of which only the lab's own servers know, parted by spaces.
+    pub(crate) fn own(mut self, flags: impl Display) -> Self {
+        self.own_flags.extend(words(flags));
         self
     }
 
@@ -106,6 +114,14 @@ impl ServerSpec {
         self.busy_wait = (peer == Peer::Erlang).then_some(BusyWait::None);
         self
     }
+}
+
+fn words(flags: impl Display) -> Vec<String> {
+    flags
+        .to_string()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Who takes part in a run.

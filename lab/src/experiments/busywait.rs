@@ -134,25 +134,19 @@ fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
     };
     let server = lab.serve(variant.peer, &spec)?;
     let length = lab.measured(Duration::from_millis(900));
-    let stream = lab
-        .load("stream", server.address("sink")?)
-        .flag("--say-ready");
-    let stream = stream.set("--connections", CONNECTIONS).set("--mbit", 1);
-    let stream = stream.set("--writes-per-s", WRITES_PER_S);
+    let (sink, echo) = (server.address("sink")?, server.address("echo")?);
+    let stream = lab.load(format_args!(
+        "stream {sink} --connections {CONNECTIONS} --mbit 1 --writes-per-s {WRITES_PER_S} \
+         --say-ready"
+    ));
     let stream = stream.lasts(RAMP + length + Duration::from_millis(500));
     let stream = stream.start()?.until_ready()?;
     std::thread::sleep(RAMP);
     let (usage_before, stats_before) = (server.usage(), accounts(&server, variant.peer));
     // The first reading begins the stretch that the second one is of.
     let _ = erlang_utilisation(&server, variant.peer);
-    let probe = lab
-        .load("echo", server.address("echo")?)
-        .set("--rate", PROBE_HZ);
-    let probe = probe
-        .set("--warmup", 0)
-        .set("--drain", 0.3)
-        .lasts(length)
-        .result()?;
+    let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0 --drain 0.3");
+    let probe = lab.load(probe).lasts(length).result()?;
     let (usage, stats) = (server.usage(), accounts(&server, variant.peer));
     let stats = stats.zip(stats_before).map(|(now, then)| now.since(&then));
     let erlang = erlang_utilisation(&server, variant.peer);

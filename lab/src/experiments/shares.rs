@@ -221,17 +221,19 @@ fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
     let length = lab
         .measured(Duration::from_millis(1_300))
         .max(Duration::from_millis(1_100));
-    let split_of = lab
-        .split(contest.peer.name())
-        .set("--workers", contest.workers);
-    let split_of = split_of.set("--weights", &contest.weights);
-    let mut split_of = split_of.set("--polls", contest.polls.word()).lasts(length);
-    if let Some(poll) = contest.hogs {
-        split_of = split_of
-            .set("--hogs", contest.workers)
-            .set("--hog-poll-us", poll);
-    }
-    let readings: Readings = split_of.result()?;
+    let Contest {
+        peer,
+        workers,
+        weights,
+        polls,
+        hogs,
+    } = contest;
+    let hogs = hogs.map_or_else(String::new, |poll| {
+        format!("--hogs {workers} --hog-poll-us {poll}")
+    });
+    let (runtime, polls) = (peer.name(), polls.word());
+    let words = format!("{runtime} --workers {workers} --weights {weights} --polls {polls} {hogs}");
+    let readings: Readings = lab.split(words).lasts(length).result()?;
     Ok(Found {
         by_accounts: split(&readings, |reading| reading.run_us.as_deref()),
         by_work: split(&readings, |reading| Some(&reading.work_us)),

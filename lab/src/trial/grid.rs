@@ -363,16 +363,16 @@ fn work(server: &Server) -> Result<Work> {
 
 /// One run of the probe.
 fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<EchoSummary> {
-    let load = lab
-        .load("echo", server.address("echo")?)
-        .lasts_with_margins(seconds);
-    let load = load
-        .set("--rate", probe.rate)
-        .set("--connections", probe.connections);
-    match probe.with_stalls {
-        true => load.flag("--stalls").result(),
-        false => load.result(),
-    }
+    let Probe {
+        rate, connections, ..
+    } = probe;
+    let stalls = if probe.with_stalls { "--stalls" } else { "" };
+    let (target, more) = (
+        server.address("echo")?,
+        format!("--connections {connections} {stalls}"),
+    );
+    let load = lab.load(format_args!("echo {target} --rate {rate} {more}"));
+    load.lasts_with_margins(seconds).result()
 }
 
 #[cfg(test)]

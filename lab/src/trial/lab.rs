@@ -1,7 +1,9 @@
 //! What every experiment needs.
 
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -153,18 +155,13 @@ impl Lab {
         )
     }
 
-    /// One of the lab's own load generators, at its target.
-    pub(crate) fn load(&self, generator: &str, target: impl ToString) -> Generator<'_> {
-        self.load_from(None, generator, target)
+    /// One of the lab's own load generators, by its name, its target and its flags.
+    pub(crate) fn load(&self, words: impl Display) -> Generator<'_> {
+        self.load_from(None, words)
     }
 
     /// As [`load`](Self::load), from a network of its own if one is named.
-    pub(crate) fn load_from(
-        &self,
-        network: Option<&str>,
-        generator: &str,
-        target: impl ToString,
-    ) -> Generator<'_> {
+    pub(crate) fn load_from(&self, network: Option<&str>, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
         if let Some(network) = network {
             let mut inside = Command::new("ip");
@@ -173,9 +170,7 @@ impl Lab {
                 .arg(command.get_program());
             command = inside;
         }
-        command
-            .args(["load", "--json", generator])
-            .arg(target.to_string());
+        command.args(["load", "--json"]);
         // Whoever goes on until it is told is told by the end of this.
         command.stdin(Stdio::piped());
         Generator {
@@ -183,17 +178,19 @@ impl Lab {
             command,
             cpus: &self.load_cpus,
         }
+        .with(words)
     }
 
     /// A split, where servers run.
-    pub(crate) fn split(&self, runtime: &str) -> Generator<'_> {
+    pub(crate) fn split(&self, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
-        command.args(["split", runtime]).stdin(Stdio::null());
+        command.arg("split").stdin(Stdio::null());
         Generator {
             name: "split",
             command,
             cpus: &self.server_cpus,
         }
+        .with(words)
     }
 
     /// Starts a program where servers run.
@@ -256,31 +253,30 @@ pub(crate) struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Adds a flag.
-    pub(crate) fn flag(mut self, flag: &str) -> Self {
-        self.command.arg(flag);
+    /// Adds words, parted by spaces.
+    pub(crate) fn with(mut self, words: impl Display) -> Self {
+        self.command.args(words.to_string().split_whitespace());
         self
     }
 
-    /// Adds a flag with a value.
-    pub(crate) fn set(mut self, flag: &str, value: impl ToString) -> Self {
-        self.command.arg(flag).arg(value.to_string());
+    /// Adds a word that may hold spaces.
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        self.command.arg(path);
         self
     }
 
     /// How long it goes on.
     pub(crate) fn lasts(self, length: Duration) -> Self {
-        self.set("--seconds", length.as_secs_f64())
+        self.with(format_args!("--seconds {}", length.as_secs_f64()))
     }
 
     /// How long it goes on, with what comes before and after. These grow with what is measured, up
     /// to where more brings nothing.
     pub(crate) fn lasts_with_margins(self, length: Duration) -> Self {
         let drain = (length / 2).min(Duration::from_secs(1));
-        let warmed = self
-            .lasts(length)
-            .set("--warmup", warmup(length).as_secs_f64());
-        warmed.set("--drain", drain.as_secs_f64())
+        let [warmup, drain] = [warmup(length), drain].map(|length| length.as_secs_f64());
+        self.lasts(length)
+            .with(format_args!("--warmup {warmup} --drain {drain}"))
     }
 
     pub(crate) fn start(mut self) -> Result<Process> {

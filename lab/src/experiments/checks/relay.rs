@@ -75,10 +75,8 @@ impl Backend {
         match self {
             Backend::Database(database) => database.select(lab, target, CONNECTIONS, length),
             Backend::Pair(_) => {
-                let load = lab
-                    .load("request", target)
-                    .set("--connections", CONNECTIONS);
-                load.lasts(length).result()
+                let load = format!("request {target} --connections {CONNECTIONS}");
+                lab.load(load).lasts(length).result()
             }
         }
     }

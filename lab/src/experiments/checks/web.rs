@@ -55,6 +55,6 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
 }
 
 fn built_in(lab: &Lab, target: SocketAddr, requests: u64) -> Result<HttpSummary> {
-    let load = lab.load("http", target).set("--concurrency", CONCURRENCY);
-    load.set("--requests", requests).result()
+    let flags = format!("--concurrency {CONCURRENCY} --requests {requests}");
+    lab.load(format_args!("http {target} {flags}")).result()
 }

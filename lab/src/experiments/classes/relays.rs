@@ -189,14 +189,10 @@ impl Running {
             HAProxy(tuning) => return Haproxy::start(lab, target, tuning).map(Running::Haproxy),
             Own(peer, flags) => (peer, flags),
         };
-        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent ";
+        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
         let classes = if by.has_classes() { classes } else { "" };
-        let flags = classes.split_whitespace().chain(flags.split_whitespace());
-        let spec = ServerSpec {
-            relay_target: Some(target),
-            own_flags: flags.map(str::to_owned).collect(),
-            ..ServerSpec::of(&["admin"])
-        };
+        let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
+        spec.relay_target = Some(target);
         lab.serve(peer, &spec).map(Running::Own)
     }
 
@@ -223,19 +219,19 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
     let [relayed, admin] = relay.addresses()?;
     let length = lab.measured(Duration::from_millis(1_000));
     let (_, large, empty) = row.traffic.facts();
-    let mix = lab.load("mix", relayed).flag("--say-ready").lasts(length);
-    let mix = mix.set("--large", large).set("--empty", empty);
-    let mix = mix.set("--warmup", RAMP.as_secs_f64());
-    let mix = mix.set("--nice", lab.load_nice()).start()?.until_ready()?;
+    let (ramp, nice) = (RAMP.as_secs_f64(), lab.load_nice());
+    let mix = format!(
+        "mix {relayed} --large {large} --empty {empty} --warmup {ramp} --nice {nice} --say-ready"
+    );
+    let mix = lab.load(mix).lasts(length).start()?.until_ready()?;
     std::thread::sleep(RAMP);
     let before = relay.usage();
     let admin = if row.traffic == Traffic::Bulk {
         std::thread::sleep(length);
         None
     } else {
-        let calls = lab.load("calls", admin).set("--rate", ADMIN_HZ);
-        let calls = calls.set("--warmup", 0).set("--drain", 1);
-        Some(calls.lasts(length).result()?)
+        let calls = format!("calls {admin} --rate {ADMIN_HZ} --warmup 0 --drain 1");
+        Some(lab.load(calls).lasts(length).result()?)
     };
     let cores = relay.usage().cores_since(&before);
     let mix = mix.result()?;

@@ -85,7 +85,10 @@ fn within(lab: &Lab, places: &Places, slow: bool) -> Result<LogSummary> {
     let path = directory.join("within");
     std::fs::create_dir_all(&path).map_err(Error::write(&path))?;
     let brief = Duration::from_millis(if slow { 1_000 } else { 600 });
-    let load = lab.load("log", path.display()).set("--appenders", CLIENTS);
+    let load = lab
+        .load("log")
+        .at(&path)
+        .with(format_args!("--appenders {CLIENTS}"));
     load.lasts(lab.measured(brief)).result()
 }
 
@@ -135,13 +138,12 @@ fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
     let path = directory.join(name);
     let spec = ServerSpec::of(&["log"])
         .without_spin(way.peer)
-        .set(flag, path.display());
+        .set(flag, &path);
     let server = lab.serve(way.peer, &spec)?;
     // On a slow disk one round of a thousand clients takes longer.
     let brief = Duration::from_millis(if way.slow { 1_200 } else { 600 });
-    let load = lab
-        .load("appends", server.address("log")?)
-        .set("--clients", way.clients);
+    let (target, clients) = (server.address("log")?, way.clients);
+    let load = lab.load(format_args!("appends {target} --clients {clients}"));
     let found = load.lasts(lab.measured(brief)).result();
     drop(server);
     if way.together {

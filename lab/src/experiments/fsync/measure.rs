@@ -181,15 +181,13 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
     let length = lab.measured(Duration::from_millis(600));
     let before = stats(api);
     let (usage_before, begun) = (server.usage(), Instant::now());
-    let echo = lab
-        .load("echo", server.address("echo")?)
-        .set("--rate", PROBE_HZ);
-    let echo = echo.lasts(length).set("--drain", 0.5).start()?;
-    let stat = lab
-        .load("calls", api)
-        .set("--path", "/stat")
-        .set("--rate", STAT_HZ);
-    let stat = stat.lasts(length).set("--drain", 0.5).start()?;
+    let echo = format!(
+        "echo {} --rate {PROBE_HZ} --drain 0.5",
+        server.address("echo")?
+    );
+    let echo = lab.load(echo).lasts(length).start()?;
+    let stat = format!("calls {api} --path /stat --rate {STAT_HZ} --drain 0.5");
+    let stat = lab.load(stat).lasts(length).start()?;
     let (echo, stat): (EchoSummary, EchoSummary) = (echo.result()?, stat.result()?);
     let (usage, seconds) = (server.usage(), begun.elapsed().as_secs_f64());
     let end = stats(api);
@@ -210,19 +208,23 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
 }
 
 fn spec(places: &Places, peer: Peer, row: &Beside) -> Result<ServerSpec> {
-    let mut spec = ServerSpec::of(&["echo", "api"])
-        .without_spin(peer)
-        .set("--stat", places.asked()?.display());
-    if row.writers > 0 {
-        spec = spec
-            .set("--fsync", places.of(row.slow).join("written").display())
-            .set("--fsync-bytes", row.bytes)
-            .set("--fsync-writers", row.writers);
+    let spec = ServerSpec::of(&["echo", "api"]).without_spin(peer);
+    let mut spec = spec.set("--stat", &places.asked()?);
+    let Beside {
+        bytes,
+        writers,
+        hanging,
+        ..
+    } = row;
+    if *writers > 0 {
+        spec = spec.set("--fsync", &places.of(row.slow).join("written"));
+        spec = spec.with(format_args!(
+            "--fsync-bytes {bytes} --fsync-writers {writers}"
+        ));
     }
-    if row.hanging > 0 {
-        spec = spec
-            .set("--hang", places.hung.fifo().display())
-            .set("--hang-opens", row.hanging);
+    if *hanging > 0 {
+        let spec_of = spec.set("--hang", &places.hung.fifo());
+        spec = spec_of.with(format_args!("--hang-opens {hanging}"));
     }
     Ok(spec)
 }

@@ -90,20 +90,19 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
 
 fn spec(scene: Scene) -> ServerSpec {
     let of = ServerSpec::of;
+    let [hog, block, post] = [HOG, BLOCK, POST].map(|length| length.as_micros());
     match scene {
-        Scene::Mixed { over, .. } => of(&names(over)).set("--post-us", HOG.as_micros()),
+        Scene::Mixed { over, .. } => of(&names(over)).with(format_args!("--post-us {hog}")),
         Scene::Tasks { apart } => {
-            let spec = of(&["waits"]).set("--fresh", TASKS_HZ);
-            let mut spec = spec.set("--fresh-hog-us", HOG.as_micros());
-            spec.flags.extend(apart.then(|| "--fresh-apart".to_owned()));
-            spec
+            let apart = if apart { "--fresh-apart" } else { "" };
+            let flags = format_args!("--fresh {TASKS_HZ} --fresh-hog-us {hog} {apart}");
+            of(&["waits"]).with(flags)
         }
         Scene::Blocked { tasks } => {
-            let spec = of(&["echo", "block", "waits"]).set("--fresh", FRESH_HZ);
-            spec.set("--block-tasks", tasks)
-                .set("--block-us", BLOCK.as_micros())
+            let flags = format!("--fresh {FRESH_HZ} --block-tasks {tasks} --block-us {block}");
+            of(&["echo", "block", "waits"]).with(flags)
         }
-        Scene::Posts => of(&["echo", "mixed"]).set("--post-us", POST.as_micros()),
+        Scene::Posts => of(&["echo", "mixed"]).with(format_args!("--post-us {post}")),
     }
 }
 
@@ -127,13 +126,11 @@ fn mixed(
         Load::Half => MIXED_HZ,
         Load::High => HIGH_HZ,
     };
-    let load = lab.load("mixed", server.address(shared)?);
-    let load = load.set(
-        "--hogs-at",
-        server.address(if apart { own } else { shared })?,
-    );
-    let load = load.set("--over", over.word()).set("--rate", rate);
-    let found: MixedSummary = load.lasts_with_margins(lab.measured(BRIEF)).result()?;
+    let (target, over) = (server.address(shared)?, over.word());
+    let hogs = server.address(if apart { own } else { shared })?;
+    let load = format!("mixed {target} --hogs-at {hogs} --over {over} --rate {rate}");
+    let load = lab.load(load).lasts_with_margins(lab.measured(BRIEF));
+    let found: MixedSummary = load.result()?;
     let whose = [
         (Whose::Innocents, found.innocents),
         (Whose::Hogs, found.hogs),
@@ -202,19 +199,16 @@ fn posts(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
     const SHORTEST: Duration = Duration::from_millis(500);
     let seconds = lab.measured(BRIEF).max(SHORTEST);
     let echo = probe(lab, server, seconds)?;
-    let load = lab
-        .load("calls", server.address("mixed")?)
-        .flag("--post")
-        .set("--rate", POSTS_HZ);
+    let target = server.address("mixed")?;
+    let load = lab.load(format_args!("calls {target} --post --rate {POSTS_HZ}"));
     let hogs: EchoSummary = load.lasts_with_margins(seconds).result()?;
     Ok([(Whose::Hogs, hogs), (Whose::Echo, echo.result()?)].into())
 }
 
 /// Starts the echo's probe.
 fn probe(lab: &Lab, server: &Server, seconds: Duration) -> Result<Process> {
-    lab.load("echo", server.address("echo")?)
-        .lasts_with_margins(seconds)
-        .start()
+    let load = lab.load(format_args!("echo {}", server.address("echo")?));
+    load.lasts_with_margins(seconds).start()
 }
 
 fn waits(server: &Server) -> Result<Waits> {

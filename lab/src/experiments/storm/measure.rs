@@ -172,15 +172,12 @@ impl<'a> Scene<'a> {
         let most = lap(storm) + self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
         let network = veth.map(|veth| veth.network.as_str());
-        let load = self
-            .lab
-            .load_from(network, "cameras", camera)
-            .set("--watch", watch);
-        let load = load.flag("--say-ready").flag("--until-told").lasts(most);
-        let load = load
-            .set("--connections", storm.cameras)
-            .set("--burst", storm.burst);
-        let load = load.set("--mbit", mbit).set("--nice", self.lab.load_nice());
+        let (Storm { cameras, burst, .. }, nice) = (storm, self.lab.load_nice());
+        let load = format!(
+            "cameras {camera} --watch {watch} --connections {cameras} --mbit {mbit} \
+             --burst {burst} --nice {nice} --say-ready --until-told"
+        );
+        let load = self.lab.load_from(network, load).lasts(most);
         load.start()?.until_ready()
     }
 
@@ -313,15 +310,9 @@ fn beside(
     length: Duration,
 ) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
     let api = server.address("api")?;
-    let probe = scene
-        .lab
-        .load("echo", server.address("echo")?)
-        .set("--rate", PROBE_HZ);
-    let probe = probe
-        .set("--warmup", 0.1)
-        .set("--drain", 0.5)
-        .lasts(length)
-        .start()?;
+    let echo = server.address("echo")?;
+    let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0.1 --drain 0.5");
+    let probe = scene.lab.load(probe).lasts(length).start()?;
     let end = Instant::now() + length;
     let (mut calls, mut active) = (Vec::new(), Vec::new());
     while calls.is_empty() || Instant::now() + API_EVERY < end {

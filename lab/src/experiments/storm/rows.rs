@@ -180,17 +180,17 @@ impl Row {
         let services = ["camera", "watch", "echo", "api"];
         let spec = ServerSpec::of(&services).without_spin(self.peer);
         let mut spec = spec
-            .set("--work-us", work_us)
-            .set("--record", record.display());
+            .with(format_args!("--work-us {work_us}"))
+            .set("--record", record);
         if let Some(mode) = self.mode {
-            spec = spec.set("--mode", mode);
+            spec = spec.with(format_args!("--mode {mode}"));
         }
         if let Some(delivery) = self.delivery {
-            spec = spec.own("--delivery", delivery);
+            spec = spec.own(format_args!("--delivery {delivery}"));
         }
         if let Some((api, others)) = self.api_share {
-            let shares = format!("urgent={api},normal={others}");
-            spec = spec.own("--api-class", "urgent").own("--shares", shares);
+            let shares = format_args!("urgent={api},normal={others}");
+            spec = spec.own(format_args!("--api-class urgent --shares {shares}"));
         }
         spec
     }
