@@ -20,11 +20,9 @@ mod split;
 mod sys;
 mod trial;
 
-use clap::Parser;
-
 fn main() -> std::process::ExitCode {
-    let cli = cli::Cli::parse();
-    match cli::run(cli) {
+    let asked = cli::Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match asked.run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("evenkeel-lab: {error}");
