@@ -1,7 +1,7 @@
 //! What every drawing of a plot needs: its names, their colours, and its numbers as a table.
 
 use super::number::short_digits;
-use super::{Cell, Plot, Table};
+use super::{Cell, Lists, Plot, Table};
 
 /// Colours that are told apart with every common form of colour blindness.
 pub(super) const COLOURS: usize = 8;
@@ -123,12 +123,7 @@ pub(super) fn table(plot: &Plot) -> Table {
     }
 }
 
-fn bars_table(
-    title: &str,
-    endless: &str,
-    groups: &[(String, Vec<(String, f64)>)],
-    names: &[&str],
-) -> Table {
+fn bars_table(title: &str, endless: &str, groups: &Lists<String>, names: &[&str]) -> Table {
     let columns = [String::new()]
         .into_iter()
         .chain(names.iter().map(|name| (*name).to_owned()))
@@ -159,13 +154,7 @@ fn bars_table(
     }
 }
 
-fn lines_table(
-    title: &str,
-    x: &str,
-    y: &str,
-    series: &[(String, Vec<(f64, f64)>)],
-    xs: &[f64],
-) -> Table {
+fn lines_table(title: &str, x: &str, y: &str, series: &Lists<f64>, xs: &[f64]) -> Table {
     let columns = [x.to_owned()]
         .into_iter()
         .chain(series.iter().map(|(name, _)| name.clone()))
@@ -188,7 +177,7 @@ fn lines_table(
 }
 
 /// For series too long to print: where each starts and ends, and between what it moves.
-fn summary_table(title: &str, x: &str, y: &str, series: &[(String, Vec<(f64, f64)>)]) -> Table {
+fn summary_table(title: &str, x: &str, y: &str, series: &Lists<f64>) -> Table {
     let columns = [
         "series",
         "points",
