@@ -32,11 +32,14 @@ use crate::trial::lab::Lab;
 use crate::trial::samples::Samples;
 use crate::trial::verdict;
 
-/// All measurements, each known by its storm and its row.
+/// A server under a storm.
+type Key = (Storm, Row);
+
+/// All measurements.
 struct All {
     storms: Vec<Storm>,
     rows: Vec<Row>,
-    samples: Samples<(usize, usize), Found>,
+    samples: Samples<Key, Found>,
     breeze: Option<Breeze>,
     work: Work,
     /// Of storms that have their own.
@@ -54,19 +57,16 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let rows = rows::rows(&lab.lineup.present, lab.is_brief());
     let (storms, veth) = storms(&lab, &mut notes);
     let own_work = own_work(&scene, &storms, &mut notes);
-    let one = |(storm, row): (usize, usize)| {
-        let storm = &storms[storm];
-        let us = own_work
-            .as_ref()
-            .filter(|_| storm.own_work)
-            .unwrap_or(&even)
-            .us;
+    let one = |(storm, row): Key| {
+        let own_work = own_work.as_ref().filter(|_| storm.own_work);
+        let us = own_work.unwrap_or(&even).us;
         let veth = veth.as_ref().filter(|_| storm.over_veth);
-        undisturbed(&lab, || measure::storm(&scene, &rows[row], storm, veth, us))
+        undisturbed(&lab, || measure::storm(&scene, &row, &storm, veth, us))
     };
-    let keys = (0..storms.len()).flat_map(|storm| (0..rows.len()).map(move |row| (storm, row)));
-    let name =
-        |(storm, row): (usize, usize)| format!("storm: {}, {}", storms[storm].name, rows[row].name);
+    let keys = storms
+        .iter()
+        .flat_map(|storm| rows.iter().map(move |row| (*storm, *row)));
+    let name = |(storm, row): Key| format!("storm: {}, {}", storm.name, row.name);
     let samples = Samples::measure(&lab, lab.rounds(), keys, name, one);
     drop(veth);
     let breeze = breeze::measure(&scene);
@@ -186,8 +186,8 @@ impl All {
     fn raw(&self) -> serde_json::Value {
         let storms = self.samples.raw(|(storm, row), round, found| {
             json!({
-                "storm": self.storms[storm].name,
-                "row": self.rows[row].name,
+                "storm": storm.name,
+                "row": row.name,
                 "round": round,
                 "found": found,
             })

@@ -284,8 +284,11 @@ fn is_loaded(all: &All, row: usize) -> bool {
     !all.beside.rows[row].is_nothing()
 }
 
+/// A verdict on the log within one process.
+type Within = (&'static str, fn(&LogSummary) -> f64, verdict::Reach);
+
 #[rustfmt::skip]
-const WITHIN_VERDICTS: [(&str, fn(&LogSummary) -> f64, verdict::Reach); 3] = [
+const WITHIN_VERDICTS: [Within; 3] = [
     ("appends over one sync each",
         |found| found.together.per_second / found.each.per_second, AtLeast(APPENDS_OVER_EACH)),
     ("append's p99 over a sync's median",

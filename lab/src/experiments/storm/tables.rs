@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::All;
 use super::breeze::Breeze;
 use super::measure::{CROWDED, Found};
 use super::rows::{
     ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
     OTP_DEFERRED, Row, Storm, TOKIO,
 };
+use super::{All, Key};
 use crate::report::{Cell, Lists, Plot, Table};
-use crate::trial::figures::{self, bars, grouped, median, number};
+use crate::trial::figures::{self, Unit, bars, grouped, median, number};
 use crate::trial::samples::{Column, column, or_else};
 use crate::trial::verdict::Reach::AtMost;
 use crate::trial::verdict::{self, TIMES, Verdict, ratio};
@@ -71,21 +71,20 @@ impl All {
         let names = names
             .chain(["over idle"])
             .chain(COLUMNS.iter().map(Column::name));
-        let table = |(storm, of): (usize, &Storm)| {
-            let row = |row: usize| {
-                let name = Cell::from(self.rows[row].name);
-                let over_idle = number(self.api_over_idle(storm, row), TIMES);
-                let api = self.samples.cells((storm, row), &API);
-                let rest = self.samples.cells((storm, row), &COLUMNS);
-                [vec![name], api, vec![over_idle], rest].concat()
+        let table = |storm: &Storm| {
+            let row = |row: &Row| {
+                let key = (*storm, *row);
+                let over_idle = number(self.api_over_idle(key), TIMES);
+                let [api, rest] = [&API[..], &COLUMNS].map(|of| self.samples.cells(key, of));
+                [vec![Cell::from(row.name)], api, vec![over_idle], rest].concat()
             };
             figures::table(
-                of.name,
+                storm.name,
                 names.clone(),
-                (0..self.rows.len()).map(row).collect(),
+                self.rows.iter().map(row).collect(),
             )
         };
-        let mut tables: Vec<Table> = self.storms.iter().enumerate().map(table).collect();
+        let mut tables: Vec<Table> = self.storms.iter().map(table).collect();
         if let Some(breeze) = &self.breeze {
             tables.push(self.longest_ways());
             tables.extend(breeze.tables());
@@ -102,78 +101,53 @@ impl All {
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
         let judged = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
         let judged = judged.into_iter().filter(|row| self.rows.contains(row));
-        let storms = 0..self.storms.len();
-        let verdicts = storms.flat_map(|storm| {
+        let under = |storm: &Storm| {
+            let storm = *storm;
             judged
                 .clone()
-                .flat_map(move |row| self.verdicts_on(storm, &row))
-        });
-        verdicts
-            .chain(self.breeze.as_ref().map(Breeze::verdict))
-            .collect()
+                .flat_map(move |row| self.verdicts_on((storm, row)))
+        };
+        let breeze = self.breeze.as_ref().map(Breeze::verdict);
+        self.storms.iter().flat_map(under).chain(breeze).collect()
     }
 
-    fn verdicts_on(&self, storm: usize, row: &Row) -> Vec<Verdict> {
-        let over_idle = self
-            .place(row)
-            .and_then(|row| self.api_over_idle(storm, row));
-        let cpu_over = |other: &Row| ratio(self.cpu(storm, row), self.cpu(storm, other));
-        let [tokio, otp] = [TOKIO, OTP_DEFERRED].map(|other| {
-            (
-                format!("CPU per MB over that of {}", other.name),
-                cpu_over(&other),
-            )
-        });
-        let delay = f64::from(ADAPTIVE_MS);
-        let held = self.median_of(storm, row, longest_held_ms);
-        let mut figures = vec![
-            ("API over idle".to_owned(), over_idle, API_OVER_IDLE, TIMES),
-            (tokio.0, tokio.1, CPU_OVER_TOKIO, TIMES),
-            (otp.0, otp.1, CPU_OVER_OTP, TIMES),
-            (
-                "frames lost".to_owned(),
-                self.median_of(storm, row, lost),
-                0.0,
-                ("", 0),
-            ),
-            ("longest added delay".to_owned(), held, delay, ("ms", 2)),
-        ];
-        if ![COALESCE_ROW, COALESCE_API_FIRST].contains(row) {
-            let way = self.median_of(storm, row, |f| f.quiet.way_max_us / 1e3);
-            let most = (delay + TICK_MS) * BUCKET;
-            figures.push(("longest way of a frame".to_owned(), way, most, ("ms", 1)));
+    fn verdicts_on(&self, key: Key) -> impl Iterator<Item = Verdict> {
+        let (storm, row) = key;
+        // How long these wait for so many bytes is not bounded by the delay alone.
+        let is_coalesced = [COALESCE_ROW, COALESCE_API_FIRST].contains(&row);
+        let verdicts = VERDICTS.len() - usize::from(is_coalesced);
+        VERDICTS[..verdicts]
+            .iter()
+            .map(move |&(what, found, most, unit)| {
+                let of = format!("{}; {}", row.name, storm.name);
+                Verdict::new(of, what, found(self, key), AtMost(most), unit)
+            })
+    }
+
+    fn median_of(&self, key: Key, figure: fn(&Found) -> f64) -> Result<f64, String> {
+        let name = key.1.name;
+        if !self.rows.contains(&key.1) {
+            return Err(format!("{name} takes no part"));
         }
-        let of = format!("{}; {}", row.name, self.storms[storm].name);
-        let verdict =
-            |(what, found, most, unit)| Verdict::new(of.as_str(), what, found, AtMost(most), unit);
-        figures.into_iter().map(verdict).collect()
+        let found = self.samples.median(key, figure);
+        found.map_err(|why| format!("{name}: {why}"))
     }
 
-    fn place(&self, row: &Row) -> Result<usize, String> {
-        let place = self.rows.iter().position(|other| other == row);
-        place.ok_or_else(|| format!("{} takes no part", row.name))
+    fn cpu(&self, key: Key) -> Result<f64, String> {
+        self.kept_up(key)?;
+        self.median_of(key, Found::cpu_ms_per_mb)
     }
 
-    fn median_of(&self, storm: usize, row: &Row, figure: fn(&Found) -> f64) -> Result<f64, String> {
-        let place = self.place(row)?;
-        let found = self.samples.median((storm, place), figure);
-        found.map_err(|why| format!("{}: {why}", row.name))
-    }
-
-    fn cpu(&self, storm: usize, row: &Row) -> Result<f64, String> {
-        self.kept_up(storm, self.place(row)?)?;
-        self.median_of(storm, row, Found::cpu_ms_per_mb)
+    fn cpu_over(&self, (storm, row): Key, other: Row) -> Result<f64, String> {
+        ratio(self.cpu((storm, row)), self.cpu((storm, other)))
     }
 
     /// Whether a server took in what was sent: of one that did not, nothing is quoted.
-    fn kept_up(&self, storm: usize, row: usize) -> Result<(), String> {
-        let came = self
-            .samples
-            .median((storm, row), |found| found.quiet.mb_per_s);
+    fn kept_up(&self, key: Key) -> Result<(), String> {
         let sent = f64::from(MBIT) / 8.0;
-        match came {
+        match self.samples.median(key, |found| found.quiet.mb_per_s) {
             Ok(came) if came < KEPT_UP * sent => {
-                let name = self.rows[row].name;
+                let name = key.1.name;
                 Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
             }
             _ => Ok(()),
@@ -181,25 +155,25 @@ impl All {
     }
 
     /// Calls in the storm over calls before it: the medians of all rounds together.
-    fn api_over_idle(&self, storm: usize, row: usize) -> Result<f64, String> {
-        self.kept_up(storm, row)?;
+    fn api_over_idle(&self, key: Key) -> Result<f64, String> {
+        self.kept_up(key)?;
         let all = |calls: fn(&Found) -> &[f64]| {
-            let calls = self.samples.found((storm, row)).flat_map(calls).copied();
-            median(calls).ok_or_else(|| self.samples.why((storm, row)))
+            let calls = self.samples.found(key).flat_map(calls).copied();
+            median(calls).ok_or_else(|| self.samples.why(key))
         };
         ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
     }
 
     /// What no way of delivery can fall below.
-    fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
-        let bytes = self.cpu(index, &BYTES_ALONE);
-        let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
+    fn bound(&self, storm: Storm) -> Option<String> {
+        let bytes = self.cpu((storm, BYTES_ALONE));
+        let over = ratio(bytes.clone(), self.cpu((storm, TOKIO))).ok()?;
         let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
         let deliveries = |row| {
-            self.median_of(index, row, |f| f.quiet.deliveries_per_s)
-                .ok()
+            let figure = |found: &Found| found.quiet.deliveries_per_s;
+            self.samples.median((storm, row), figure).ok()
         };
-        let (few, many) = (deliveries(&BYTES_ALONE)?, deliveries(&TOKIO)?);
+        let (few, many) = (deliveries(BYTES_ALONE)?, deliveries(TOKIO)?);
         Some(format!(
             "{}: of bytes nearly alone a megabyte costs {:.2} ms (`{}`, with {} deliveries a \
              second), {over:.2} of tokio's (with {}): deliveries can be saved, bytes cannot. A \
@@ -235,17 +209,41 @@ impl All {
     }
 
     fn groups(&self, figure: fn(&Found) -> f64) -> Lists<String> {
-        let group = |(index, storm): (usize, &Storm)| {
-            let bar = |(row, of): (usize, &Row)| {
-                let value = self.samples.median((index, row), figure).ok()?;
-                Some((of.name.to_owned(), value))
+        let group = |storm: &Storm| {
+            let bar = |row: &Row| {
+                let value = self.samples.median((*storm, *row), figure).ok()?;
+                Some((row.name.to_owned(), value))
             };
-            let bars = self.rows.iter().enumerate().filter_map(bar).collect();
-            (storm.name.to_owned(), bars)
+            (
+                storm.name.to_owned(),
+                self.rows.iter().filter_map(bar).collect(),
+            )
         };
-        self.storms.iter().enumerate().map(group).collect()
+        self.storms.iter().map(group).collect()
     }
 }
+
+/// What is to be reached by every server that waits for more: the figure, and at most how much. The
+/// last is of those alone that wait for nothing but time.
+#[rustfmt::skip]
+const VERDICTS: [Bound; 6] = [
+    ("API over idle", All::api_over_idle, API_OVER_IDLE, TIMES),
+    ("CPU per MB over that of tokio",
+        |all, key| all.cpu_over(key, TOKIO), CPU_OVER_TOKIO, TIMES),
+    ("CPU per MB over that of OTP, once after 100 ms",
+        |all, key| all.cpu_over(key, OTP_DEFERRED), CPU_OVER_OTP, TIMES),
+    ("frames lost", |all, key| all.median_of(key, lost), 0.0, ("", 0)),
+    ("longest added delay", |all, key| all.median_of(key, longest_held_ms),
+        ADAPTIVE_MS as f64, ("ms", 2)),
+    ("longest way of a frame", |all, key| all.median_of(key, |found| found.quiet.way_max_us / 1e3),
+        (ADAPTIVE_MS as f64 + TICK_MS) * BUCKET, ("ms", 1)),
+];
+type Bound = (
+    &'static str,
+    fn(&All, Key) -> Result<f64, String>,
+    f64,
+    Unit,
+);
 
 /// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
 fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
@@ -259,11 +257,8 @@ pub(super) fn notes(all: &All) -> Vec<String> {
          process that counts."
             .to_owned(),
     ];
-    let storms = all.storms.iter().enumerate();
-    notes.extend(storms.flat_map(|(index, storm)| {
-        let bound = all.bound(index, storm);
-        bound.into_iter().chain(all.undelayed(index))
-    }));
+    let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
+    notes.extend(all.storms.iter().flat_map(of));
     let found = || all.samples.all();
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
     if late > 0 {

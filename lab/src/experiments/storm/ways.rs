@@ -5,9 +5,11 @@
 //! aside or at other frames, and the delay. Only the last is the runtime's promise, and the
 //! runtime counts it.
 
-use super::All;
 use super::measure::Found;
-use super::rows::{ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE, TOKIO};
+use super::rows::{
+    ADAPTIVE_ROW, API_FIRST, COALESCE_API_FIRST, COALESCE_ROW, IMMEDIATE, Storm, TOKIO,
+};
+use super::{All, Key};
 use crate::report::{Cell, Table};
 use crate::trial::figures::{self, grouped, number};
 use crate::trial::samples::{Column, column};
@@ -29,13 +31,13 @@ const COLUMNS: [Column<Found>; 3] = [
 impl All {
     pub(super) fn longest_ways(&self) -> Table {
         let rows = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
-        let places = |storm: usize| {
-            let of = |row: &_| self.rows.iter().position(|other| other == row);
-            rows.iter().filter_map(move |row| Some((storm, of(row)?)))
-        };
-        let places = (0..self.storms.len()).flat_map(places);
-        let row = |(storm, row): (usize, usize)| {
-            let name = format!("{}; {}", self.rows[row].name, self.storms[storm].name);
+        let rows = rows.iter().filter(|row| self.rows.contains(row));
+        let keys = self
+            .storms
+            .iter()
+            .flat_map(|storm| rows.clone().map(move |row| (*storm, *row)));
+        let row = |(storm, row): Key| {
+            let name = format!("{}; {}", row.name, storm.name);
             let undelayed = self.undelayed_ms(storm).map(|(value, _)| value);
             let nobody = || "nobody takes part who holds nothing back".to_owned();
             let undelayed = number(undelayed.ok_or_else(nobody), ("ms", 1));
@@ -48,25 +50,24 @@ impl All {
             .chain(COLUMNS.iter().map(Column::name))
             .chain([last]);
         let title = "A frame's longest way: what the runtime added, and the rest";
-        figures::table(title, names, places.map(row).collect())
+        figures::table(title, names, keys.map(row).collect())
     }
 
     /// The longest way without any delay, in a process that is as busy or busier, and whose.
-    fn undelayed_ms(&self, storm: usize) -> Option<(f64, &'static str)> {
-        [IMMEDIATE, TOKIO].iter().find_map(|row| {
-            let place = self.rows.iter().position(|other| other == row)?;
+    fn undelayed_ms(&self, storm: Storm) -> Option<(f64, &'static str)> {
+        [IMMEDIATE, TOKIO].into_iter().find_map(|row| {
             let way = |found: &Found| found.quiet.way_max_us / 1e3;
-            Some((self.samples.median((storm, place), way).ok()?, row.name))
+            Some((self.samples.median((storm, row), way).ok()?, row.name))
         })
     }
 
     /// In words.
-    pub(super) fn undelayed(&self, storm: usize) -> Option<String> {
+    pub(super) fn undelayed(&self, storm: Storm) -> Option<String> {
         let (longest, name) = self.undelayed_ms(storm)?;
         Some(format!(
             "{}: a frame's way was up to {} ms where nothing is held back (`{name}`): how late \
              servers were let or got to it is in every way, beside the delay.",
-            self.storms[storm].name,
+            storm.name,
             grouped(longest, 1),
         ))
     }
