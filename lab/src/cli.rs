@@ -188,6 +188,7 @@ mod tests {
                 .expect("a command of that name");
             let help = command.render_long_help().to_string();
             for part in [
+                "Claimed: ",
                 "Started: ",
                 "Measured: ",
                 "Takes: ",

@@ -61,10 +61,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let samples = Samples::measure(lab, lab.rounds(), variants.iter().copied(), name, one);
     let rows = variants.iter().map(|&variant| (variant.name(), variant));
     Ok(Experiment {
-        name: "busywait".to_owned(),
-        claim: "Spinning is counted apart from work, its price and its gain are known for each \
-                level, and the default costs no more than Erlang's `none` for the same work."
-            .to_owned(),
         how: format!(
             "{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes a second, in an \
              open loop, at a server that reads and discards; a probe of {PROBE_HZ} Hz beside them \
@@ -83,6 +79,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes: notes(lab, &samples),
         verdicts: Vec::new(),
         raw: samples.raw(raw),
+        ..Experiment::default()
     })
 }
 
@@ -217,12 +214,11 @@ fn plots(variants: &[Variant], samples: &Samples<Variant, Found>) -> Vec<Plot> {
 }
 
 fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
-    let mut notes = lab.lineup.missing.clone();
-    notes.push(
+    let mut notes = vec![
         "Tokio's utilisation is all time that its workers were not parked: it does not count I/O \
          checks apart from running tasks. It and Go have no levels to set."
             .to_owned(),
-    );
+    ];
     if lab.is_brief() {
         notes.push(
             "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all."

@@ -41,11 +41,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let all = All { rows, samples };
     let verdicts = all.verdicts();
     Ok(Experiment {
-        name: "classes".to_owned(),
-        claim:
-            "An admin call passes through a relay that is full of bulk as if there were none, and \
-                the bulk loses next to nothing."
-                .to_owned(),
         how: how(&lab),
         tables: vec![
             all.mixed(),
@@ -53,9 +48,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             verdict::table("Verdicts on evenkeel", "relay", &verdicts),
         ],
         plots: vec![all.curves(), all.bars()],
-        notes: notes(&lab, missing),
+        notes: missing
+            .into_iter()
+            .chain(NOTES.map(str::to_owned))
+            .collect(),
         verdicts: verdict::judged(&verdicts),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -251,22 +250,13 @@ const VERDICTS: [Rule<All>; 3] = [
         |all, row| all.kept(row, Traffic::Mix), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
 ];
 
-fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
-    let mut notes = lab.lineup.missing.clone();
-    notes.extend(missing);
-    notes.push(
-        "Admin calls alone show what the machine itself does to a p99: where that is far from \
-         nothing, so is every other."
-            .to_owned(),
-    );
-    notes.push(
-        "Bulk in the mix shares the processor with the short connections, which fill whatever they \
-         are given: what it keeps there follows from the shares. Beside admin calls alone it \
-         should keep nearly all."
-            .to_owned(),
-    );
-    notes
-}
+const NOTES: [&str; 2] = [
+    "Admin calls alone show what the machine itself does to a p99: where that is far from nothing, \
+     so is every other.",
+    "Bulk in the mix shares the processor with the short connections, which fill whatever they are \
+     given: what it keeps there follows from the shares. Beside admin calls alone it should keep \
+     nearly all.",
+];
 
 #[cfg(test)]
 mod tests {

@@ -30,18 +30,13 @@ struct All {
     logged: Logged,
 }
 
-const CLAIM: &str = "No task waits for a disk but those that use it: a ping beside writes and \
-    syncs, and beside opens that never return, is to take as long as without them, as far as the \
-    kernel gives way (the lone thread's rows); and a log that syncs for many at a time makes \
-    records durable as fast as they come.";
-
 /// What the full form adds.
 const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
     adds Go and Erlang/OTP, all sizes and numbers of writers, what is idle beside each of them, \
     threads in every row, and logs over TCP on the slow disk.";
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     let places = Places::open(&mut notes)?;
     let rows = rows::rows(lab, &places);
     let nothing = rows[0].clone();
@@ -52,8 +47,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     notes.extend(all.notes());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
-        name: "fsync".to_owned(),
-        claim: CLAIM.to_owned(),
         how: format!(
             "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
              is probed {} times a second, and the state of a file that nobody writes to is \
@@ -73,6 +66,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes,
         verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 

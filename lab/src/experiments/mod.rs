@@ -44,21 +44,30 @@ pub(crate) const EXPERIMENTS: &[Named] = &experiments![
 ];
 
 impl Named {
-    /// Its command, whose help is its page: a title, paragraphs, and examples.
-    pub(crate) fn command(&self) -> clap::Command {
+    /// The page's paragraphs, the first of which is its title; and its examples.
+    fn read(&self) -> (impl Iterator<Item = String>, &'static str) {
         let (text, examples) = self
             .page
             .split_once("\nExamples:\n\n")
             .unwrap_or((self.page, ""));
-        let mut paragraphs = text
-            .split("\n\n")
-            .map(|lines| lines.trim().replace('\n', " "));
+        let lines = text.trim_start_matches("# ").split("\n\n");
+        (lines.map(|lines| lines.trim().replace('\n', " ")), examples)
+    }
+
+    /// What the experiment is to show.
+    fn claim(&self) -> String {
+        let claimed = |text: String| text.strip_prefix("Claimed: ").map(str::to_owned);
+        self.read().0.find_map(claimed).unwrap_or_default()
+    }
+
+    /// Its command, whose help is its page.
+    pub(crate) fn command(&self) -> clap::Command {
+        let (mut paragraphs, examples) = self.read();
         let title = paragraphs.next().unwrap_or_default();
-        let title = title.trim_start_matches("# ");
         let long = paragraphs.fold(format!("{title}."), |all, next| format!("{all}\n\n{next}"));
         let examples = examples.lines().map(|line| format!("\n  {}", line.trim()));
         let command = RunArgs::augment_args(clap::Command::new(self.name));
-        let command = command.about(title.to_owned()).long_about(long);
+        let command = command.about(title).long_about(long);
         command.after_help(format!("Examples:{}", examples.collect::<String>()))
     }
 }
@@ -95,7 +104,11 @@ fn run(
     let lab = Lab::open(args)?;
     let mut experiments = Vec::new();
     for experiment in chosen {
-        experiments.push((experiment.run)(&lab)?);
+        let mut found = (experiment.run)(&lab)?;
+        found.name = experiment.name.to_owned();
+        found.claim = experiment.claim();
+        found.notes.splice(0..0, lab.lineup.missing.iter().cloned());
+        experiments.push(found);
     }
     let title = match chosen {
         [one] => format!("Evenkeel lab: {}", one.name),

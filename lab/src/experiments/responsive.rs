@@ -42,7 +42,7 @@ const MONITOR_PERCENT: f64 = 0.5;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     if peers.contains(&Peer::Evenkeel) {
         match sys::allows_real_time() {
             true => peers.insert(1, Peer::EvenkeelRealTime),
@@ -73,12 +73,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
          rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
     ));
     Ok(Experiment {
-        name: PROBE.experiment.to_owned(),
-        claim:
-            "Whatever else computes in the process, for 100 us at a time or for ever, an echo's \
-                latency stays near what the kernel gives a thread of its own; and what computes \
-                loses no more than the echo takes."
-                .to_owned(),
         how: format!(
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
@@ -102,6 +96,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes,
         verdicts: verdict::judged(&verdicts),
         raw: grid.raw(),
+        ..Experiment::default()
     })
 }
 

@@ -49,31 +49,25 @@ struct Row {
 /// All measurements.
 type Services = Matrix<Row, Found>;
 
-const CLAIM: &str = "A handler that computes for long, or blocks its thread, holds up no other \
-    handler, though one line of source spawns them all; and it is done itself as soon as beside a \
-    scheduler that would let it hold them up.";
-
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
     let one = |row: &Row, peer| measure::measure(lab, peer, row.scene);
     let all = Services::measure(lab, "services", rows, peers, one);
-    let mut notes = lab.lineup.missing.clone();
-    notes.push(format!(
+    let note = format!(
         "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
          rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
-    ));
+    );
     Ok(Experiment {
-        name: "services".to_owned(),
-        claim: CLAIM.to_owned(),
         how: how(lab),
         tables: tables::tables(&all),
         plots: vec![tables::bars(&all)],
-        notes,
+        notes: vec![note],
         verdicts: verdict::judged(&tables::verdicts(&all)),
         raw: all.samples.raw(|(row, peer), round, found| {
             let scene = &all.rows[row].name;
             json!({ "scene": scene, "peer": peer.name(), "round": round, "found": found })
         }),
+        ..Experiment::default()
     })
 }
 

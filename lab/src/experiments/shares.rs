@@ -73,11 +73,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let samples = Samples::measure(lab, rounds, 0..contests.len(), name, one);
     let all = All { contests, samples };
     Ok(Experiment {
-        name: "shares".to_owned(),
-        claim:
-            "Classes get processor time by their weights in every single second, over the whole \
-                process, whatever the lengths of their polls; and none of them gets nothing."
-                .to_owned(),
         how: "Four tasks in every class compute and yield for ever, so that every class always \
               wants more. Polls are equal, 100 us each, or mixed: every task has a length of its \
               own, from 10 us to 1 ms. Hogs stand in the last class beside its other tasks, as \
@@ -89,9 +84,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             .to_owned(),
         tables: vec![all.table()],
         plots: all.plots(),
-        notes: notes(lab),
+        notes: vec![NOTE.to_owned()],
         verdicts: all.verdicts(),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -391,16 +387,9 @@ fn judge(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> 
     )
 }
 
-fn notes(lab: &Lab) -> Vec<String> {
-    let mut notes = lab.lineup.missing.clone();
-    notes.push(
-        "Endless hogs never return from their one poll. Tasks count their own work in steps of at \
-         most 100 us, so that the column of their count checks the accounts. Go and Erlang have no \
-         shares either; Tokio stands for those who split by tasks."
-            .to_owned(),
-    );
-    notes
-}
+const NOTE: &str = "Endless hogs never return from their one poll. Tasks count their own work in \
+    steps of at most 100 us, so that the column of their count checks the accounts. Go and Erlang \
+    have no shares either; Tokio stands for those who split by tasks.";
 
 #[cfg(test)]
 mod tests {

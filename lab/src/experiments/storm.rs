@@ -49,7 +49,7 @@ struct All {
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
     let scene = Scene::new(&lab);
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
     let even = work::calibrate(&scene, &rows::EVEN);
     let words = even.words();
@@ -80,17 +80,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     };
     notes.extend(tables::notes(&all));
     Ok(Experiment {
-        name: "storm".to_owned(),
-        claim: "However many small packets come in, an API call beside them takes as long as \
-                without them: deliveries grow with load by themselves, and what that adds to a \
-                frame's way is bounded."
-            .to_owned(),
         how: how(&lab, &words),
         tables: all.tables(),
         plots: all.plots(),
         notes,
         verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 

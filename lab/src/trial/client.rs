@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
+use crate::error::Error;
 use crate::peers::Peer;
 use crate::process::Server;
 use crate::serve::RuntimeStats;
@@ -55,6 +56,26 @@ pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
         Duration::from_secs(2),
     )
     .ok()
+}
+
+/// Waits until somebody listens there.
+///
+/// # Errors
+/// When patience is over.
+pub(crate) fn until_listening(
+    program: &str,
+    address: SocketAddr,
+    patience: Duration,
+) -> Result<(), Error> {
+    let deadline = Instant::now() + patience;
+    while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+        if Instant::now() >= deadline {
+            let (program, seconds) = (program.to_owned(), patience.as_secs());
+            return Err(Error::NotReady { program, seconds });
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn body(answer: &[u8]) -> io::Result<&[u8]> {

@@ -43,11 +43,9 @@ impl Lab {
         }
         let lab = Lab {
             lineup,
-            workers: if server_cpus.is_empty() {
-                cores
-            } else {
-                server_cpus.len()
-            },
+            workers: Some(server_cpus.len())
+                .filter(|cpus| *cpus > 0)
+                .unwrap_or(cores),
             server_cpus,
             load_cpus,
             chooses_places: args.pin == Pin::Auto,

@@ -1,12 +1,13 @@
 //! HAProxy, where it is installed: in front of the same origin as the relay, with an admin page of
 //! its own, from a configuration in a temporary directory.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::process::{Process, TemporaryDirectory, Usage};
+use crate::trial::client;
 use crate::trial::lab::Lab;
 
 const PROGRAM: &str = "haproxy";
@@ -46,27 +47,12 @@ impl Haproxy {
             relay,
             admin,
         };
-        haproxy.wait()?;
+        client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
         Ok(haproxy)
     }
 
     pub(crate) fn usage(&self) -> Usage {
         self.process.usage()
-    }
-
-    fn wait(&self) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(10);
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect_timeout(&self.admin, PATIENCE).is_err() {
-            if Instant::now() >= deadline {
-                return Err(Error::NotReady {
-                    program: PROGRAM.to_owned(),
-                    seconds: PATIENCE.as_secs(),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
     }
 }
 
