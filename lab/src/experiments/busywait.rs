@@ -10,9 +10,10 @@ use crate::process::{Server, Usage};
 use crate::report::{Experiment, Lists, Plot};
 use crate::serve::{BusyWait, RuntimeStats};
 use crate::trial::client::{self, accounts};
+use crate::trial::columns::{Column, column, or_else};
 use crate::trial::figures::bars;
 use crate::trial::lab::Lab;
-use crate::trial::samples::{Column, Describe, Samples, column, or_else};
+use crate::trial::samples::{Describe, Samples};
 
 /// A runtime at a level of busy wait; `None` where it has no levels.
 #[derive(Clone, Copy, PartialEq)]

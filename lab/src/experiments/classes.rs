@@ -11,10 +11,11 @@ use serde_json::json;
 use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
 use crate::error::Result;
 use crate::report::{Cell, Experiment, Lists, Plot, Table};
+use crate::trial::columns::{Column, column};
 use crate::trial::echoes;
 use crate::trial::figures::{self, bars};
 use crate::trial::lab::Lab;
-use crate::trial::samples::{Column, Samples, column};
+use crate::trial::samples::Samples;
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
 use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
 

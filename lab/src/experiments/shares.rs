@@ -8,9 +8,10 @@ use crate::peers::Peer;
 use crate::report::{Cell, Experiment, Judged, Lists, Plot, Table};
 use crate::serve::{ClassName, HogPoll};
 use crate::split::{Polls, Readings, Split, Weights, split};
+use crate::trial::columns::{Column, or_else, over_rounds};
 use crate::trial::figures::{self, bars, grouped};
 use crate::trial::lab::Lab;
-use crate::trial::samples::{Column, Describe, Samples, or_else, over_rounds};
+use crate::trial::samples::{Describe, Samples};
 use crate::trial::verdict::{Reach, Verdict};
 
 /// A contest: who takes part, and by which weights.

@@ -4,7 +4,8 @@
 //! - [`lab`]: a run: who takes part, where load runs, how long, progress
 //! - [`client`]: one HTTP call to a server under test
 //! - [`figures`]: medians, cells and tables
-//! - [`samples`]: every case measured in every round, and columns of tables
+//! - [`columns`]: which figures a table shows
+//! - [`samples`]: every case measured in every round
 //! - [`echoes`]: latencies of one cell
 //! - [`matrix`]: what goes on down, who serves across
 //! - [`verdict`]: what was reached against what is to be reached
@@ -12,6 +13,7 @@
 
 pub(crate) mod args;
 pub(crate) mod client;
+pub(crate) mod columns;
 pub(crate) mod echoes;
 pub(crate) mod figures;
 pub(crate) mod grid;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::columns::Column;
 use super::figures::{self, median};
 use super::lab::Lab;
 use crate::error::Result;
@@ -103,10 +104,7 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
     /// A figure of a case, or why there is none.
     pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Result<f64, String> {
         let found: Vec<&F> = self.found(key).collect();
-        let value = match column.over {
-            Over::Median(figure) => median(found.iter().map(|found| figure(found))),
-            Over::Rounds(figure) => figure(&found),
-        };
+        let value = column.value(&found);
         value.ok_or_else(|| match column.none {
             Some(none) if !found.is_empty() => none.to_owned(),
             _ => self.why(key),
@@ -115,9 +113,7 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
 
     /// A case's row of a table, without its name.
     pub(crate) fn cells(&self, key: K, columns: &[Column<F>]) -> Vec<Cell> {
-        let cell = |column: &Column<F>| {
-            figures::number(self.figure(key, column), (column.unit, column.digits))
-        };
+        let cell = |column: &Column<F>| figures::number(self.figure(key, column), column.unit);
         columns.iter().map(cell).collect()
     }
 
@@ -146,74 +142,12 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
     }
 }
 
-/// A column of a table: a figure of every case.
-pub(crate) struct Column<F> {
-    name: &'static str,
-    unit: &'static str,
-    digits: usize,
-    over: Over<F>,
-    /// Why there is none although something was found; else the case says.
-    none: Option<&'static str>,
-}
-
-/// How a figure comes of several rounds.
-enum Over<F> {
-    /// By the median of those that are numbers.
-    Median(fn(&F) -> f64),
-    Rounds(fn(&[&F]) -> Option<f64>),
-}
-
-/// A column of medians, with that many digits after the point.
-pub(crate) const fn column<F>(
-    name: &'static str,
-    unit: &'static str,
-    digits: usize,
-    figure: fn(&F) -> f64,
-) -> Column<F> {
-    let (over, none) = (Over::Median(figure), None);
-    Column {
-        name,
-        unit,
-        digits,
-        over,
-        none,
-    }
-}
-
-/// A column of figures of all rounds together.
-pub(crate) const fn over_rounds<F>(
-    name: &'static str,
-    unit: &'static str,
-    digits: usize,
-    figure: fn(&[&F]) -> Option<f64>,
-) -> Column<F> {
-    let (over, none) = (Over::Rounds(figure), None);
-    Column {
-        name,
-        unit,
-        digits,
-        over,
-        none,
-    }
-}
-
-impl<F> Column<F> {
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-/// The same column, with the reason why something that was found may lack this figure.
-pub(crate) const fn or_else<F>(none: &'static str, mut column: Column<F>) -> Column<F> {
-    column.none = Some(none);
-    column
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::trial::columns::{column, or_else, over_rounds};
 
     fn samples(found: &[(usize, Result<f64, &str>)]) -> Samples<usize, f64> {
         let sample = |(&(key, found), round): (&(usize, Result<f64, &str>), u32)| Sample {

@@ -10,9 +10,10 @@ use crate::process::{Server, Usage};
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
 use crate::trial::client;
+use crate::trial::columns::{Column, column, or_else, over_rounds};
 use crate::trial::figures::{self, median};
 use crate::trial::lab::Lab;
-use crate::trial::samples::{Column, Describe, Samples, column, or_else, over_rounds};
+use crate::trial::samples::{Describe, Samples};
 
 /// A server with a setting.
 pub(crate) struct Variant {

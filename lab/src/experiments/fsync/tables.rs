@@ -7,10 +7,10 @@ use super::rows::Beside;
 use crate::load::{AppendsSummary, EchoSummary, LogSummary, TurnSummary};
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::columns::{Column, column};
 use crate::trial::echoes::Figure::{P50, P99, Unanswered};
 use crate::trial::figures::{self, bars, median, micros};
 use crate::trial::matrix::Row;
-use crate::trial::samples::{Column, column};
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
 use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
 

@@ -10,8 +10,8 @@ use super::rows::{
 };
 use super::{All, Key};
 use crate::report::{Cell, Lists, Plot, Table};
+use crate::trial::columns::{Column, column, or_else};
 use crate::trial::figures::{self, Unit, bars, grouped, median, number};
-use crate::trial::samples::{Column, column, or_else};
 use crate::trial::verdict::Reach::AtMost;
 use crate::trial::verdict::{self, TIMES, Verdict, ratio};
 

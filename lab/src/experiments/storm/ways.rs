@@ -11,8 +11,8 @@ use super::rows::{
 };
 use super::{All, Key};
 use crate::report::{Cell, Table};
+use crate::trial::columns::{Column, column};
 use crate::trial::figures::{self, grouped, number};
-use crate::trial::samples::{Column, column};
 
 const COLUMNS: [Column<Found>; 3] = [
     column("longest way", "ms", 1, |found| found.quiet.way_max_us / 1e3),
