@@ -2,12 +2,31 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A failed command of the lab.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is no report of the lab: {source}")]
+    NoReport {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{path} has no experiment `{wanted}`, but {found}")]
+    NoExperiment {
+        path: PathBuf,
+        wanted: String,
+        found: String,
+    },
+    #[error("`{experiment}` has {plots} plots in {path}, and no plot {wanted}")]
+    NoPlot {
+        path: PathBuf,
+        experiment: String,
+        plots: usize,
+        wanted: std::num::NonZeroU32,
+    },
     #[error(
         "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
          --relay, --admin, --log, --hogs, --burn, --mixed, --apart, --mixed-h2, --apart-h2, \
@@ -86,26 +105,6 @@ pub(crate) enum Error {
     Unreadable { program: String, reason: String },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: io::Error },
-    #[error("{path} is no report of the lab: {source}")]
-    NoReport {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("{path} has no experiment `{wanted}`, but {found}")]
-    NoExperiment {
-        path: PathBuf,
-        wanted: String,
-        found: String,
-    },
-    #[error("`{experiment}` has {plots} plots in {path}, and no plot {wanted}")]
-    NoPlot {
-        path: PathBuf,
-        experiment: String,
-        plots: usize,
-        wanted: NonZeroU32,
-    },
     #[error("no peer is left to measure: --peers names only what is not installed")]
     NoPeers,
     #[error("{what}: {source}")]
@@ -121,10 +120,12 @@ impl Error {
         move |source| Error::System { what, source }
     }
 
-    /// Wraps what went wrong when a file or directory was written.
-    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
-        let path = path.into();
-        move |source| Error::Write { path, source }
+    /// What is to be at `path` cannot be written.
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 

@@ -34,10 +34,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
+pub(crate) use plot::Lists;
 pub(crate) use verdicts::{Judged, Outcome};
 
 /// The experiments of one run, and the machine they ran on.
@@ -92,11 +93,8 @@ pub(crate) enum Cell {
     Missing(String),
 }
 
-/// Named lists of pairs: a label or a place, and a number.
-pub(crate) type Lists<T> = Vec<(String, Vec<(T, f64)>)>;
-
 /// A picture of numbers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, serde::Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Plot {
     /// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled
@@ -106,7 +104,7 @@ pub(crate) enum Plot {
         unit: String,
         log: bool,
         endless: String,
-        #[serde(deserialize_with = "endless")]
+        #[serde(deserialize_with = "plot::endless")]
         groups: Lists<String>,
     },
     /// Named series of points; `x` and `y` name the axes, with their units.
@@ -116,7 +114,7 @@ pub(crate) enum Plot {
         y: String,
         log_x: bool,
         log_y: bool,
-        #[serde(deserialize_with = "broken")]
+        #[serde(deserialize_with = "plot::broken")]
         series: Lists<f64>,
     },
 }
@@ -159,28 +157,6 @@ impl From<String> for Cell {
     fn from(text: String) -> Cell {
         Cell::Text(text)
     }
-}
-
-/// Bars as JSON has them: what has no end is `null`.
-fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
-    with_all(from, f64::INFINITY)
-}
-
-/// Points as JSON has them: what is not a number is `null`.
-fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
-    with_all(from, f64::NAN)
-}
-
-/// Lists with `missing` where there is no number.
-fn with_all<'de, T, D>(from: D, missing: f64) -> Result<Lists<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    let lists = Vec::<(String, Vec<(T, Option<f64>)>)>::deserialize(from)?;
-    let filled = |(at, value): (T, Option<f64>)| (at, value.unwrap_or(missing));
-    let list = |(name, list): (String, Vec<_>)| (name, list.into_iter().map(filled).collect());
-    Ok(lists.into_iter().map(list).collect())
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {

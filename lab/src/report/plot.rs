@@ -1,7 +1,12 @@
 //! What every drawing of a plot needs: its names, their colours, and its numbers as a table.
 
+use serde::{Deserialize, Deserializer};
+
 use super::number::short_digits;
-use super::{Cell, Lists, Plot, Table};
+use super::{Cell, Plot, Table};
+
+/// Named lists of pairs: a label or a place, and a number.
+pub(crate) type Lists<T> = Vec<(String, Vec<(T, f64)>)>;
 
 /// Colours that are told apart with every common form of colour blindness.
 pub(super) const COLOURS: usize = 8;
@@ -24,6 +29,28 @@ impl Plot {
             Plot::Bars { title, .. } | Plot::Lines { title, .. } => title,
         }
     }
+}
+
+/// Bars as JSON has them: what has no end is `null`.
+pub(super) fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
+    with_all(from, f64::INFINITY)
+}
+
+/// Points as JSON has them: what is not a number is `null`.
+pub(super) fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
+    with_all(from, f64::NAN)
+}
+
+/// Lists with `missing` where there is no number.
+fn with_all<'de, T, D>(from: D, missing: f64) -> Result<Lists<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let lists = Vec::<(String, Vec<(T, Option<f64>)>)>::deserialize(from)?;
+    let filled = |(at, value): (T, Option<f64>)| (at, value.unwrap_or(missing));
+    let list = |(name, list): (String, Vec<_>)| (name, list.into_iter().map(filled).collect());
+    Ok(lists.into_iter().map(list).collect())
 }
 
 /// The names of a plot's bars or series, each once, in the order in which they come.

@@ -25,7 +25,7 @@ impl SlowDisk {
     /// # Errors
     /// When the machine does not allow it.
     pub(super) fn open() -> Result<SlowDisk> {
-        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT))?;
+        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
         let directory = TemporaryDirectory::new("slow")?;
         let (image, mounted) = (directory.path().join("image"), mount_point(&directory));
         let made = std::fs::File::create(&image).and_then(|file| file.set_len(LEN));
