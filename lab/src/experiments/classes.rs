@@ -10,7 +10,8 @@ use serde_json::json;
 
 use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
 use crate::error::Result;
-use crate::report::{Cell, Experiment, Lists, Plot, Table};
+use crate::report::plot::Lists;
+use crate::report::{Cell, Experiment, Plot, Table};
 use crate::trial::columns::{Column, column};
 use crate::trial::echoes;
 use crate::trial::figures::{self, bars};

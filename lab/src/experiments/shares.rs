@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::peers::Peer;
-use crate::report::{Cell, Experiment, Judged, Lists, Plot, Table};
+use crate::report::plot::Lists;
+use crate::report::{Cell, Experiment, Judged, Plot, Table};
 use crate::serve::{ClassName, HogPoll};
 use crate::split::{Polls, Readings, Split, Weights, split};
 use crate::trial::columns::{Column, or_else, over_rounds};

@@ -20,7 +20,7 @@ mod html;
 mod machine;
 mod number;
 pub(crate) mod picture;
-mod plot;
+pub(crate) mod plot;
 mod print;
 mod scale;
 mod svg;
@@ -38,7 +38,6 @@ use serde::Serialize;
 
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
-pub(crate) use plot::Lists;
 pub(crate) use verdicts::{Judged, Outcome};
 
 /// The experiments of one run, and the machine they ran on.
@@ -105,7 +104,7 @@ pub(crate) enum Plot {
         log: bool,
         endless: String,
         #[serde(deserialize_with = "plot::endless")]
-        groups: Lists<String>,
+        groups: plot::Lists<String>,
     },
     /// Named series of points; `x` and `y` name the axes, with their units.
     Lines {
@@ -115,7 +114,7 @@ pub(crate) enum Plot {
         log_x: bool,
         log_y: bool,
         #[serde(deserialize_with = "plot::broken")]
-        series: Lists<f64>,
+        series: plot::Lists<f64>,
     },
 }
 

@@ -1,6 +1,7 @@
 //! Medians, and cells of tables.
 
-use crate::report::{Cell, Lists, NARROW_SPACE, Plot, Table, fixed};
+use crate::report::plot::Lists;
+use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {

@@ -9,7 +9,8 @@ use super::rows::{
     OTP_DEFERRED, Row, Storm, TOKIO,
 };
 use super::{All, Key};
-use crate::report::{Cell, Lists, Plot, Table};
+use crate::report::plot::Lists;
+use crate::report::{Cell, Plot, Table};
 use crate::trial::columns::{Column, column, or_else};
 use crate::trial::figures::{self, Unit, bars, grouped, median, number};
 use crate::trial::verdict::Reach::AtMost;
