@@ -92,7 +92,8 @@ impl All {
             })
         });
         let within = |slow, _, found: Option<&_>| json!({ "slow": slow, "found": found });
-        let log = |way: usize, _, found: Option<&_>| json!({ "way": self.logged.ways[way].name, "found": found });
+        let name = |way: usize| self.logged.ways[way].name.as_str();
+        let log = |way, _, found: Option<&_>| json!({ "way": name(way), "found": found });
         json!({
             "beside": beside,
             "log": self.logged.found.raw(log),

@@ -28,7 +28,8 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 impl Haproxy {
-    /// Starts one in front of `origin`, with a line of its configuration more, and waits until it listens.
+    /// Starts one in front of `origin`, with one more line of its configuration, and waits until
+    /// it listens.
     pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Self> {
         let directory = TemporaryDirectory::new(PROGRAM)?;
         let (relay, admin) = (lab.free_address()?, lab.free_address()?);
