@@ -4,13 +4,29 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::report::picture::PictureError;
-
 /// A failed command of the lab.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error(transparent)]
-    Picture(#[from] PictureError),
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is no report of the lab: {source}")]
+    NoReport {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{path} has no experiment `{wanted}`, but {found}")]
+    NoExperiment {
+        path: PathBuf,
+        wanted: String,
+        found: String,
+    },
+    #[error("`{experiment}` has {plots} plots in {path}, and no plot {wanted}")]
+    NoPlot {
+        path: PathBuf,
+        experiment: String,
+        plots: usize,
+        wanted: std::num::NonZeroU32,
+    },
     #[error(
         "nothing to serve: give at least one of --echo, --sink, --camera, --http, --api, --proxy, \
          --relay, --admin, --log, --hogs, --burn, --mixed, --apart, --mixed-h2, --apart-h2, \

@@ -18,12 +18,11 @@ mod report;
 mod serve;
 mod split;
 mod sys;
-
-use clap::Parser;
+mod trial;
 
 fn main() -> std::process::ExitCode {
-    let cli = cli::Cli::parse();
-    match cli::run(cli) {
+    let asked = cli::Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match asked.run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("evenkeel-lab: {error}");

@@ -1,5 +1,6 @@
 //! Who is measured, and how each is started.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -77,6 +78,50 @@ pub(crate) struct ServerSpec {
     pub(crate) flags: Vec<String>,
     /// Further flags, of which only the lab's own servers know.
     pub(crate) own_flags: Vec<String>,
+}
+
+impl ServerSpec {
+    /// A server of these services, and of nothing else.
+    pub(crate) fn of(services: &[&'static str]) -> Self {
+        ServerSpec {
+            services: services.to_vec(),
+            ..ServerSpec::default()
+        }
+    }
+
+    /// With flags that whoever is asked knows, parted by spaces.
+    pub(crate) fn with(mut self, flags: impl Display) -> Self {
+        self.flags.extend(words(flags));
+        self
+    }
+
+    /// With a flag whose value may hold spaces.
+    pub(crate) fn set(mut self, flag: &str, path: &Path) -> Self {
+        self.flags
+            .extend([flag.to_owned(), path.display().to_string()]);
+        self
+    }
+
+    /// With flags of which only the lab's own servers know, parted by spaces.
+    pub(crate) fn own(mut self, flags: impl Display) -> Self {
+        self.own_flags.extend(words(flags));
+        self
+    }
+
+    /// With OTP's schedulers asleep when they have nothing to do: what they spin away would be
+    /// charged to the work.
+    pub(crate) fn without_spin(mut self, peer: Peer) -> Self {
+        self.busy_wait = (peer == Peer::Erlang).then_some(BusyWait::None);
+        self
+    }
+}
+
+fn words(flags: impl Display) -> Vec<String> {
+    flags
+        .to_string()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Who takes part in a run.

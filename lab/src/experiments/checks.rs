@@ -1,11 +1,22 @@
 //! `checks`: what checking for I/O costs and brings, in three parts.
+//!
+//! - [`web`], [`relay`], [`starved`]: the parts
+//! - [`throughput`]: servers compared by requests per second, and by what each cost
+//! - [`ab`], [`database`]: tools that are used where they are installed
+
+mod ab;
+mod database;
+mod relay;
+mod starved;
+mod throughput;
+mod web;
 
 use serde_json::json;
 
-use super::lab::Lab;
-use super::{relay, starved, web};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::load::LatencySummary;
 use crate::report::{Experiment, Table};
+use crate::trial::lab::Lab;
 
 /// What one part contributes to the report.
 pub(super) struct Part {
@@ -16,20 +27,41 @@ pub(super) struct Part {
     pub(super) raw: serde_json::Value,
 }
 
+/// The number that follows a name at the head of a line of a tool's report.
+fn field(output: &str, name: &str) -> Option<f64> {
+    let mut lines = output.lines();
+    let rest = lines.find_map(|line| line.trim_start().strip_prefix(name))?;
+    rest.split_whitespace()
+        .next()?
+        .trim_end_matches('s')
+        .parse()
+        .ok()
+}
+
+/// A report that lacks a line.
+fn unreadable(program: &str) -> Error {
+    Error::Unreadable {
+        program: program.to_owned(),
+        reason: "its report lacks a line that the lab looks for".to_owned(),
+    }
+}
+
+/// Latencies of which a tool tells nothing.
+const UNTOLD: LatencySummary = LatencySummary {
+    p50_us: f64::NAN,
+    p90_us: f64::NAN,
+    p99_us: f64::NAN,
+    p999_us: f64::NAN,
+    max_us: f64::NAN,
+    mean_us: f64::NAN,
+    curve: Vec::new(),
+};
+
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let parts = [web::run(lab)?, relay::run(lab)?, starved::run(lab)?];
     let mut experiment = Experiment {
-        name: "checks".to_owned(),
-        claim: "Checking for I/O by time costs no throughput, whatever the bound; and with 32 \
-                hogs to a core an event still reaches its task within a stated bound, not one \
-                that grows with the hogs."
-            .to_owned(),
-        how: String::new(),
-        tables: Vec::new(),
-        plots: Vec::new(),
-        notes: lab.lineup.missing.clone(),
-        verdicts: Vec::new(),
         raw: json!({}),
+        ..Experiment::default()
     };
     for (part, name) in parts.into_iter().zip(["http", "proxy", "hogs"]) {
         experiment.how.push_str(&part.how);

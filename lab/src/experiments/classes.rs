@@ -1,106 +1,24 @@
 //! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
+//!
+//! - [`relays`]: who relays, under which traffic, and one measurement of it
+//! - [`haproxy`]: HAProxy, where it is installed
+
+mod haproxy;
+mod relays;
 
 use serde_json::json;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use super::figures::{cell, median};
-use super::haproxy::{self, Haproxy, Tuning};
-use super::lab::Lab;
-use super::verdict::{self, Reach, Verdict, ratio};
+use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
 use crate::error::Result;
-use crate::load::{EchoSummary, MixSummary};
-use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
+use crate::report::plot::Lists;
 use crate::report::{Cell, Experiment, Plot, Table};
-
-/// Who relays, and how it is set.
-#[derive(Debug, Clone, PartialEq)]
-enum Who {
-    /// One of the lab's own relays: shares (`None`: all in one class) and a bound between checks.
-    Lab {
-        peer: Peer,
-        shares: Option<&'static str>,
-        check: Check,
-    },
-    Haproxy(Vec<Tuning>),
-}
-
-/// How evenkeel checks I/O, where it is not left to the runtime: the time between two checks, which
-/// bounds how much is run in between, and the events that one takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Check {
-    bound_us: Option<u64>,
-    events: Option<usize>,
-}
-
-/// What passes through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Traffic {
-    /// Large objects, empty ones, admin calls.
-    Mix,
-    /// Large objects and admin calls.
-    BulkAndAdmin,
-    /// Large objects alone.
-    Bulk,
-    /// Admin calls alone: what they take where nothing is in their way but the machine.
-    Admin,
-}
-
-impl Traffic {
-    /// Clients that fetch large objects, and those that fetch empty ones.
-    fn clients(self) -> (u32, u32) {
-        match self {
-            Traffic::Mix => (LARGE, EMPTY),
-            Traffic::Bulk | Traffic::BulkAndAdmin => (LARGE, 0),
-            Traffic::Admin => (0, 0),
-        }
-    }
-
-    /// What it adds to the name of a relay.
-    fn suffix(self) -> &'static str {
-        match self {
-            Traffic::Mix => "",
-            Traffic::Bulk => ": bulk alone",
-            Traffic::BulkAndAdmin => ": bulk and admin",
-            Traffic::Admin => ": admin alone",
-        }
-    }
-}
-
-/// A relay under one kind of traffic.
-struct Row {
-    name: String,
-    who: Who,
-    traffic: Traffic,
-}
-
-/// One measurement.
-struct Sample {
-    row: usize,
-    round: u32,
-    found: Result<Found, String>,
-}
-
-struct Found {
-    mix: MixSummary,
-    admin: Option<EchoSummary>,
-    /// Processor time of the relay over wall time.
-    cores: f64,
-}
-
-/// Clients at once: two thirds fetch large objects, one third empty ones.
-const LARGE: u32 = 200;
-const EMPTY: u32 = 100;
-const ADMIN_HZ: u32 = 200;
-/// Urgent, normal and bulk, as HAProxy's first three classes had it.
-const SHARES: &str = "urgent=16,normal=33,bulk=50";
-/// Two others: what HAProxy had next, and one that gives bulk nearly all.
-const OTHER_SHARES: [&str; 2] = ["urgent=33,normal=50,bulk=17", "urgent=4,normal=16,bulk=80"];
-const CHECK_BOUNDS_US: [u64; 3] = [50, 500, 5_000];
-/// Events in one check.
-const CHECK_EVENTS: [usize; 2] = [8, 2_048];
-const HAPROXY_TUNINGS: [Tuning; 2] = [("tune.runqueue-depth", 20), ("tune.maxpollevents", 20)];
+use crate::trial::columns::{Column, column};
+use crate::trial::echoes;
+use crate::trial::figures::{self, bars};
+use crate::trial::lab::Lab;
+use crate::trial::samples::Samples;
+use crate::trial::verdict::Reach::{AtLeast, AtMost};
+use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
 const ADMIN_P99_OVER_HAPROXY: f64 = 0.2;
@@ -112,36 +30,19 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     if let Some(line) = &missing {
         lab.progress(line);
     }
-    let rows = Choice {
-        evenkeel: lab.lineup.present.contains(&Peer::Evenkeel),
-        tokio: lab.lineup.present.contains(&Peer::Tokio),
-        haproxy: missing.is_none(),
-        brief: lab.is_brief(),
-    }
-    .rows();
+    let takes_part = |by| match by {
+        By::Own(peer, _) => lab.lineup.present.contains(&peer),
+        By::Haproxy(_) => missing.is_none(),
+    };
+    let rows = relays::rows(takes_part, lab.is_brief());
     let origin = lab.helper(&["origin", "--nice", lab.load_nice()])?;
     let target = origin.address("origin")?;
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (index, row) in rows.iter().enumerate() {
-            let found = measure(&lab, row, target).map_err(|error| error.to_string());
-            let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-            lab.progress(&format!("classes: {}: {words}", row.name));
-            samples.push(Sample {
-                row: index,
-                round,
-                found,
-            });
-        }
-    }
-    let all = Samples { rows, samples };
+    let name = |row: Row| format!("classes: {}", row.name());
+    let one = |row| relays::measure(&lab, row, target);
+    let samples = Samples::measure(&lab, lab.rounds(), rows.iter().copied(), name, one);
+    let all = All { rows, samples };
     let verdicts = all.verdicts();
     Ok(Experiment {
-        name: "classes".to_owned(),
-        claim:
-            "An admin call passes through a relay that is full of bulk as if there were none, and \
-                the bulk loses next to nothing."
-                .to_owned(),
         how: how(&lab),
         tables: vec![
             all.mixed(),
@@ -149,9 +50,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             verdict::table("Verdicts on evenkeel", "relay", &verdicts),
         ],
         plots: vec![all.curves(), all.bars()],
-        notes: notes(&lab, missing),
+        notes: missing
+            .into_iter()
+            .chain(NOTES.map(str::to_owned))
+            .collect(),
         verdicts: verdict::judged(&verdicts),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -169,316 +74,49 @@ fn how(lab: &Lab) -> String {
     )
 }
 
-/// Which relays are measured.
-struct Choice {
-    evenkeel: bool,
-    tokio: bool,
-    haproxy: bool,
-    /// Only what the verdicts need.
-    brief: bool,
-}
+#[rustfmt::skip]
+const MIXED: [Column<Found>; 9] = [
+    column("short", "/s", 0, |found| found.mix.empty_per_s),
+    BULK,
+    column("admin p50", "us", 0, |found| {
+        found.admin(|admin| admin.latency.p50_us)
+    }),
+    column("admin p99", "us", 0, admin_p99),
+    column("longest", "us", 0, |found| {
+        found.admin(|admin| admin.latency.max_us)
+    }),
+    column("calls late, p99", "us", 0, |found| {
+        found.admin(|admin| admin.late_p99_us)
+    }),
+    column("no answer", "", 0, |found| {
+        found.admin(|admin| admin.unanswered as f64)
+    }),
+    column("failed", "", 0, |found| found.mix.failed as f64),
+    column("CPU", "%", 0, |found| 100.0 * found.cores),
+];
+const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
 
-impl Choice {
-    /// The relays that carry the whole mix.
-    fn mixed(&self) -> Vec<(String, Who)> {
-        let mut relays = Vec::new();
-        if self.evenkeel {
-            relays.push(own(Some(SHARES), Check::default()));
-            relays.push(own(None, Check::default()));
-        }
-        if self.haproxy {
-            relays.push(haproxy_with(&[]));
-        }
-        if self.evenkeel && !self.brief {
-            relays.extend(OTHER_SHARES.map(|shares| own(Some(shares), Check::default())));
-            relays.extend(CHECK_BOUNDS_US.map(|us| {
-                let bound_us = Some(us);
-                own(
-                    Some(SHARES),
-                    Check {
-                        bound_us,
-                        ..Check::default()
-                    },
-                )
-            }));
-            relays.extend(CHECK_EVENTS.map(|events| {
-                let events = Some(events);
-                own(
-                    Some(SHARES),
-                    Check {
-                        events,
-                        ..Check::default()
-                    },
-                )
-            }));
-        }
-        if self.haproxy && !self.brief {
-            relays.extend(HAPROXY_TUNINGS.map(|tuning| haproxy_with(&[tuning])));
-        }
-        relays.extend((self.tokio && !self.brief).then(tokio));
-        relays
-    }
-
-    /// The relays that are also measured with a part of it.
-    fn apart(&self) -> Vec<(String, Who)> {
-        let mut relays = Vec::new();
-        relays.extend(self.evenkeel.then(|| own(Some(SHARES), Check::default())));
-        relays.extend(self.haproxy.then(|| haproxy_with(&[])));
-        relays.extend((self.tokio && !self.brief).then(tokio));
-        relays
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |(name, who): (String, Who), traffic: Traffic| Row {
-            name: format!("{name}{}", traffic.suffix()),
-            who,
-            traffic,
-        };
-        let mixed = self.mixed().into_iter();
-        let mut rows: Vec<Row> = mixed.map(|relay| row(relay, Traffic::Mix)).collect();
-        for traffic in [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Admin] {
-            rows.extend(self.apart().into_iter().map(|relay| row(relay, traffic)));
-        }
-        rows
-    }
-}
-
-fn own(shares: Option<&'static str>, check: Check) -> (String, Who) {
-    let classes = shares.map_or_else(|| "one class".to_owned(), ratio_of);
-    let bound = check
-        .bound_us
-        .map(|us| format!(", I/O check bound {us} us"));
-    let events = check
-        .events
-        .map(|events| format!(", {events} events a check"));
-    let set = [bound, events].into_iter().flatten().collect::<String>();
-    let who = Who::Lab {
-        peer: Peer::Evenkeel,
-        shares,
-        check,
-    };
-    (format!("evenkeel, {classes}{set}"), who)
-}
-
-fn tokio() -> (String, Who) {
-    let who = Who::Lab {
-        peer: Peer::Tokio,
-        shares: None,
-        check: Check::default(),
-    };
-    ("tokio".to_owned(), who)
-}
-
-fn haproxy_with(tuning: &[Tuning]) -> (String, Who) {
-    let words: String = tuning
-        .iter()
-        .map(|(name, value)| format!(", {name} {value}"))
-        .collect();
-    (format!("haproxy{words}"), Who::Haproxy(tuning.to_vec()))
-}
-
-/// `urgent=16,normal=33,bulk=50` as `16:33:50`.
-fn ratio_of(shares: &str) -> String {
-    let numbers = shares
-        .split(',')
-        .filter_map(|share| Some(share.split_once('=')?.1));
-    numbers.collect::<Vec<_>>().join(":")
-}
-
-/// A relay that runs.
-enum Relay {
-    Lab(Server),
-    Haproxy(Haproxy),
-}
-
-impl Relay {
-    fn start(lab: &Lab, who: &Who, target: SocketAddr) -> Result<Self> {
-        let (peer, shares, check) = match who {
-            Who::Haproxy(tuning) => return Haproxy::start(lab, target, tuning).map(Relay::Haproxy),
-            Who::Lab {
-                peer,
-                shares,
-                check,
-            } => (*peer, shares, *check),
-        };
-        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent --shares";
-        let own_flags = shares
-            .iter()
-            .flat_map(|shares| classes.split(' ').chain([*shares]))
-            .map(str::to_owned);
-        let events = check
-            .events
-            .map(|events| format!("--io-check-events={events}"));
-        let own_flags = own_flags.chain(events).collect();
-        let spec = ServerSpec {
-            services: vec!["admin"],
-            relay_target: Some(target),
-            io_check_us: check.bound_us,
-            own_flags,
-            ..ServerSpec::default()
-        };
-        lab.serve(peer, &spec).map(Relay::Lab)
-    }
-
-    /// Where it relays, and where its admin page is.
-    fn addresses(&self) -> Result<[SocketAddr; 2]> {
-        match self {
-            Relay::Lab(server) => Ok([server.address("relay")?, server.address("admin")?]),
-            Relay::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        match self {
-            Relay::Lab(server) => server.usage(),
-            Relay::Haproxy(haproxy) => haproxy.usage(),
-        }
-    }
-}
-
-fn measure(lab: &Lab, row: &Row, target: SocketAddr) -> Result<Found> {
-    /// From the first connection until the load is steady.
-    const RAMP: Duration = Duration::from_millis(400);
-    let relay = Relay::start(lab, &row.who, target)?;
-    let [relayed, admin] = relay.addresses()?.map(|address| address.to_string());
-    let length = lab.measured(Duration::from_millis(1_000));
-    let [ramp, seconds] = [RAMP, length].map(|length| length.as_secs_f64().to_string());
-    let (large, empty) = row.traffic.clients();
-    let (large, empty) = (large.to_string(), empty.to_string());
-    let mix = [
-        "mix",
-        &relayed,
-        "--large",
-        &large,
-        "--empty",
-        &empty,
-        "--say-ready",
-    ];
-    let length_of_mix = [
-        "--warmup",
-        &ramp,
-        "--seconds",
-        &seconds,
-        "--nice",
-        lab.load_nice(),
-    ];
-    let mix = [&mix[..], &length_of_mix].concat();
-    let mix = lab.load(&mix)?.until_ready()?;
-    std::thread::sleep(RAMP);
-    let before = relay.usage();
-    let admin = match row.traffic {
-        Traffic::Bulk => {
-            std::thread::sleep(length);
-            None
-        }
-        Traffic::Mix | Traffic::BulkAndAdmin | Traffic::Admin => {
-            let rate = ADMIN_HZ.to_string();
-            let calls = [
-                "calls", &admin, "--rate", &rate, "--warmup", "0", "--drain", "1",
-            ];
-            Some(
-                lab.load(&[&calls[..], &["--seconds", &seconds]].concat())?
-                    .result()?,
-            )
-        }
-    };
-    let cores = relay.usage().cores_since(&before);
-    Ok(Found {
-        mix: mix.result()?,
-        admin,
-        cores,
-    })
-}
-
-impl Found {
-    fn describe(&self) -> String {
-        let (bulk, connections) = (self.mix.bytes_per_s / 1e6, self.mix.empty_per_s);
-        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
-            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
-            format!(", admin {p50:.0} / {p99:.0} us")
-        });
-        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
-    }
+fn admin_p99(found: &Found) -> f64 {
+    found.admin(|admin| admin.latency.p99_us)
 }
 
 /// All measurements.
-struct Samples {
+struct All {
     rows: Vec<Row>,
-    samples: Vec<Sample>,
+    samples: Samples<Row, Found>,
 }
 
-impl Samples {
-    fn found(&self, row: usize) -> impl Iterator<Item = &Found> + Clone {
-        let of_row = self.samples.iter().filter(move |sample| sample.row == row);
-        of_row.filter_map(|sample| sample.found.as_ref().ok())
-    }
-
-    fn admin(&self, row: usize) -> impl Iterator<Item = &EchoSummary> + Clone {
-        self.found(row).filter_map(|found| found.admin.as_ref())
-    }
-
-    fn why(&self, row: usize) -> String {
-        let mut of_row = self.samples.iter().filter(|sample| sample.row == row);
-        let error = of_row.find_map(|sample| sample.found.as_ref().err());
-        error.cloned().unwrap_or_else(|| "not measured".to_owned())
-    }
-
-    fn with(&self, traffic: Traffic) -> impl Iterator<Item = (usize, &Row)> {
-        let rows = self.rows.iter().enumerate();
-        rows.filter(move |(_, row)| row.traffic == traffic)
-    }
-
-    /// The row of the same relay under other traffic.
-    fn same(&self, who: &Who, traffic: Traffic) -> Option<usize> {
-        let mut rows = self.with(traffic);
-        rows.find(|(_, row)| row.who == *who)
-            .map(|(index, _)| index)
+impl All {
+    fn with(&self, traffic: Traffic) -> impl Iterator<Item = Row> {
+        let rows = self.rows.iter().copied();
+        rows.filter(move |row| row.traffic == traffic)
     }
 
     fn mixed(&self) -> Table {
-        let columns = [
-            "relay",
-            "short",
-            "bulk",
-            "admin p50",
-            "admin p99",
-            "longest",
-            "calls late, p99",
-            "no answer",
-            "failed",
-            "CPU",
-        ];
-        let row = |(index, row): (usize, &Row)| {
-            let why = self.why(index);
-            let found = self.found(index);
-            let admin = self.admin(index);
-            let us =
-                |figure: fn(&EchoSummary) -> f64| cell(admin.clone().map(figure), "us", 0, &why);
-            vec![
-                Cell::Text(row.name.clone()),
-                cell(found.clone().map(|f| f.mix.empty_per_s), "/s", 0, &why),
-                cell(
-                    found.clone().map(|f| f.mix.bytes_per_s / 1e6),
-                    "MB/s",
-                    0,
-                    &why,
-                ),
-                us(|a| a.latency.p50_us),
-                us(|a| a.latency.p99_us),
-                us(|a| a.latency.max_us),
-                us(|a| a.late_p99_us),
-                cell(admin.clone().map(|a| a.unanswered as f64), "", 0, &why),
-                cell(found.clone().map(|f| f.mix.failed as f64), "", 0, &why),
-                cell(found.map(|f| 100.0 * f.cores), "%", 0, &why),
-            ]
-        };
-        Table {
-            title: "At once: short connections, bulk, admin calls (and how late the callers made \
-                    them); CPU of the relay"
-                .to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.with(Traffic::Mix).map(row).collect(),
-        }
+        let title = "At once: short connections, bulk, admin calls (and how late the callers made \
+                     them); CPU of the relay";
+        let rows = self.with(Traffic::Mix).map(|row| (row.name(), row));
+        self.samples.table(title, "relay", rows, &MIXED)
     }
 
     fn bulk(&self) -> Table {
@@ -491,184 +129,143 @@ impl Samples {
             "admin p99 with bulk",
             "admin p99 in mix",
         ];
-        let row = |(index, row): (usize, &Row)| {
-            let bulk = |row: Option<usize>| match row {
-                Some(row) => {
-                    let found = self.found(row);
-                    cell(
-                        found.map(|f| f.mix.bytes_per_s / 1e6),
-                        "MB/s",
-                        0,
-                        &self.why(row),
-                    )
-                }
-                None => Cell::Missing("not measured".to_owned()),
-            };
-            let under = |traffic| self.same(&row.who, traffic);
-            let p99 = |traffic| {
-                let admin = under(traffic).into_iter().flat_map(|row| self.admin(row));
-                cell(admin.map(|a| a.latency.p99_us), "us", 0, "not measured")
-            };
-            vec![
-                Cell::from(row.name.trim_end_matches(": bulk alone")),
-                bulk(Some(index)),
-                bulk(under(Traffic::BulkAndAdmin)),
-                bulk(under(Traffic::Mix)),
-                p99(Traffic::Admin),
-                p99(Traffic::BulkAndAdmin),
-                p99(Traffic::Mix),
-            ]
+        let row = |row: Row| {
+            let bulk = [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
+                let found = self
+                    .samples
+                    .median(row.under(traffic), Found::bulk_mb_per_s);
+                figures::number(found, ("MB/s", 0))
+            });
+            let admin = [Traffic::Admin, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
+                let found = self.samples.median(row.under(traffic), admin_p99);
+                figures::number(found, ("us", 0))
+            });
+            let name = Cell::from(row.relay_name());
+            [name].into_iter().chain(bulk).chain(admin).collect()
         };
-        Table {
-            title: "Bulk and admin calls, alone and in company".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.with(Traffic::Bulk).map(row).collect(),
-        }
+        let title = "Bulk and admin calls, alone and in company";
+        figures::table(title, columns, self.with(Traffic::Bulk).map(row).collect())
     }
 
-    fn bytes_per_s(&self, who: &Who, traffic: Traffic) -> Result<f64, String> {
-        let row = self.same(who, traffic).ok_or("not measured")?;
-        median(self.found(row).map(|f| f.mix.bytes_per_s)).ok_or_else(|| self.why(row))
-    }
-
-    fn admin_p99(&self, row: usize) -> Result<f64, String> {
-        median(self.admin(row).map(|a| a.latency.p99_us)).ok_or_else(|| self.why(row))
-    }
-
-    /// A relay's admin p99 over HAProxy's. Not said if the callers themselves were later than what
-    /// is to be reached: such a figure would be of the machine.
-    fn over_haproxy(&self, row: usize, haproxy: Result<f64, String>) -> Result<f64, String> {
-        let late = median(self.admin(row).map(|a| a.late_p99_us)).unwrap_or(0.0);
+    /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
+    /// later than what is to be reached: such a figure would be of the machine.
+    fn over_haproxy(&self, row: usize) -> Result<f64, String> {
+        let row = self.rows[row];
+        let haproxy = self
+            .with(Traffic::Mix)
+            .find(|row| row.relay.by == By::Haproxy(""));
+        let haproxy = haproxy.ok_or("haproxy takes no part")?;
+        let haproxy = self.samples.median(haproxy, admin_p99);
+        let late = self
+            .samples
+            .median(row, |found| found.admin(|admin| admin.late_p99_us));
+        let late = late.unwrap_or(0.0);
         match haproxy {
             Ok(haproxy) if late > ADMIN_P99_OVER_HAPROXY * haproxy => Err(format!(
                 "the callers themselves were {late:.0} us late, more than is to be reached: run \
                  this on a quieter machine, or for longer"
             )),
-            haproxy => ratio(self.admin_p99(row), haproxy),
+            haproxy => ratio(self.samples.median(row, admin_p99), haproxy),
         }
     }
 
-    /// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
-    fn verdicts(&self) -> Vec<Verdict> {
-        let haproxy = match self.same(&Who::Haproxy(Vec::new()), Traffic::Mix) {
-            Some(row) => self.admin_p99(row),
-            None => Err("haproxy takes no part".to_owned()),
+    /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
+    fn kept(&self, row: usize, traffic: Traffic) -> Result<f64, String> {
+        let bulk = |traffic| {
+            let row = self.rows[row].under(traffic);
+            self.samples.median(row, Found::bulk_mb_per_s)
         };
-        let mut verdicts = Vec::new();
-        for (index, row) in self.with(Traffic::Mix) {
-            let Who::Lab {
-                shares: Some(_), ..
-            } = row.who
-            else {
-                continue;
-            };
-            verdicts.push(Verdict {
-                of: row.name.clone(),
-                what: "admin p99 over HAProxy's".to_owned(),
-                found: self.over_haproxy(index, haproxy.clone()),
-                reach: Reach::AtMost(ADMIN_P99_OVER_HAPROXY),
-                unit: "×",
-                digits: 2,
-            });
-            let alone = self.bytes_per_s(&row.who, Traffic::Bulk);
-            for (traffic, what) in [
-                (Traffic::BulkAndAdmin, "bulk kept beside admin calls"),
-                (Traffic::Mix, "bulk kept in the mix"),
-            ] {
-                if alone.is_ok() {
-                    let kept = ratio(self.bytes_per_s(&row.who, traffic), alone.clone());
-                    verdicts.push(Verdict {
-                        of: row.name.clone(),
-                        what: what.to_owned(),
-                        found: kept.map(|kept| 100.0 * kept),
-                        reach: Reach::AtLeast(BULK_KEPT_PERCENT),
-                        unit: "%",
-                        digits: 1,
-                    });
-                }
-            }
-        }
-        verdicts
+        ratio(bulk(traffic), bulk(Traffic::Bulk)).map(|kept| 100.0 * kept)
+    }
+
+    /// Whether a row is of an evenkeel with classes in the mix.
+    fn is_judged(&self, row: usize) -> bool {
+        let Row { relay, traffic } = self.rows[row];
+        traffic == Traffic::Mix && relay.by.has_classes()
+    }
+
+    fn has_bulk_alone(&self, row: usize) -> bool {
+        let alone = self.rows[row].under(Traffic::Bulk);
+        self.is_judged(row) && self.samples.found(alone).next().is_some()
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        verdict::by_rules(
+            self,
+            self.rows.iter().map(|row| row.relay_name()),
+            &VERDICTS,
+        )
     }
 
     /// The admin page's latency, a curve for each relay.
     fn curves(&self) -> Plot {
-        let curve = |(index, row): (usize, &Row)| {
-            let first = self.admin(index).next()?;
-            let points = first.latency.curve.iter();
-            let points = points.map(|(share, us)| (1.0 / (1.0 - share), *us));
-            let points = points.filter(|(one_in, _)| *one_in <= first.requests as f64);
-            Some((row.name.clone(), points.collect()))
-        };
-        Plot::Lines {
-            title: "Admin calls in the mix: the slowest in so many (first round)".to_owned(),
-            x: "one call in".to_owned(),
-            y: "latency, us".to_owned(),
-            log_x: true,
-            log_y: true,
-            series: self.with(Traffic::Mix).filter_map(curve).collect(),
-        }
+        let first = self.with(Traffic::Mix).filter_map(|row| {
+            let mut found = self
+                .samples
+                .found(row)
+                .filter_map(|found| found.admin.as_ref());
+            Some((row.name(), found.next()?))
+        });
+        let title = "Admin calls in the mix: the slowest in so many (first round)".to_owned();
+        echoes::curves(title, "call", first)
     }
 
     fn bars(&self) -> Plot {
-        let bar = |index: usize| median(self.found(index).map(|f| f.mix.bytes_per_s / 1e6));
-        let mut groups: Vec<(String, Vec<(String, f64)>)> = Vec::new();
-        for (name, traffic) in [
+        let groups = [
             ("alone", Traffic::Bulk),
             ("beside admin calls", Traffic::BulkAndAdmin),
             ("beside admin calls and short connections", Traffic::Mix),
-        ] {
-            let bars = self.with(traffic).filter_map(|(index, row)| {
-                let relay = row.name.split(": bulk").next().unwrap_or_default();
-                Some((relay.to_owned(), bar(index)?))
-            });
-            groups.push((name.to_owned(), bars.collect()));
-        }
-        Plot::Bars {
-            title: "Bulk".to_owned(),
-            unit: "MB/s".to_owned(),
-            log: false,
-            endless: String::new(),
-            groups,
-        }
+        ];
+        let groups: Lists<String> = groups
+            .map(|(name, traffic)| {
+                let bars = self.with(traffic).filter_map(|row| {
+                    let bulk = self.samples.median(row, Found::bulk_mb_per_s).ok()?;
+                    Some((row.relay_name().to_owned(), bulk))
+                });
+                (name.to_owned(), bars.collect())
+            })
+            .into();
+        bars("Bulk", "MB/s", false, groups)
     }
 
     fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
-            let found = sample.found.as_ref().ok();
+        self.samples.raw(|row, round, found| {
             json!({
-                "relay": self.rows[sample.row].name,
-                "round": sample.round,
+                "relay": row.name(),
+                "round": round,
                 "mix": found.map(|found| &found.mix),
                 "admin": found.and_then(|found| found.admin.as_ref()),
                 "cpu_cores": found.map(|found| found.cores),
-                "error": sample.found.as_ref().err(),
             })
-        };
-        self.samples.iter().map(sample).collect()
+        })
     }
 }
 
-fn notes(lab: &Lab, missing: Option<String>) -> Vec<String> {
-    let mut notes = lab.lineup.missing.clone();
-    notes.extend(missing);
-    notes.push(
-        "Admin calls alone show what the machine itself does to a p99: where that is far from \
-         nothing, so is every other."
-            .to_owned(),
-    );
-    notes.push(
-        "Bulk in the mix shares the processor with the short connections, which fill whatever they \
-         are given: what it keeps there follows from the shares. Beside admin calls alone it \
-         should keep nearly all."
-            .to_owned(),
-    );
-    notes
-}
+/// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
+#[rustfmt::skip]
+const VERDICTS: [Rule<All>; 3] = [
+    ("admin p99 over HAProxy's", All::is_judged,
+        All::over_haproxy, AtMost(ADMIN_P99_OVER_HAPROXY), TIMES),
+    ("bulk kept beside admin calls", All::has_bulk_alone,
+        |all, row| all.kept(row, Traffic::BulkAndAdmin), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
+    ("bulk kept in the mix", All::has_bulk_alone,
+        |all, row| all.kept(row, Traffic::Mix), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
+];
+
+const NOTES: [&str; 2] = [
+    "Admin calls alone show what the machine itself does to a p99: where that is far from nothing, \
+     so is every other.",
+    "Bulk in the mix shares the processor with the short connections, which fill whatever they are \
+     given: what it keeps there follows from the shares. Beside admin calls alone it should keep \
+     nearly all.",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::{EchoSummary, MixSummary};
+    use crate::peers::Peer;
+    use crate::trial::samples::Sample;
 
     fn found(bytes_per_s: f64, admin_p99_us: Option<f64>) -> Found {
         let admin = admin_p99_us.map(|p99_us| {
@@ -687,50 +284,22 @@ mod tests {
     }
 
     #[test]
-    fn in_brief_only_what_the_verdicts_need_is_measured() {
-        let rows = |evenkeel, tokio, haproxy, brief| {
-            Choice {
-                evenkeel,
-                tokio,
-                haproxy,
-                brief,
-            }
-            .rows()
-        };
-        let names = |rows: Vec<Row>| rows.into_iter().map(|row| row.name).collect::<Vec<_>>();
-        let brief = names(rows(true, true, true, true));
-        assert_eq!(brief.len(), 9);
-        assert_eq!(brief[2], "haproxy");
-        let full = names(rows(true, true, true, false));
-        assert_eq!(full.len(), 22);
-        assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
-        assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
-        assert_eq!(names(rows(false, true, false, true)).len(), 0);
-    }
-
-    #[test]
     fn verdicts_set_evenkeel_beside_haproxy_and_beside_itself() {
-        let rows = Choice {
-            evenkeel: true,
-            tokio: false,
-            haproxy: true,
-            brief: true,
-        }
-        .rows();
-        let figures = rows.iter().map(|row| match (&row.who, row.traffic) {
-            (Who::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
+        let rows = relays::rows(|by| by != By::Own(Peer::Tokio, ""), true);
+        let figures = |row: &Row| match (row.relay.by, row.traffic) {
+            (By::Haproxy(_), Traffic::Mix) => found(900.0, Some(5_000.0)),
             (_, Traffic::Mix) => found(800.0, Some(1_250.0)),
             (_, Traffic::BulkAndAdmin) => found(970.0, Some(300.0)),
             (_, Traffic::Bulk) => found(1_000.0, None),
             (_, Traffic::Admin) => found(0.0, Some(200.0)),
-        });
-        let samples = figures.enumerate().map(|(row, found)| Sample {
-            row,
+        };
+        let samples = rows.iter().map(|row| Sample {
+            key: *row,
             round: 0,
-            found: Ok(found),
+            found: Ok(figures(row)),
         });
-        let samples = samples.collect();
-        let mut all = Samples { rows, samples };
+        let samples = Samples(samples.collect());
+        let mut all = All { rows, samples };
         let table = verdict::table("", "relay", &all.verdicts());
         let words: Vec<String> = table
             .rows
@@ -751,7 +320,7 @@ mod tests {
             "{words:?}"
         );
         // Callers that were late themselves say nothing of who was called.
-        for sample in &mut all.samples {
+        for sample in &mut all.samples.0 {
             if let Ok(Found {
                 admin: Some(admin), ..
             }) = &mut sample.found

@@ -15,36 +15,20 @@ mod tables;
 use serde_json::json;
 
 use self::log::Logged;
-use self::measure::{Found, Places};
+use self::measure::{Both, Places};
 use self::rows::Beside;
-use super::lab::Lab;
-use super::verdict;
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
+use crate::trial::lab::Lab;
+use crate::trial::matrix::Matrix;
+use crate::trial::verdict;
 
-/// One measurement.
-struct Sample {
-    row: usize,
-    peer: Peer,
-    round: u32,
-    found: Result<Found, String>,
-    /// The same without the disk work, measured right before.
-    idle: Option<Found>,
-}
-
-/// All of them.
-struct Samples {
-    rows: Vec<Beside>,
-    peers: Vec<Peer>,
-    samples: Vec<Sample>,
+/// All measurements.
+struct All {
+    beside: Matrix<Beside, Both>,
     logged: Logged,
 }
-
-const CLAIM: &str = "No task waits for a disk but those that use it: a ping beside writes and \
-    syncs, and beside opens that never return, is to take as long as without them, as far as the \
-    kernel gives way (the lone thread's rows); and a log that syncs for many at a time makes \
-    records durable as fast as they come.";
 
 /// What the full form adds.
 const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
@@ -52,50 +36,17 @@ const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync
     threads in every row, and logs over TCP on the slow disk.";
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     let places = Places::open(&mut notes)?;
     let rows = rows::rows(lab, &places);
-    let peers = peers(lab);
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (index, row) in rows.iter().enumerate() {
-            for &peer in &peers {
-                // In brief the kernel's own part is for the row that costs it most.
-                if peer == Peer::OsThread && lab.is_brief() && (row.slow || row.hanging > 0) {
-                    continue;
-                }
-                let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
-                let idle = if judged && !lab.is_brief() && !row.is_nothing() {
-                    measure::beside(lab, &places, peer, &rows[0]).ok()
-                } else {
-                    None
-                };
-                let found = measure::beside(lab, &places, peer, row);
-                let found = found.map_err(|error| error.to_string());
-                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-                lab.progress(&format!("fsync: {}, {}: {words}", row.name, peer.name()));
-                samples.push(Sample {
-                    row: index,
-                    peer,
-                    round,
-                    found,
-                    idle,
-                });
-            }
-        }
-    }
+    let nothing = rows[0].clone();
+    let one = |row: &Beside, peer| measure::both(lab, &places, peer, (row, &nothing));
+    let beside = Matrix::measure(lab, "fsync", rows, peers(lab), one);
     let logged = log::run(lab, &places, &mut notes);
-    let all = Samples {
-        rows,
-        peers,
-        samples,
-        logged,
-    };
+    let all = All { beside, logged };
     notes.extend(all.notes());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     Ok(Experiment {
-        name: "fsync".to_owned(),
-        claim: CLAIM.to_owned(),
         how: format!(
             "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
              is probed {} times a second, and the state of a file that nobody writes to is \
@@ -115,6 +66,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes,
         verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -128,22 +80,24 @@ fn peers(lab: &Lab) -> Vec<Peer> {
         .collect()
 }
 
-impl Samples {
+impl All {
     fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
+        let beside = self.beside.samples.raw(|(row, peer), round, both| {
             json!({
-                "beside": self.rows[sample.row].name,
-                "peer": sample.peer.name(),
-                "round": sample.round,
-                "found": sample.found.as_ref().ok(),
-                "error": sample.found.as_ref().err(),
-                "idle": sample.idle,
+                "beside": self.beside.rows[row].name,
+                "peer": peer.name(),
+                "round": round,
+                "found": both.map(|both| &both.found),
+                "idle": both.and_then(|both| both.idle.as_ref()),
             })
-        };
+        });
+        let within = |slow, _, found: Option<&_>| json!({ "slow": slow, "found": found });
+        let name = |way: usize| self.logged.ways[way].name.as_str();
+        let log = |way, _, found: Option<&_>| json!({ "way": name(way), "found": found });
         json!({
-            "beside": self.samples.iter().map(sample).collect::<Vec<_>>(),
-            "log": self.logged.raw(),
-            "within": self.logged.within_raw(),
+            "beside": beside,
+            "log": self.logged.found.raw(log),
+            "within": self.logged.within.raw(within),
         })
     }
 }

@@ -1,76 +1,84 @@
 //! The experiments: each starts servers and load as processes, peers in turn, and ends in a part of
-//! the report.
-//!
-//! - [`lab`]: what every experiment needs: who takes part, where load runs, how long, progress
-//! - [`client`]: one HTTP call to a server under test
-//! - [`figures`]: medians, and cells of tables
-//! - [`grid`]: echo probes, what stands beside them down, who answers across
-//! - [`verdict`]: what was reached against what is to be reached
-//! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`syscalls`]: system calls, counted
-//! - [`responsive`], [`services`], [`shares`], [`classes`], [`storm`], [`fsync`], [`checks`],
-//!   [`busywait`]: the experiments
-//! - [`web`], [`relay`], [`starved`]: the three parts of `checks`
-//! - [`ab`], [`database`], [`haproxy`]: tools that are used where they are installed
+//! the report. What each is for, and what to look at, is on the page beside it, which is also its
+//! `--help`.
 
-mod ab;
 mod busywait;
 mod checks;
 mod classes;
-mod client;
-mod database;
-mod figures;
 mod fsync;
-mod grid;
-mod haproxy;
-mod lab;
-mod relay;
 mod responsive;
 mod services;
 mod shares;
-mod starved;
 mod storm;
-mod syscalls;
-mod throughput;
-mod verdict;
-mod web;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::RunArgs;
+use clap::Args;
+
 use crate::error::{Error, Result};
 use crate::process;
 use crate::report::{Experiment, Machine, Report};
-use lab::Lab;
+use crate::trial::args::RunArgs;
+use crate::trial::lab::Lab;
 
-/// An experiment, by the name that the command line has for it.
-type Named = (&'static str, fn(&Lab) -> Result<Experiment>);
+/// An experiment: its name on the command line, its page, and how it is run.
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    page: &'static str,
+    run: fn(&Lab) -> Result<Experiment>,
+}
 
-const EXPERIMENTS: [Named; 8] = [
-    ("responsive", responsive::run),
-    ("services", services::run),
-    ("shares", shares::run),
-    ("classes", classes::run),
-    ("storm", storm::run),
-    ("fsync", fsync::run),
-    ("checks", checks::run),
-    ("busywait", busywait::run),
+macro_rules! experiments {
+    ($($name:ident),*) => {
+        [$(Named {
+            name: stringify!($name),
+            page: include_str!(concat!(stringify!($name), ".md")),
+            run: $name::run,
+        }),*]
+    };
+}
+
+/// All of them, in the order of the report.
+pub(crate) const EXPERIMENTS: &[Named] = &experiments![
+    responsive, services, shares, classes, storm, fsync, checks, busywait
 ];
 
-/// The names of all experiments.
-#[cfg(test)]
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    EXPERIMENTS.into_iter().map(|(name, _)| name)
+impl Named {
+    /// The page's paragraphs, the first of which is its title; and its examples.
+    fn read(&self) -> (impl Iterator<Item = String>, &'static str) {
+        let (text, examples) = self
+            .page
+            .split_once("\nExamples:\n\n")
+            .unwrap_or((self.page, ""));
+        let lines = text.trim_start_matches("# ").split("\n\n");
+        (lines.map(|lines| lines.trim().replace('\n', " ")), examples)
+    }
+
+    /// What the experiment is to show.
+    fn claim(&self) -> String {
+        let claimed = |text: String| text.strip_prefix("Claimed: ").map(str::to_owned);
+        self.read().0.find_map(claimed).unwrap_or_default()
+    }
+
+    /// Its command, whose help is its page.
+    pub(crate) fn command(&self) -> clap::Command {
+        let (mut paragraphs, examples) = self.read();
+        let title = paragraphs.next().unwrap_or_default();
+        let long = paragraphs.fold(format!("{title}."), |all, next| format!("{all}\n\n{next}"));
+        let examples = examples.lines().map(|line| format!("\n  {}", line.trim()));
+        let command = RunArgs::augment_args(clap::Command::new(self.name));
+        let command = command.about(title).long_about(long);
+        command.after_help(format!("Examples:{}", examples.collect::<String>()))
+    }
 }
 
 /// Runs one experiment and prints its report; files are written where asked for.
 ///
 /// # Errors
 /// When it cannot be run, or a file cannot be written.
-pub(crate) fn run_one(name: &'static str, args: &RunArgs) -> Result<()> {
-    let chosen = EXPERIMENTS.into_iter().find(|(known, _)| *known == name);
-    let chosen = chosen.unwrap_or_else(|| unreachable!("no experiment is called `{name}`"));
-    run(&[chosen], args, args.json.clone(), args.html.clone())
+pub(crate) fn run_one(experiment: &Named, args: &RunArgs) -> Result<()> {
+    let chosen = std::slice::from_ref(experiment);
+    run(chosen, args, args.json.clone(), args.html.clone())
 }
 
 /// Runs all experiments, prints their report and writes it to files.
@@ -78,15 +86,12 @@ pub(crate) fn run_one(name: &'static str, args: &RunArgs) -> Result<()> {
 /// # Errors
 /// As [`run_one`].
 pub(crate) fn run_all(args: &RunArgs) -> Result<()> {
-    let json = args
-        .json
-        .clone()
-        .unwrap_or_else(|| "lab-report.json".into());
-    let html = args
-        .html
-        .clone()
-        .unwrap_or_else(|| "lab-report.html".into());
-    run(&EXPERIMENTS, args, Some(json), Some(html))
+    let or = |given: &Option<PathBuf>, name: &str| Some(given.clone().unwrap_or(name.into()));
+    let (json, html) = (
+        or(&args.json, "lab-report.json"),
+        or(&args.html, "lab-report.html"),
+    );
+    run(EXPERIMENTS, args, json, html)
 }
 
 fn run(
@@ -98,11 +103,15 @@ fn run(
     process::end_all_on_signal()?;
     let lab = Lab::open(args)?;
     let mut experiments = Vec::new();
-    for (_, experiment) in chosen {
-        experiments.push(experiment(&lab)?);
+    for experiment in chosen {
+        let mut found = (experiment.run)(&lab)?;
+        found.name = experiment.name.to_owned();
+        found.claim = experiment.claim();
+        found.notes.splice(0..0, lab.lineup.missing.iter().cloned());
+        experiments.push(found);
     }
     let title = match chosen {
-        [(name, _)] => format!("Evenkeel lab: {name}"),
+        [one] => format!("Evenkeel lab: {}", one.name),
         _ => "Evenkeel lab".to_owned(),
     };
     let report = Report {

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::grid::{Beside, Grid, P999_REQUESTS_MIN, Probe};
-use super::lab::Lab;
-use super::verdict::{self, Reach, Verdict, ratio};
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
+use crate::trial::echoes::P999_REQUESTS_MIN;
+use crate::trial::grid::{Beside, Grid, Probe};
+use crate::trial::lab::Lab;
+use crate::trial::verdict::Reach::{AtLeast, AtMost};
+use crate::trial::verdict::{self, MICROS, PERCENT, Rule, TIMES, ratio};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
@@ -40,7 +42,7 @@ const MONITOR_PERCENT: f64 = 0.5;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     if peers.contains(&Peer::Evenkeel) {
         match sys::allows_real_time() {
             true => peers.insert(1, Peer::EvenkeelRealTime),
@@ -53,8 +55,11 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     peers.push(Peer::OsThread);
     let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
     let mut tables = grid.tables();
-    let verdicts = match grid.peers.contains(&Peer::Evenkeel) {
-        true => verdicts(&grid),
+    let verdicts = match grid.0.peers.contains(&Peer::Evenkeel) {
+        true => {
+            let rows = grid.0.rows.iter().map(|row| row.name.as_str());
+            verdict::by_rules(&grid, rows, &VERDICTS)
+        }
         false => Vec::new(),
     };
     if !verdicts.is_empty() {
@@ -68,12 +73,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
          rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
     ));
     Ok(Experiment {
-        name: PROBE.experiment.to_owned(),
-        claim:
-            "Whatever else computes in the process, for 100 us at a time or for ever, an echo's \
-                latency stays near what the kernel gives a thread of its own; and what computes \
-                loses no more than the echo takes."
-                .to_owned(),
         how: format!(
             "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
              request was due, and a request without an answer counts with the time waited so far. \
@@ -97,6 +96,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         notes,
         verdicts: verdict::judged(&verdicts),
         raw: grid.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -133,66 +133,47 @@ fn rows(workers: usize) -> Vec<Beside> {
     rows
 }
 
+const OWN: Peer = Peer::Evenkeel;
+const REAL_TIME: Peer = Peer::EvenkeelRealTime;
+
 /// Evenkeel in every row: its p99 against the lone thread's, its p99.9 against Erlang's and, beside
 /// hogs that yield, by itself, the work that its hogs keep and, where polls are short, what it
 /// costs to watch for hogs; beside fresh tasks its p99 against Tokio's.
-fn verdicts(grid: &Grid) -> Vec<Verdict> {
-    let own = Peer::Evenkeel;
-    let mut verdicts = Vec::new();
-    for (row, beside) in grid.rows.iter().enumerate() {
-        let mut verdict = |what: &str, found, reach, unit, digits| {
-            verdicts.push(Verdict {
-                of: beside.name.clone(),
-                what: what.to_owned(),
-                found,
-                reach,
-                unit,
-                digits,
-            });
-        };
-        let p99 = ratio(grid.p99(row, own), grid.p99(row, Peer::OsThread));
-        let reach = Reach::AtMost(P99_OVER_LONE_THREAD);
-        verdict("p99 over the lone thread's", p99, reach, "×", 2);
-        let p999 = ratio(grid.p999(row, own), grid.p999(row, Peer::Erlang));
-        verdict("p99.9 over Erlang's", p999, Reach::AtMost(1.0), "×", 2);
-        if beside.yields_in_time() {
-            let reach = Reach::AtMost(P999_US);
-            verdict("p99.9", grid.p999(row, own), reach, "us", 0);
-            let calm = grid.calm_p999(row, own);
-            verdict("p99.9 where no processor stood still", calm, reach, "us", 0);
-        }
-        if beside.computes() && grid.peers.contains(&Peer::EvenkeelRealTime) {
-            let reach = Reach::AtMost(P999_US);
-            let p999 = grid.p999(row, Peer::EvenkeelRealTime);
-            verdict("p99.9 with real-time workers", p999, reach, "us", 0);
-            let calm = grid.calm_p999(row, Peer::EvenkeelRealTime);
-            let what = "p99.9 with real-time workers where no processor stood still";
-            verdict(what, calm, reach, "us", 0);
-            let kept = grid.kept_percent(row, Peer::EvenkeelRealTime);
-            let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
-            verdict("hogs' work kept beside them", kept, reach, "%", 0);
-        }
-        if beside.burn.is_some() {
-            let p99 = ratio(grid.p99(row, own), grid.p99(row, Peer::Tokio));
-            let reach = Reach::AtMost(P99_OVER_TOKIO);
-            verdict("p99 over Tokio's", p99, reach, "×", 2);
-        }
-        if beside.computes() {
-            let kept = grid.kept_percent(row, own);
-            let reach = Reach::AtLeast(WORK_KEPT_PERCENT);
-            verdict("hogs' work kept", kept, reach, "%", 0);
-            // What is kept says nothing of what was lost before the probe came.
-            let threads = grid.cores(row, Peer::OsThread);
-            let over = ratio(grid.cores(row, own), threads).map(|over| 100.0 * over);
-            verdict("hogs' work over threads'", over, reach, "%", 0);
-        }
-        if beside.is_short() {
-            let monitor = grid.monitor_percent(row, own);
-            let reach = Reach::AtMost(MONITOR_PERCENT);
-            verdict("a core's part for the monitor", monitor, reach, "%", 2);
-        }
-    }
-    verdicts
+#[rustfmt::skip]
+const VERDICTS: [Rule<Grid>; 11] = [
+    ("p99 over the lone thread's", |_, _| true,
+        |grid, row| ratio(grid.p99(row, OWN), grid.p99(row, Peer::OsThread)),
+        AtMost(P99_OVER_LONE_THREAD), TIMES),
+    ("p99.9 over Erlang's", |_, _| true,
+        |grid, row| ratio(grid.p999(row, OWN), grid.p999(row, Peer::Erlang)),
+        AtMost(1.0), TIMES),
+    ("p99.9", |grid, row| grid.0.rows[row].yields_in_time(),
+        |grid, row| grid.p999(row, OWN), AtMost(P999_US), MICROS),
+    ("p99.9 where no processor stood still", |grid, row| grid.0.rows[row].yields_in_time(),
+        |grid, row| grid.calm_p999(row, OWN), AtMost(P999_US), MICROS),
+    ("p99.9 with real-time workers", is_real_time,
+        |grid, row| grid.p999(row, REAL_TIME), AtMost(P999_US), MICROS),
+    ("p99.9 with real-time workers where no processor stood still", is_real_time,
+        |grid, row| grid.calm_p999(row, REAL_TIME), AtMost(P999_US), MICROS),
+    ("hogs' work kept beside them", is_real_time,
+        |grid, row| grid.kept_percent(row, REAL_TIME), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+    ("p99 over Tokio's", |grid, row| grid.0.rows[row].burn.is_some(),
+        |grid, row| ratio(grid.p99(row, OWN), grid.p99(row, Peer::Tokio)),
+        AtMost(P99_OVER_TOKIO), TIMES),
+    ("hogs' work kept", |grid, row| grid.0.rows[row].computes(),
+        |grid, row| grid.kept_percent(row, OWN), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+    // What is kept says nothing of what was lost before the probe came.
+    ("hogs' work over threads'", |grid, row| grid.0.rows[row].computes(),
+        |grid, row| {
+            let over = ratio(grid.cores(row, OWN), grid.cores(row, Peer::OsThread));
+            over.map(|over| 100.0 * over)
+        }, AtLeast(WORK_KEPT_PERCENT), PERCENT),
+    ("a core's part for the monitor", |grid, row| grid.0.rows[row].is_short(),
+        |grid, row| grid.monitor_percent(row, OWN), AtMost(MONITOR_PERCENT), ("%", 2)),
+];
+
+fn is_real_time(grid: &Grid, row: usize) -> bool {
+    grid.0.rows[row].computes() && grid.0.peers.contains(&REAL_TIME)
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ mod tables;
 use serde_json::json;
 
 use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
-use super::grid::P999_REQUESTS_MIN;
-use super::lab::Lab;
-use super::verdict;
 use crate::error::Result;
 use crate::load::Over;
 use crate::peers::Peer;
 use crate::report::Experiment;
+use crate::trial::echoes::P999_REQUESTS_MIN;
+use crate::trial::lab::Lab;
+use crate::trial::matrix::{self, Matrix};
+use crate::trial::verdict;
 
 /// What handlers do, and how they come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,66 +46,28 @@ struct Row {
     scene: Scene,
 }
 
-/// One measurement.
-struct Sample {
-    row: usize,
-    peer: Peer,
-    round: u32,
-    found: Result<Found, String>,
-}
-
-/// All of them.
-struct Samples {
-    rows: Vec<Row>,
-    peers: Vec<Peer>,
-    samples: Vec<Sample>,
-}
-
-const CLAIM: &str = "A handler that computes for long, or blocks its thread, holds up no other \
-    handler, though one line of source spawns them all; and it is done itself as soon as beside a \
-    scheduler that would let it hold them up.";
+/// All measurements.
+type Services = Matrix<Row, Found>;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (index, row) in rows.iter().enumerate() {
-            for &peer in peers
-                .iter()
-                .filter(|&&peer| row.scene.lacks(peer).is_none())
-            {
-                let found = measure::measure(lab, peer, row.scene);
-                let found = found.map_err(|error| error.to_string());
-                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-                lab.progress(&format!("services: {}, {}: {words}", row.name, peer.name()));
-                samples.push(Sample {
-                    row: index,
-                    peer,
-                    round,
-                    found,
-                });
-            }
-        }
-    }
-    let all = Samples {
-        rows,
-        peers,
-        samples,
-    };
-    let mut notes = lab.lineup.missing.clone();
-    notes.push(format!(
+    let one = |row: &Row, peer| measure::measure(lab, peer, row.scene);
+    let all = Services::measure(lab, "services", rows, peers, one);
+    let note = format!(
         "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
          rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
-    ));
+    );
     Ok(Experiment {
-        name: "services".to_owned(),
-        claim: CLAIM.to_owned(),
         how: how(lab),
-        tables: all.tables(),
-        plots: vec![all.bars()],
-        notes,
-        verdicts: verdict::judged(&all.verdicts()),
-        raw: all.raw(),
+        tables: tables::tables(&all),
+        plots: vec![tables::bars(&all)],
+        notes: vec![note],
+        verdicts: verdict::judged(&tables::verdicts(&all)),
+        raw: all.samples.raw(|(row, peer), round, found| {
+            let scene = &all.rows[row].name;
+            json!({ "scene": scene, "peer": peer.name(), "round": round, "found": found })
+        }),
+        ..Experiment::default()
     })
 }
 
@@ -170,10 +133,13 @@ fn rows(brief: bool) -> Vec<Row> {
     rows
 }
 
-impl Scene {
-    /// Why a peer has no part in this.
-    fn lacks(self, peer: Peer) -> Option<&'static str> {
-        match self {
+impl matrix::Row for Row {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lacks(&self, peer: Peer) -> Option<&'static str> {
+        match self.scene {
             Scene::Mixed { over: Over::H2, .. } if peer == Peer::Erlang => {
                 Some("OTP's standard library has no HTTP/2")
             }
@@ -185,24 +151,10 @@ impl Scene {
     }
 }
 
-impl Samples {
-    fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
-            json!({
-                "scene": self.rows[sample.row].name,
-                "peer": sample.peer.name(),
-                "round": sample.round,
-                "found": sample.found.as_ref().ok(),
-                "error": sample.found.as_ref().err(),
-            })
-        };
-        self.samples.iter().map(sample).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::matrix::Row as _;
 
     #[test]
     fn what_shares_a_line_stands_before_what_does_not() {
@@ -218,14 +170,14 @@ mod tests {
     fn only_erlang_lacks_anything() {
         for row in rows(false) {
             for peer in [Peer::Evenkeel, Peer::Tokio, Peer::Go] {
-                assert_eq!(row.scene.lacks(peer), None);
+                assert_eq!(row.lacks(peer), None);
             }
         }
-        let h2 = Scene::Mixed {
-            over: Over::H2,
-            apart: false,
-            load: Load::Half,
+        let lacks = |name: &str| {
+            let rows = rows(false);
+            let row = rows.iter().find(|row| row.name.contains(name));
+            row.expect("a row").lacks(Peer::Erlang).is_some()
         };
-        assert!(h2.lacks(Peer::Erlang).is_some() && Scene::Posts.lacks(Peer::Erlang).is_none());
+        assert!(lacks("HTTP/2") && lacks("block") && !lacks("POSTs"));
     }
 }

@@ -3,14 +3,17 @@
 use serde_json::json;
 use std::time::Duration;
 
-use super::figures::grouped;
-use super::lab::Lab;
-use super::verdict::{Reach, Verdict};
 use crate::error::Result;
 use crate::peers::Peer;
+use crate::report::plot::Lists;
 use crate::report::{Cell, Experiment, Judged, Plot, Table};
 use crate::serve::{ClassName, HogPoll};
 use crate::split::{Polls, Readings, Split, Weights, split};
+use crate::trial::columns::{Column, or_else, over_rounds};
+use crate::trial::figures::{self, bars, grouped};
+use crate::trial::lab::Lab;
+use crate::trial::samples::{Describe, Samples};
+use crate::trial::verdict::{Reach, Verdict};
 
 /// A contest: who takes part, and by which weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,18 +26,40 @@ struct Contest {
     hogs: Option<HogPoll>,
 }
 
-/// One measurement of a contest.
-struct Sample {
-    contest: usize,
-    round: u32,
-    found: Result<Found, String>,
-}
-
-/// What it found: the split by the runtime's own accounts, and by what the tasks counted.
+/// What one measurement found: the split by the runtime's own accounts, and by what the tasks
+/// counted.
 struct Found {
     readings: Readings,
     by_accounts: Option<Split>,
     by_work: Option<Split>,
+}
+
+#[rustfmt::skip]
+const WORST: Column<Found> = over_rounds("worst error", "%", 2,
+    |found| over(found, |found| Some(found.split()?.worst_error), f64::max));
+#[rustfmt::skip]
+const LEAST: Column<Found> = over_rounds("least", "ms", 1,
+    |found| over(found, |found| Some(found.split()?.least_us / 1e3), f64::min));
+/// The worst error stands apart, beside what is to be reached.
+#[rustfmt::skip]
+const COLUMNS: [Column<Found>; 3] = [
+    or_else(TOO_SHORT, over_rounds("own count", "%", 2,
+        |found| over(found, |found| Some(found.by_work.as_ref()?.worst_error), f64::max))),
+    or_else(TOO_SHORT, LEAST),
+    or_else(TOO_SHORT, over_rounds("in all", "cores", 2,
+        |found| over(found, |found| Some(found.split()?.cores), f64::max))),
+];
+const TOO_SHORT: &str = "less than a second";
+
+/// The outermost of all rounds, as it counts and not their median.
+fn over(found: &[&Found], of: fn(&Found) -> Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f64> {
+    found.iter().filter_map(|found| of(found)).reduce(pick)
+}
+
+/// All measurements.
+struct All {
+    contests: Vec<Contest>,
+    samples: Samples<usize, Found>,
 }
 
 /// What is to be reached, in percent of the whole.
@@ -43,26 +68,13 @@ const WORST_ERROR_WITH_HOGS: f64 = 5.0;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let contests = contests(lab);
-    let mut samples = Vec::new();
+    let name = |index: usize| format!("shares: {}", contests[index].name());
+    let one = |index: usize| measure(lab, &contests[index]);
     // The worst of all seconds counts, so that more rounds are more seconds, and no more.
-    for round in 0..lab.rounds_asked().unwrap_or(1) {
-        for (index, contest) in contests.iter().enumerate() {
-            let found = measure(lab, contest).map_err(|error| error.to_string());
-            let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-            lab.progress(&format!("shares: {}: {words}", contest.name()));
-            samples.push(Sample {
-                contest: index,
-                round,
-                found,
-            });
-        }
-    }
+    let rounds = lab.rounds_asked().unwrap_or(1);
+    let samples = Samples::measure(lab, rounds, 0..contests.len(), name, one);
+    let all = All { contests, samples };
     Ok(Experiment {
-        name: "shares".to_owned(),
-        claim:
-            "Classes get processor time by their weights in every single second, over the whole \
-                process, whatever the lengths of their polls; and none of them gets nothing."
-                .to_owned(),
         how: "Four tasks in every class compute and yield for ever, so that every class always \
               wants more. Polls are equal, 100 us each, or mixed: every task has a length of its \
               own, from 10 us to 1 ms. Hogs stand in the last class beside its other tasks, as \
@@ -72,11 +84,12 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
               processor time of the stretch. A peer without classes is shown as it splits, by what \
               its tasks counted."
             .to_owned(),
-        tables: vec![table(&contests, &samples)],
-        plots: plots(&contests, &samples),
-        notes: notes(lab),
-        verdicts: verdicts(&contests, &samples),
-        raw: raw(&contests, &samples),
+        tables: vec![all.table()],
+        plots: all.plots(),
+        notes: vec![NOTE.to_owned()],
+        verdicts: all.verdicts(),
+        raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -178,6 +191,11 @@ impl Contest {
             WORST_ERROR
         })
     }
+
+    /// Whether it is one of equal polls and nothing else.
+    fn is_plain(&self) -> bool {
+        self.polls == Polls::Equal && self.hogs.is_none()
+    }
 }
 
 impl Found {
@@ -185,7 +203,9 @@ impl Found {
     fn split(&self) -> Option<&Split> {
         self.by_accounts.as_ref().or(self.by_work.as_ref())
     }
+}
 
+impl Describe for Found {
     fn describe(&self) -> String {
         match self.split() {
             Some(split) => format!("worst error {:.2} %", split.worst_error),
@@ -195,20 +215,23 @@ impl Found {
 }
 
 fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
-    let (workers, weights) = (contest.workers.to_string(), contest.weights.to_string());
     // Less than a second has no second in it.
     let length = lab
         .measured(Duration::from_millis(1_300))
         .max(Duration::from_millis(1_100));
-    let seconds = length.as_secs_f64().to_string();
-    let runtime = contest.peer.name();
-    let mut args = vec![runtime, "--workers", &workers, "--weights", &weights];
-    args.extend(["--polls", contest.polls.word(), "--seconds", &seconds]);
-    let poll = contest.hogs.map(|poll| poll.to_string());
-    if let Some(poll) = &poll {
-        args.extend(["--hogs", &workers, "--hog-poll-us", poll]);
-    }
-    let readings: Readings = lab.split(&args)?.result()?;
+    let Contest {
+        peer,
+        workers,
+        weights,
+        polls,
+        hogs,
+    } = contest;
+    let hogs = hogs.map_or_else(String::new, |poll| {
+        format!("--hogs {workers} --hog-poll-us {poll}")
+    });
+    let (runtime, polls) = (peer.name(), polls.word());
+    let words = format!("{runtime} --workers {workers} --weights {weights} --polls {polls} {hogs}");
+    let readings: Readings = lab.split(words).lasts(length).result()?;
     Ok(Found {
         by_accounts: split(&readings, |reading| reading.run_us.as_deref()),
         by_work: split(&readings, |reading| Some(&reading.work_us)),
@@ -216,96 +239,129 @@ fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
     })
 }
 
-fn found(samples: &[Sample], contest: usize) -> impl Iterator<Item = &Found> + Clone {
-    let of_contest = samples
-        .iter()
-        .filter(move |sample| sample.contest == contest);
-    of_contest.filter_map(|sample| sample.found.as_ref().ok())
-}
-
-fn table(contests: &[Contest], samples: &[Sample]) -> Table {
-    let columns = [
-        "runtime",
-        "workers",
-        "weights",
-        "tasks",
-        "worst error",
-        "to be reached",
-        "verdict",
-        "own count",
-        "least",
-        "in all",
-    ];
-    let row = |(index, contest): (usize, &Contest)| {
-        let error = samples
-            .iter()
-            .filter(|sample| sample.contest == index)
-            .find_map(|sample| sample.found.as_ref().err());
-        let why = error.map_or("less than a second", String::as_str);
-        let splits = || found(samples, index).filter_map(Found::split);
-        let worst = |splits: &mut dyn Iterator<Item = f64>| splits.reduce(f64::max);
-        let number = |value: Option<f64>, unit, digits| match value {
-            Some(value) => Cell::Number {
-                value,
-                unit,
-                digits,
-            },
-            None => Cell::Missing(why.to_owned()),
+impl All {
+    fn table(&self) -> Table {
+        let row = |(index, contest): (usize, &Contest)| {
+            let why = || {
+                self.samples
+                    .error(index)
+                    .unwrap_or_else(|| TOO_SHORT.to_owned())
+            };
+            let [worst, least] = self.outermost(index);
+            let (reach, verdict) = match contest.peer {
+                Peer::Evenkeel => judge(contest, worst, least),
+                _ => (Cell::Missing(String::new()), Cell::from("has no classes")),
+            };
+            let named = [
+                Cell::from(contest.peer.name()),
+                figures::number(Ok(contest.workers as f64), ("", 0)),
+                Cell::from(contest.ratio()),
+                Cell::from(contest.tasks()),
+                figures::number(worst.ok_or_else(why), ("%", 2)),
+                reach,
+                verdict,
+            ];
+            named
+                .into_iter()
+                .chain(self.samples.cells(index, &COLUMNS))
+                .collect()
         };
-        let by_work = found(samples, index).filter_map(|found| found.by_work.as_ref());
-        let least = splits().map(|split| split.least_us / 1e3).reduce(f64::min);
-        let worst_error = worst(&mut splits().map(|split| split.worst_error));
-        let (reach, verdict) = match contest.peer {
-            Peer::Evenkeel => judge(contest, worst_error, least),
-            _ => (Cell::Missing(String::new()), Cell::from("has no classes")),
-        };
-        vec![
-            Cell::from(contest.peer.name()),
-            number(Some(contest.workers as f64), "", 0),
-            Cell::from(contest.ratio()),
-            Cell::from(contest.tasks()),
-            number(worst_error, "%", 2),
-            reach,
-            verdict,
-            number(worst(&mut by_work.map(|split| split.worst_error)), "%", 2),
-            number(least, "ms", 1),
-            number(worst(&mut splits().map(|split| split.cores)), "cores", 2),
-        ]
-    };
-    Table {
-        title:
-            "Split of processor time: worst error in any second, by the accounts and by the tasks' \
-                own count; least time of any class in any second; time of all"
-                .to_owned(),
-        columns: columns.map(str::to_owned).into(),
-        rows: contests.iter().enumerate().map(row).collect(),
+        let title = "Split of processor time: worst error in any second, by the accounts and by \
+                     the tasks' own count; least time of any class in any second; time of all";
+        let named = ["runtime", "workers", "weights", "tasks", WORST.name()];
+        let judged = ["to be reached", "verdict"];
+        let names = named
+            .into_iter()
+            .chain(judged)
+            .chain(COLUMNS.iter().map(Column::name));
+        figures::table(
+            title,
+            names,
+            self.contests.iter().enumerate().map(row).collect(),
+        )
     }
-}
 
-/// Evenkeel's contests, one verdict each.
-fn verdicts(contests: &[Contest], samples: &[Sample]) -> Vec<Judged> {
-    let contests = contests.iter().enumerate();
-    let own = contests.filter(|(_, contest)| contest.peer == Peer::Evenkeel);
-    let verdict = |(index, contest): (usize, &Contest)| {
-        let splits = || found(samples, index).filter_map(Found::split);
-        let worst = splits().map(|split| split.worst_error).reduce(f64::max);
-        let least = splits().map(|split| split.least_us / 1e3).reduce(f64::min);
-        verdict(contest, worst, least).judged()
-    };
-    own.map(verdict).collect()
+    /// The worst error, and the least time of a class.
+    fn outermost(&self, index: usize) -> [Option<f64>; 2] {
+        [WORST, LEAST].map(|column| self.samples.figure(index, &column).ok())
+    }
+
+    /// Evenkeel's contests, one verdict each.
+    fn verdicts(&self) -> Vec<Judged> {
+        let contests = self.contests.iter().enumerate();
+        let own = contests.filter(|(_, contest)| contest.peer == Peer::Evenkeel);
+        own.map(|(index, contest)| {
+            let [worst, least] = self.outermost(index);
+            verdict(contest, worst, least).judged()
+        })
+        .collect()
+    }
+
+    /// Weight beside what was measured, class by class, for each contest of equal polls.
+    fn plots(&self) -> Vec<Plot> {
+        let most = self.contests.iter().map(|contest| contest.workers).max();
+        let own = self.contests.iter().enumerate().filter(|(_, contest)| {
+            let own = contest.peer == Peer::Evenkeel && contest.is_plain();
+            own && Some(contest.workers) == most
+        });
+        own.filter_map(|(index, contest)| self.plot(index, contest))
+            .collect()
+    }
+
+    fn plot(&self, index: usize, contest: &Contest) -> Option<Plot> {
+        let split = |index: usize| self.samples.found(index).next()?.split();
+        let ours = split(index)?;
+        let peers = self.contests.iter().enumerate().filter(|(_, other)| {
+            let alike = other.is_plain() && other.weights == contest.weights;
+            alike && other.peer != Peer::Evenkeel
+        });
+        let peers = peers.filter_map(|(index, other)| Some((other.peer.name(), split(index)?)));
+        let peers: Vec<(&str, &Split)> = peers.collect();
+        let group = |class: usize| {
+            let own = [
+                ("weight", ours.due_percent[class]),
+                ("evenkeel", ours.had_percent[class]),
+            ];
+            let had = peers
+                .iter()
+                .map(|(name, split)| (*name, split.had_percent[class]));
+            let bars = own.into_iter().chain(had);
+            let bars = bars
+                .map(|(name, percent)| (name.to_owned(), percent))
+                .collect();
+            (ClassName::numbered(class).as_str().to_owned(), bars)
+        };
+        let groups: Lists<String> = (0..contest.weights.0.len()).map(group).collect();
+        let (ratio, workers) = (contest.ratio(), contest.workers);
+        let title = format!("{ratio}, {workers} workers: weight, and time over all");
+        Some(bars(&title, "%", false, groups))
+    }
+
+    fn raw(&self) -> serde_json::Value {
+        self.samples.raw(|index, round, found| {
+            let contest = &self.contests[index];
+            json!({
+                "peer": contest.peer.name(),
+                "workers": contest.workers,
+                "weights": contest.weights.0,
+                "polls": contest.polls.word(),
+                "hogs": contest.hogs.map(|poll| poll.to_string()),
+                "round": round,
+                "by_accounts": found.and_then(|found| found.by_accounts.as_ref()),
+                "by_work": found.and_then(|found| found.by_work.as_ref()),
+                "readings": found.map(|found| &found.readings.readings),
+            })
+        })
+    }
 }
 
 /// What decides: that no class was without time, and then how small the error was.
 fn verdict(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> Verdict {
-    let verdict = |what: &str, found: Option<f64>, reach, (unit, digits)| Verdict {
-        of: contest.name(),
-        what: what.to_owned(),
-        found: found.ok_or_else(|| "not measured".to_owned()),
-        reach,
-        unit,
-        digits,
+    let verdict = |what: &str, found: Option<f64>, reach, unit| {
+        let found = found.ok_or_else(|| "not measured".to_owned());
+        Verdict::new(contest.name(), what, found, reach, unit)
     };
-    let least = verdict(LEAST, least_ms, Reach::MoreThan(0.0), ("ms", 1));
+    let least = verdict(NOTHING, least_ms, Reach::MoreThan(0.0), ("ms", 1));
     if least.holds() == Some(false) {
         return least;
     }
@@ -313,14 +369,14 @@ fn verdict(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -
 }
 
 /// The figure that no share makes up for.
-const LEAST: &str = "least time of a class in a second";
+const NOTHING: &str = "least time of a class in a second";
 
 /// What was to be reached, and whether it was: a small error, and no class without time.
 fn judge(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> (Cell, Cell) {
     let verdict = verdict(contest, worst_error, least_ms);
     let words = match verdict.holds() {
         Some(true) => "holds",
-        Some(false) if verdict.what == LEAST => "missed: a class had nothing",
+        Some(false) if verdict.what == NOTHING => "missed: a class had nothing",
         Some(false) => "missed",
         None => "not said",
     };
@@ -333,82 +389,9 @@ fn judge(contest: &Contest, worst_error: Option<f64>, least_ms: Option<f64>) -> 
     )
 }
 
-/// Weight beside what was measured, class by class, for each contest of equal polls.
-fn plots(contests: &[Contest], samples: &[Sample]) -> Vec<Plot> {
-    let plain = |contest: &Contest| contest.polls == Polls::Equal && contest.hogs.is_none();
-    let most = contests
-        .iter()
-        .map(|contest| contest.workers)
-        .max()
-        .unwrap_or(1);
-    let own = contests.iter().enumerate().filter(|(_, contest)| {
-        contest.peer == Peer::Evenkeel && plain(contest) && contest.workers == most
-    });
-    let plot = |(index, contest): (usize, &Contest)| {
-        let ours = found(samples, index).next()?.split()?;
-        let peers = contests.iter().enumerate().filter(|(_, other)| {
-            other.peer != Peer::Evenkeel && plain(other) && other.weights == contest.weights
-        });
-        let peers: Vec<(&str, &Split)> = peers
-            .filter_map(|(index, other)| {
-                Some((other.peer.name(), found(samples, index).next()?.split()?))
-            })
-            .collect();
-        let group = |class: usize| {
-            let mut bars = vec![
-                ("weight".to_owned(), ours.due_percent[class]),
-                ("evenkeel".to_owned(), ours.had_percent[class]),
-            ];
-            let had =
-                |(name, split): &(&str, &Split)| ((*name).to_owned(), split.had_percent[class]);
-            bars.extend(peers.iter().map(had));
-            (ClassName::numbered(class).as_str().to_owned(), bars)
-        };
-        Some(Plot::Bars {
-            title: format!(
-                "{}, {} workers: weight, and time over all",
-                contest.ratio(),
-                contest.workers
-            ),
-            unit: "%".to_owned(),
-            log: false,
-            endless: String::new(),
-            groups: (0..contest.weights.0.len()).map(group).collect(),
-        })
-    };
-    own.filter_map(plot).collect()
-}
-
-fn notes(lab: &Lab) -> Vec<String> {
-    let mut notes = lab.lineup.missing.clone();
-    notes.push(
-        "Endless hogs never return from their one poll. Tasks count their own work in steps of at \
-         most 100 us, so that the column of their count checks the accounts. Go and Erlang have no \
-         shares either; Tokio stands for those who split by tasks."
-            .to_owned(),
-    );
-    notes
-}
-
-fn raw(contests: &[Contest], samples: &[Sample]) -> serde_json::Value {
-    let sample = |sample: &Sample| {
-        let contest = &contests[sample.contest];
-        let found = sample.found.as_ref().ok();
-        json!({
-            "peer": contest.peer.name(),
-            "workers": contest.workers,
-            "weights": contest.weights.0,
-            "polls": contest.polls.word(),
-            "hogs": contest.hogs.map(|poll| poll.to_string()),
-            "round": sample.round,
-            "by_accounts": found.and_then(|found| found.by_accounts.as_ref()),
-            "by_work": found.and_then(|found| found.by_work.as_ref()),
-            "readings": found.map(|found| &found.readings.readings),
-            "error": sample.found.as_ref().err(),
-        })
-    };
-    samples.iter().map(sample).collect()
-}
+const NOTE: &str = "Endless hogs never return from their one poll. Tasks count their own work in \
+    steps of at most 100 us, so that the column of their count checks the accounts. Go and Erlang \
+    have no shares either; Tokio stands for those who split by tasks.";
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 //! - [`others`]: what others had of the servers' processors meanwhile
 //! - [`work`]: how much computing each delivery costs
 //! - [`breeze`]: what being told to adapt costs where there is no storm
+//! - [`syscalls`]: system calls, counted
 //! - [`veth`]: a network of its own, with Ethernet's segments
 //! - [`tables`], [`ways`]: what it comes to, with verdicts
 
@@ -12,6 +13,7 @@ mod breeze;
 mod measure;
 mod others;
 mod rows;
+mod syscalls;
 mod tables;
 mod veth;
 mod ways;
@@ -24,54 +26,30 @@ use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
 use self::veth::Veth;
 use self::work::Work;
-use super::lab::Lab;
-use super::{syscalls, verdict};
 use crate::error::Result;
 use crate::report::Experiment;
+use crate::trial::lab::Lab;
+use crate::trial::samples::Samples;
+use crate::trial::verdict;
 
-/// One measurement.
-struct Sample {
-    storm: usize,
-    row: usize,
-    round: u32,
-    found: Result<Found, String>,
-}
+/// A server under a storm.
+type Key = (Storm, Row);
 
-/// All of them.
-struct Samples {
+/// All measurements.
+struct All {
     storms: Vec<Storm>,
     rows: Vec<Row>,
-    samples: Vec<Sample>,
+    samples: Samples<Key, Found>,
     breeze: Option<Breeze>,
     work: Work,
     /// Of storms that have their own.
     own_work: Option<Work>,
 }
 
-impl Samples {
-    fn found(&self, storm: usize, row: usize) -> impl Iterator<Item = &Found> + Clone {
-        let of = self
-            .samples
-            .iter()
-            .filter(move |sample| sample.storm == storm && sample.row == row);
-        of.filter_map(|sample| sample.found.as_ref().ok())
-    }
-
-    /// Why a row has nothing to show.
-    fn failure(&self, storm: usize, row: usize) -> String {
-        let mut of = self
-            .samples
-            .iter()
-            .filter(|sample| sample.storm == storm && sample.row == row);
-        let error = of.find_map(|sample| sample.found.as_ref().err());
-        error.map_or_else(|| "not measured".to_owned(), Clone::clone)
-    }
-}
-
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
     let scene = Scene::new(&lab);
-    let mut notes = lab.lineup.missing.clone();
+    let mut notes = Vec::new();
     notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
     let even = work::calibrate(&scene, &rows::EVEN);
     let words = even.words();
@@ -79,30 +57,20 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let rows = rows::rows(&lab.lineup.present, lab.is_brief());
     let (storms, veth) = storms(&lab, &mut notes);
     let own_work = own_work(&scene, &storms, &mut notes);
-    let mut samples = Vec::new();
-    for round in 0..lab.rounds() {
-        for (storm_index, storm) in storms.iter().enumerate() {
-            let work = own_work.as_ref().filter(|_| storm.own_work);
-            let us = work.unwrap_or(&even).us;
-            for (index, row) in rows.iter().enumerate() {
-                let veth = veth.as_ref().filter(|_| storm.over_veth);
-                let found = undisturbed(&lab, || measure::storm(&scene, row, storm, veth, us));
-                let found = found.map_err(|error| error.to_string());
-                let words = found.as_ref().map_or_else(Clone::clone, Found::describe);
-                let (storm_name, row) = (storm.name, row.name);
-                lab.progress(&format!("storm: {storm_name}, {row}: {words}"));
-                samples.push(Sample {
-                    storm: storm_index,
-                    row: index,
-                    round,
-                    found,
-                });
-            }
-        }
-    }
+    let one = |(storm, row): Key| {
+        let own_work = own_work.as_ref().filter(|_| storm.own_work);
+        let us = own_work.unwrap_or(&even).us;
+        let veth = veth.as_ref().filter(|_| storm.over_veth);
+        undisturbed(&lab, || measure::storm(&scene, &row, &storm, veth, us))
+    };
+    let keys = storms
+        .iter()
+        .flat_map(|storm| rows.iter().map(move |row| (*storm, *row)));
+    let name = |(storm, row): Key| format!("storm: {}, {}", storm.name, row.name);
+    let samples = Samples::measure(&lab, lab.rounds(), keys, name, one);
     drop(veth);
     let breeze = breeze::measure(&scene);
-    let all = Samples {
+    let all = All {
         storms,
         rows,
         samples,
@@ -112,17 +80,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     };
     notes.extend(tables::notes(&all));
     Ok(Experiment {
-        name: "storm".to_owned(),
-        claim: "However many small packets come in, an API call beside them takes as long as \
-                without them: deliveries grow with load by themselves, and what that adds to a \
-                frame's way is bounded."
-            .to_owned(),
         how: how(&lab, &words),
         tables: all.tables(),
         plots: all.plots(),
         notes,
         verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
+        ..Experiment::default()
     })
 }
 
@@ -214,21 +178,20 @@ fn how(lab: &Lab, work: &str) -> String {
     )
 }
 
-impl Samples {
+impl All {
     fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
+        let storms = self.samples.raw(|(storm, row), round, found| {
             json!({
-                "storm": self.storms[sample.storm].name,
-                "row": self.rows[sample.row].name,
-                "round": sample.round,
-                "found": sample.found.as_ref().ok(),
-                "error": sample.found.as_ref().err(),
+                "storm": storm.name,
+                "row": row.name,
+                "round": round,
+                "found": found,
             })
-        };
+        });
         json!({
             "work": self.work,
             "own_work": self.own_work,
-            "storms": self.samples.iter().map(sample).collect::<Vec<_>>(),
+            "storms": storms,
             "breeze": self.breeze,
         })
     }

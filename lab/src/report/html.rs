@@ -1,5 +1,7 @@
 //! The report as one page that stands alone.
 
+use maud::{Markup, PreEscaped, html};
+
 use super::number::{NARROW_SPACE, fixed, printable};
 use super::verdicts::Summary;
 use super::{Cell, Experiment, Machine, Plot, Report, Table, plot, svg, table};
@@ -19,332 +21,280 @@ pub(super) fn style_of_plots() -> String {
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
-    let title = escape(&report.title);
-    let contents: String = report
-        .experiments
-        .iter()
-        .enumerate()
-        .map(|(i, e)| contents_entry(i + 1, e))
-        .collect();
-    let experiments: String = report
-        .experiments
-        .iter()
-        .enumerate()
-        .map(|(i, e)| experiment(i + 1, e))
-        .collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>{title}</h1>\n{byline}</header>\n{verdicts}\
-         <nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ol>\n{contents}</ol>\n\
-         <p><a href=\"#machine\">The machine</a></p>\n</nav>\n\
-         <main>\n{experiments}{machine}</main>\n</body>\n</html>\n",
-        byline = byline(report),
-        verdicts = verdicts(&Summary::of(report)),
-        machine = machine(&report.machine),
-    )
+    let title = printable(&report.title);
+    let numbered = || (1..).zip(&report.experiments);
+    let markup = html! {
+        (PreEscaped("<!doctype html>\n"))
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { (title) } (byline(report)) }
+                (verdicts(&Summary::of(report)))
+                nav aria-label="Contents" {
+                    h2 { "Contents" }
+                    ol { @for (number, experiment) in numbered() {
+                        (contents_entry(number, experiment))
+                    } }
+                    p { a href="#machine" { "The machine" } }
+                }
+                main {
+                    @for (number, of) in numbered() { (experiment(number, of)) }
+                    (machine(&report.machine))
+                }
+            }
+        }
+    };
+    markup.into_string() + "\n"
 }
 
-/// `text` made fit for HTML, in elements and in quoted attributes.
+/// `text` made fit for markup that is written by hand, in elements and in quoted attributes.
 pub(super) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in printable(text).chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            _ => safe.push(c),
+    html! { (printable(text)) }
+        .into_string()
+        .replace('\'', "&#39;")
+}
+
+fn byline(report: &Report) -> Markup {
+    let Machine {
+        date,
+        cpu_model,
+        cores,
+        kernel,
+        noise,
+        ..
+    } = &report.machine;
+    let facts = format!("{date} · {cpu_model}, {cores} cores · {kernel}");
+    html! {
+        p.byline { (printable(&facts)) }
+        @if let Some(rough) = &report.rough { p.rough role="note" { (inline(rough)) } }
+        @if !noise.is_empty() {
+            aside.noise aria-label="What may disturb these results" {
+                ul { @for noise in noise { li { (printable(noise)) } } }
+            }
         }
     }
-    safe
-}
-
-fn byline(report: &Report) -> String {
-    let machine = &report.machine;
-    let mut text = format!(
-        "<p class=\"byline\">{} · {}, {} cores · {}</p>\n",
-        escape(&machine.date),
-        escape(&machine.cpu_model),
-        machine.cores,
-        escape(&machine.kernel)
-    );
-    if let Some(rough) = &report.rough {
-        text.push_str(&format!(
-            "<p class=\"rough\" role=\"note\">{}</p>\n",
-            inline(rough)
-        ));
-    }
-    if !machine.noise.is_empty() {
-        let noise: String = machine
-            .noise
-            .iter()
-            .map(|noise| format!("<li>{}</li>\n", escape(noise)))
-            .collect();
-        text.push_str(&format!(
-            "<aside class=\"noise\" aria-label=\"What may disturb these results\">\n\
-             <ul>\n{noise}</ul>\n</aside>\n"
-        ));
-    }
-    text
 }
 
 /// How many verdicts hold, and which do not: before all that they are of.
-fn verdicts(summary: &Summary<'_>) -> String {
-    let mut text = String::new();
-    if let Some(count) = summary.count() {
-        text.push_str(&format!("<p class=\"count\">{}</p>\n", escape(&count)));
-    }
+fn verdicts(summary: &Summary<'_>) -> Markup {
     let missed = summary.missed_table();
-    if !missed.rows.is_empty() {
-        text.push_str(&scrollable(&missed, "table"));
-    }
-    for words in summary.silent() {
-        text.push_str(&format!("<p class=\"muted\">{}</p>\n", escape(&words)));
-    }
-    if let Some(caution) = summary.caution() {
-        let commands = summary.commands();
-        let commands: String = commands
-            .iter()
-            .map(|command| format!("<br><code>{}</code>", escape(command)))
-            .collect();
-        let caution = inline(&caution);
-        text.push_str(&format!(
-            "<p class=\"rough\" role=\"note\">{caution}{commands}</p>\n"
-        ));
-    }
-    format!(
-        "<section class=\"verdicts\" aria-labelledby=\"verdicts-h\">\n\
-         <h2 id=\"verdicts-h\">Verdicts</h2>\n{text}</section>\n"
-    )
-}
-
-fn contents_entry(number: usize, experiment: &Experiment) -> String {
-    let claim = experiment.claim.split("\n\n").next().unwrap_or_default();
-    format!(
-        "<li><a href=\"#e{number}\">{}</a> <span>{}</span></li>\n",
-        escape(&experiment.name),
-        inline(claim)
-    )
-}
-
-fn experiment(number: usize, experiment: &Experiment) -> String {
-    let plots: String = experiment
-        .plots
-        .iter()
-        .enumerate()
-        .map(|(index, plot)| figure(&format!("e{number}p{}", index + 1), plot))
-        .collect();
-    let tables: String = experiment.tables.iter().map(captioned).collect();
-    let notes: String = experiment
-        .notes
-        .iter()
-        .map(|note| format!("<li>{}</li>\n", inline(note)))
-        .collect();
-    let notes = if notes.is_empty() {
-        notes
-    } else {
-        format!("<ul class=\"notes\">\n{notes}</ul>\n")
-    };
-    let result = format!("{plots}{tables}{notes}{}", raw(&experiment.raw));
-    format!(
-        "<article id=\"e{number}\" aria-labelledby=\"e{number}-h\">\n\
-         <h2 id=\"e{number}-h\"><span class=\"number\">{number}</span> {}</h2>\n\
-         {}{}<section class=\"result\">\n<h3>Result</h3>\n{}</section>\n</article>\n",
-        escape(&experiment.name),
-        part("claim", "Claim", &experiment.claim),
-        part("how", "How", &experiment.how),
-        if result.is_empty() {
-            "<p class=\"muted\">Nothing was measured.</p>\n"
-        } else {
-            &result
-        },
-    )
-}
-
-fn part(class: &str, name: &str, text: &str) -> String {
-    let paragraphs: String = text
-        .split("\n\n")
-        .filter(|paragraph| !paragraph.trim().is_empty())
-        .map(|paragraph| format!("<p>{}</p>\n", inline(paragraph.trim())))
-        .collect();
-    if paragraphs.is_empty() {
-        return paragraphs;
-    }
-    format!("<section class=\"{class}\">\n<h3>{name}</h3>\n<div>\n{paragraphs}</div>\n</section>\n")
-}
-
-/// Escaped text whose parts between backticks are code. A backtick without a partner stays.
-pub(super) fn inline(text: &str) -> String {
-    let parts: Vec<&str> = text.split('`').collect();
-    let mut html = String::new();
-    for (index, part) in parts.iter().enumerate() {
-        let is_code = index % 2 == 1;
-        match (is_code, index + 1 == parts.len()) {
-            (true, false) => html.push_str(&format!("<code>{}</code>", escape(part))),
-            (true, true) => html.push_str(&format!("`{}", escape(part))),
-            (false, _) => html.push_str(&escape(part)),
+    html! {
+        section.verdicts aria-labelledby="verdicts-h" {
+            h2 #verdicts-h { "Verdicts" }
+            @if let Some(count) = summary.count() { p.count { (printable(&count)) } }
+            @if !missed.rows.is_empty() { (scrollable(&missed, "table")) }
+            @for words in summary.silent() { p.muted { (printable(&words)) } }
+            @if let Some(caution) = summary.caution() {
+                p.rough role="note" {
+                    (inline(&caution))
+                    @for command in summary.commands() { br; code { (printable(&command)) } }
+                }
+            }
         }
     }
-    html
 }
 
-fn figure(id: &str, plot: &Plot) -> String {
+fn contents_entry(number: usize, experiment: &Experiment) -> Markup {
+    let claim = experiment.claim.split("\n\n").next().unwrap_or_default();
+    html! {
+        li {
+            a href={ "#e" (number) } { (printable(&experiment.name)) } " "
+            span { (inline(claim)) }
+        }
+    }
+}
+
+fn experiment(number: usize, of: &Experiment) -> Markup {
+    let result = html! {
+        @for (index, plot) in (1..).zip(&of.plots) { (figure(&format!("e{number}p{index}"), plot)) }
+        @for table in &of.tables {
+            @if !table.title.is_empty() { h4 { (printable(&table.title)) } }
+            (scrollable(table, "table"))
+        }
+        @if !of.notes.is_empty() {
+            ul.notes { @for note in &of.notes { li { (inline(note)) } } }
+        }
+        (raw(&of.raw))
+    };
+    html! {
+        article id={ "e" (number) } aria-labelledby={ "e" (number) "-h" } {
+            h2 id={ "e" (number) "-h" } {
+                span.number { (number) } " " (printable(&of.name))
+            }
+            (part("claim", "Claim", &of.claim))
+            (part("how", "How", &of.how))
+            section.result {
+                h3 { "Result" }
+                @if result.0.is_empty() { p.muted { "Nothing was measured." } }
+                (result)
+            }
+        }
+    }
+}
+
+fn part(class: &str, name: &str, text: &str) -> Markup {
+    let paragraphs = text.split("\n\n").map(str::trim);
+    let paragraphs: Vec<&str> = paragraphs.filter(|text| !text.is_empty()).collect();
+    html! {
+        @if !paragraphs.is_empty() {
+            section class=(class) {
+                h3 { (name) }
+                div { @for text in paragraphs { p { (inline(text)) } } }
+            }
+        }
+    }
+}
+
+/// Text whose parts between backticks are code. A backtick without a partner stays.
+pub(super) fn inline(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    let last = parts.len() - 1;
+    html! {
+        @for (index, part) in parts.into_iter().enumerate() {
+            @if index % 2 == 0 { (printable(part)) }
+            @else if index < last { code { (printable(part)) } }
+            @else { "`" (printable(part)) }
+        }
+    }
+}
+
+fn figure(id: &str, plot: &Plot) -> Markup {
     let numbers = plot::table(plot);
-    let wide = if table::column_count(&numbers) > 4 {
-        " class=\"wide\""
-    } else {
-        ""
-    };
-    format!(
-        "<figure{wide}>\n<figcaption>{}</figcaption>\n\
-         <div class=\"drawing\">\n{}</div>\n{}</figure>\n",
-        escape(plot.title()),
-        svg::draw(plot, id),
-        scrollable(&numbers, "numbers"),
-    )
-}
-
-fn captioned(table: &Table) -> String {
-    let title = if table.title.is_empty() {
-        String::new()
-    } else {
-        format!("<h4>{}</h4>\n", escape(&table.title))
-    };
-    format!("{title}{}", scrollable(table, "table"))
+    let is_wide = table::column_count(&numbers) > 4;
+    html! {
+        figure class=[is_wide.then_some("wide")] {
+            figcaption { (printable(plot.title())) }
+            div.drawing { (PreEscaped(svg::draw(plot, id))) }
+            (scrollable(&numbers, "numbers"))
+        }
+    }
 }
 
 /// A table in a frame that scrolls if the page is too narrow, by keyboard too.
-fn scrollable(table: &Table, class: &str) -> String {
-    if table.rows.is_empty() {
-        return "<p class=\"muted\">No rows.</p>\n".to_owned();
-    }
+fn scrollable(table: &Table, class: &str) -> Markup {
     let columns = table::column_count(table);
-    let header: String = (0..columns)
-        .map(|column| header_cell(table, column))
-        .collect();
-    let rows: String = table
-        .rows
-        .iter()
-        .map(|cells| row(table, cells, columns))
-        .collect();
-    format!(
-        "<div class=\"{class}\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table>\n\
-         <thead>\n<tr>{header}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n",
-        escape(&table.title)
-    )
+    html! {
+        @if table.rows.is_empty() {
+            p.muted { "No rows." }
+        } @else {
+            div class=(class) role="region" tabindex="0" aria-label=(printable(&table.title)) {
+                table {
+                    thead { tr { @for column in 0..columns { (header_cell(table, column)) } } }
+                    tbody { @for cells in &table.rows { (row(table, cells, columns)) } }
+                }
+            }
+        }
+    }
 }
 
-fn header_cell(table: &Table, column: usize) -> String {
+fn header_cell(table: &Table, column: usize) -> Markup {
     let name = table.columns.get(column).map_or("", String::as_str);
-    let class = if table::is_numeric(table, column) {
-        " class=\"n\""
-    } else {
-        ""
-    };
-    let unit = table::shared_unit(table, column)
-        .filter(|unit| !table::names_unit(name, unit))
-        .map_or_else(String::new, |unit| {
-            format!(" <span class=\"unit\">{}</span>", escape(unit))
-        });
-    if name.is_empty() && unit.is_empty() {
-        return "<td></td>".to_owned();
+    let class = table::is_numeric(table, column).then_some("n");
+    let unit = table::shared_unit(table, column);
+    let unit = unit.filter(|unit| !table::names_unit(name, unit));
+    html! {
+        @if name.is_empty() && unit.is_none() {
+            td {}
+        } @else {
+            th scope="col" class=[class] {
+                (printable(name))
+                @if let Some(unit) = unit { (in_unit(unit)) }
+            }
+        }
     }
-    format!("<th scope=\"col\"{class}>{}{unit}</th>", escape(name))
 }
 
-fn row(table: &Table, cells: &[Cell], columns: usize) -> String {
-    let ours = matches!(cells.first(), Some(Cell::Text(name)) if plot::is_ours(name));
-    let class = if ours { " class=\"ours\"" } else { "" };
-    let mut text = String::new();
-    let mut column = 0;
-    while column < columns {
-        // The same reason in a row of cells is one reason.
-        let span = same_reason(&cells[column.min(cells.len())..]);
-        let class = match (table::is_numeric(table, column), span) {
-            (_, 2..) => format!(" colspan=\"{span}\" class=\"n\""),
-            (true, _) => " class=\"n\"".to_owned(),
-            (false, _) => String::new(),
-        };
-        let (tag, scope) = if column == 0 {
-            ("th", " scope=\"row\"")
-        } else {
-            ("td", "")
-        };
-        let unit_above = table::shared_unit(table, column).is_some();
-        let content = cell(cells.get(column), unit_above);
-        text.push_str(&format!("<{tag}{scope}{class}>{content}</{tag}>"));
-        column += span;
+fn in_unit(unit: &str) -> Markup {
+    html! { " " span.unit { (printable(unit)) } }
+}
+
+fn row(table: &Table, cells: &[Cell], columns: usize) -> Markup {
+    let is_ours = matches!(cells.first(), Some(Cell::Text(name)) if plot::is_ours(name));
+    // The same reason in a row of cells is one reason.
+    let spans = std::iter::successors(Some((0, span(cells))), |&(column, span)| {
+        let next = column + span;
+        Some((next, self::span(&cells[next.min(cells.len())..])))
+    });
+    html! {
+        tr class=[is_ours.then_some("ours")] {
+            @for (column, span) in spans.take_while(|(column, _)| *column < columns) {
+                @let unit_above = table::shared_unit(table, column).is_some();
+                @let content = cell(cells.get(column), unit_above);
+                @let class = (span > 1 || table::is_numeric(table, column)).then_some("n");
+                @let colspan = (span > 1).then_some(span);
+                @if column == 0 {
+                    th scope="row" colspan=[colspan] class=[class] { (content) }
+                } @else {
+                    td colspan=[colspan] class=[class] { (content) }
+                }
+            }
+        }
     }
-    format!("<tr{class}>{text}</tr>\n")
 }
 
 /// How many cells from the first on are missing for the same stated reason; 1 if it is not.
-fn same_reason(cells: &[Cell]) -> usize {
-    let Some(Cell::Missing(reason)) = cells.first().filter(|_| cells.len() > 1) else {
+fn span(cells: &[Cell]) -> usize {
+    let Some(Cell::Missing(reason)) = cells.first() else {
         return 1;
     };
     let same = |cell: &&Cell| matches!(cell, Cell::Missing(other) if other == reason);
-    if reason.is_empty() {
-        1
-    } else {
-        cells.iter().take_while(same).count()
+    match reason.as_str() {
+        "" => 1,
+        _ => cells.iter().take_while(same).count(),
     }
 }
 
-fn cell(cell: Option<&Cell>, unit_above: bool) -> String {
+fn cell(cell: Option<&Cell>, unit_above: bool) -> Markup {
     match cell {
-        None => String::new(),
+        None => html! {},
         Some(Cell::Text(text)) => inline(text),
         Some(Cell::Number {
             value,
             unit,
             digits,
-        }) => {
-            let value = fixed(*value, *digits, NARROW_SPACE);
-            if unit_above || unit.is_empty() {
-                value
-            } else {
-                format!("{value} <span class=\"unit\">{}</span>", escape(unit))
+        }) => html! {
+            (fixed(*value, *digits, NARROW_SPACE))
+            @if !unit_above && !unit.is_empty() { (in_unit(unit)) }
+        },
+        Some(Cell::Missing(reason)) => html! {
+            span.muted { "—" @if !reason.is_empty() { " " (printable(reason)) } }
+        },
+    }
+}
+
+fn raw(raw: &serde_json::Value) -> Markup {
+    let text = if raw.is_null() {
+        String::new()
+    } else {
+        format!("{raw:#}")
+    };
+    // Line breaks are kept here alone; a JSON text holds no other control character.
+    let lines = || text.lines().map(printable).collect::<Vec<_>>().join("\n");
+    html! {
+        @if text.len() > RAW_BYTES_MAX {
+            p.muted { "Raw data: " (text.len() / 1_024) " KiB, in the JSON file of this run." }
+        } @else if !text.is_empty() {
+            details {
+                summary { "Raw data" }
+                pre tabindex="0" { (lines()) }
             }
         }
-        Some(Cell::Missing(reason)) if reason.is_empty() => {
-            "<span class=\"muted\">—</span>".to_owned()
+    }
+}
+
+fn machine(machine: &Machine) -> Markup {
+    html! {
+        article #machine aria-labelledby="machine-h" {
+            h2 #machine-h { "The machine" }
+            dl { @for (name, value) in machine.facts() {
+                dt { (name) } dd { (printable(&value)) }
+            } }
         }
-        Some(Cell::Missing(reason)) => format!("<span class=\"muted\">— {}</span>", escape(reason)),
     }
-}
-
-fn raw(raw: &serde_json::Value) -> String {
-    if raw.is_null() {
-        return String::new();
-    }
-    let text = format!("{raw:#}");
-    if text.len() > RAW_BYTES_MAX {
-        let size = text.len() / 1_024;
-        return format!(
-            "<p class=\"muted\">Raw data: {size} KiB, in the JSON file of this run.</p>\n"
-        );
-    }
-    // Line breaks are kept here alone; a JSON text holds no other control character.
-    let lines: Vec<String> = text.lines().map(escape).collect();
-    format!(
-        "<details>\n<summary>Raw data</summary>\n<pre tabindex=\"0\">{}</pre>\n</details>\n",
-        lines.join("\n")
-    )
-}
-
-fn machine(machine: &Machine) -> String {
-    let facts: String = machine
-        .facts()
-        .into_iter()
-        .map(|(name, value)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value)))
-        .collect();
-    format!(
-        "<article id=\"machine\" aria-labelledby=\"machine-h\">\n\
-         <h2 id=\"machine-h\">The machine</h2>\n<dl>\n{facts}</dl>\n</article>\n"
-    )
 }

@@ -71,12 +71,21 @@ impl Machine {
 
     /// The machine as names and values, in the order of reading.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "not said".to_owned());
+        let unsaid = || "not said".to_owned();
+        let said = |value: &Option<String>| value.clone().unwrap_or_else(unsaid);
         let number = |value: Option<f64>, unit: &str| {
-            value.map_or_else(
-                || "not said".to_owned(),
-                |value| format!("{value:.1} {unit}"),
-            )
+            value.map_or_else(unsaid, |value| format!("{value:.1} {unit}"))
+        };
+        let quota = |cpus: f64| format!("{cpus:.2} CPUs");
+        let load = |[one, five, fifteen]: [f64; 3]| format!("{one:.2}  {five:.2}  {fifteen:.2}");
+        let is_virtual = if self.virtual_machine {
+            "yes"
+        } else {
+            "no sign of one"
+        };
+        let mitigations = match &self.mitigations[..] {
+            [] => "none said".to_owned(),
+            some => some.join("; "),
         };
         vec![
             ("date", self.date.clone()),
@@ -88,40 +97,18 @@ impl Machine {
             ("kernel", self.kernel.clone()),
             ("clock source", said(&self.clocksource)),
             ("frequency governor", said(&self.governor)),
-            (
-                "virtual machine",
-                if self.virtual_machine {
-                    "yes"
-                } else {
-                    "no sign of one"
-                }
-                .into(),
-            ),
+            ("virtual machine", is_virtual.to_owned()),
             (
                 "CPU quota",
-                self.cpu_quota
-                    .map_or_else(|| "none".to_owned(), |cpus| format!("{cpus:.2} CPUs")),
+                self.cpu_quota.map_or_else(|| "none".to_owned(), quota),
             ),
             ("steal since boot", number(self.steal_percent, "%")),
-            (
-                "load average",
-                self.load_average.map_or_else(
-                    || "not said".to_owned(),
-                    |[one, five, fifteen]| format!("{one:.2}  {five:.2}  {fifteen:.2}"),
-                ),
-            ),
+            ("load average", self.load_average.map_or_else(unsaid, load)),
             (
                 "compiler",
                 format!("{}, {} profile", self.rustc, self.profile),
             ),
-            (
-                "mitigations",
-                if self.mitigations.is_empty() {
-                    "none said".to_owned()
-                } else {
-                    self.mitigations.join("; ")
-                },
-            ),
+            ("mitigations", mitigations),
         ]
     }
 

@@ -18,7 +18,7 @@
 mod html;
 mod machine;
 pub(crate) mod picture;
-mod plot;
+pub(crate) mod plot;
 mod print;
 mod scale;
 mod svg;
@@ -68,7 +68,7 @@ pub(crate) struct Experiment {
 }
 
 /// A picture of numbers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, serde::Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Plot {
     /// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled
@@ -78,7 +78,8 @@ pub(crate) enum Plot {
         unit: String,
         log: bool,
         endless: String,
-        groups: Vec<(String, Vec<(String, f64)>)>,
+        #[serde(deserialize_with = "plot::endless")]
+        groups: plot::Lists<String>,
     },
     /// Named series of points; `x` and `y` name the axes, with their units.
     Lines {
@@ -87,7 +88,8 @@ pub(crate) enum Plot {
         y: String,
         log_x: bool,
         log_y: bool,
-        series: Vec<(String, Vec<(f64, f64)>)>,
+        #[serde(deserialize_with = "plot::broken")]
+        series: plot::Lists<f64>,
     },
 }
 

@@ -4,10 +4,9 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use thiserror::Error;
-
 use super::{Plot, html, svg};
+use crate::error::{Error, Result};
+use serde::Deserialize;
 
 /// Which plot, of which report, and where it goes.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,77 +22,40 @@ pub(crate) struct PictureArgs {
     plot: NonZeroU32,
 }
 
-/// Why there is no picture.
-#[derive(Debug, Error)]
-pub(crate) enum PictureError {
-    #[error("cannot read {path}: {source}")]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{path} is no report of the lab: {source}")]
-    NoReport {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("{path} has no experiment `{wanted}`, but {found}")]
-    NoExperiment {
-        path: PathBuf,
-        wanted: String,
-        found: String,
-    },
-    #[error("`{experiment}` has {plots} plots in {path}, and no plot {wanted}")]
-    NoPlot {
-        path: PathBuf,
-        experiment: String,
-        plots: usize,
-        wanted: NonZeroU32,
-    },
-    #[error("cannot write {path}: {source}")]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-}
-
 /// Draws the picture.
 ///
 /// # Errors
 /// If the report cannot be read, has no such plot, or the picture cannot be written.
-pub(crate) fn run(args: &PictureArgs) -> Result<(), PictureError> {
+pub(crate) fn run(args: &PictureArgs) -> Result<()> {
     let path = || args.report.clone();
-    let text = fs::read_to_string(&args.report).map_err(|source| PictureError::Read {
+    let text = fs::read_to_string(&args.report).map_err(|source| Error::Read {
         path: path(),
         source,
     })?;
-    let report: Written = serde_json::from_str(&text).map_err(|source| PictureError::NoReport {
+    let report: Written = serde_json::from_str(&text).map_err(|source| Error::NoReport {
         path: path(),
         source,
     })?;
     let experiment = find(&report, &args.report, &args.experiment)?;
     let plot = experiment.plots.get(args.plot.get() as usize - 1);
-    let plot = plot.ok_or_else(|| PictureError::NoPlot {
+    let plot = plot.ok_or_else(|| Error::NoPlot {
         path: path(),
         experiment: args.experiment.clone(),
         plots: experiment.plots.len(),
         wanted: args.plot,
     })?;
-    fs::write(&args.out, draw(&plot.as_measured())).map_err(|source| PictureError::Write {
+    fs::write(&args.out, draw(plot)).map_err(|source| Error::Write {
         path: args.out.clone(),
         source,
     })
 }
 
-fn find<'a>(
-    report: &'a Written,
-    path: &Path,
-    wanted: &str,
-) -> Result<&'a WrittenExperiment, PictureError> {
+fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a WrittenExperiment> {
     let mut experiments = report.experiments.iter();
     let found = experiments.find(|experiment| experiment.name == wanted);
     found.ok_or_else(|| {
         let names = report.experiments.iter().map(|found| found.name.as_str());
-        PictureError::NoExperiment {
+        Error::NoExperiment {
             path: path.to_owned(),
             wanted: wanted.to_owned(),
             found: names.collect::<Vec<_>>().join(", "),
@@ -115,80 +77,7 @@ struct Written {
 #[derive(Deserialize)]
 struct WrittenExperiment {
     name: String,
-    plots: Vec<WrittenPlot>,
-}
-
-/// Named lists of pairs: a label or a place, and a number, which is missing where it is not finite.
-type Lists<T> = Vec<(String, Vec<(T, Option<f64>)>)>;
-
-/// A [`Plot`] as JSON has it, where what is not finite is `null`.
-#[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum WrittenPlot {
-    Bars {
-        title: String,
-        unit: String,
-        log: bool,
-        endless: String,
-        groups: Lists<String>,
-    },
-    Lines {
-        title: String,
-        x: String,
-        y: String,
-        log_x: bool,
-        log_y: bool,
-        series: Lists<f64>,
-    },
-}
-
-impl WrittenPlot {
-    fn as_measured(&self) -> Plot {
-        match self {
-            WrittenPlot::Bars {
-                title,
-                unit,
-                log,
-                endless,
-                groups,
-            } => Plot::Bars {
-                title: title.clone(),
-                unit: unit.clone(),
-                log: *log,
-                endless: endless.clone(),
-                groups: with_all(groups, f64::INFINITY),
-            },
-            WrittenPlot::Lines {
-                title,
-                x,
-                y,
-                log_x,
-                log_y,
-                series,
-            } => Plot::Lines {
-                title: title.clone(),
-                x: x.clone(),
-                y: y.clone(),
-                log_x: *log_x,
-                log_y: *log_y,
-                series: with_all(series, f64::NAN),
-            },
-        }
-    }
-}
-
-/// The lists with `missing` where there is no number.
-fn with_all<T: Clone>(lists: &Lists<T>, missing: f64) -> Vec<(String, Vec<(T, f64)>)> {
-    let filled = |list: &[(T, Option<f64>)]| {
-        let pairs = list.iter();
-        pairs
-            .map(|(at, value)| (at.clone(), value.unwrap_or(missing)))
-            .collect()
-    };
-    let lists = lists.iter();
-    lists
-        .map(|(name, list)| (name.clone(), filled(list)))
-        .collect()
+    plots: Vec<Plot>,
 }
 
 #[cfg(test)]
@@ -209,7 +98,7 @@ mod tests {
         }
     }
 
-    fn written(plot: &Plot) -> WrittenPlot {
+    fn written(plot: &Plot) -> Plot {
         let text = serde_json::to_string(plot).expect("it has a shape in JSON");
         serde_json::from_str(&text).expect("it is read as it was written")
     }
@@ -217,7 +106,7 @@ mod tests {
     #[test]
     fn a_plot_is_drawn_from_json_as_it_was_measured() {
         let plot = bars();
-        let again = written(&plot).as_measured();
+        let again = written(&plot);
         assert_eq!(draw(&again), draw(&plot));
         assert!(draw(&again).contains("no answer"));
     }

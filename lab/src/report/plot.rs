@@ -1,7 +1,12 @@
 //! What every drawing of a plot needs: its names, their colours, and its numbers as a table.
 
+use serde::{Deserialize, Deserializer};
+
 use super::number::short_digits;
 use super::{Cell, Plot, Table};
+
+/// Named lists of pairs: a label or a place, and a number.
+pub(crate) type Lists<T> = Vec<(String, Vec<(T, f64)>)>;
 
 /// Colours that are told apart with every common form of colour blindness.
 pub(super) const COLOURS: usize = 8;
@@ -24,6 +29,28 @@ impl Plot {
             Plot::Bars { title, .. } | Plot::Lines { title, .. } => title,
         }
     }
+}
+
+/// Bars as JSON has them: what has no end is `null`.
+pub(super) fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
+    with_all(from, f64::INFINITY)
+}
+
+/// Points as JSON has them: what is not a number is `null`.
+pub(super) fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
+    with_all(from, f64::NAN)
+}
+
+/// Lists with `missing` where there is no number.
+fn with_all<'de, T, D>(from: D, missing: f64) -> Result<Lists<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let lists = Vec::<(String, Vec<(T, Option<f64>)>)>::deserialize(from)?;
+    let filled = |(at, value): (T, Option<f64>)| (at, value.unwrap_or(missing));
+    let list = |(name, list): (String, Vec<_>)| (name, list.into_iter().map(filled).collect());
+    Ok(lists.into_iter().map(list).collect())
 }
 
 /// The names of a plot's bars or series, each once, in the order in which they come.
@@ -123,12 +150,7 @@ pub(super) fn table(plot: &Plot) -> Table {
     }
 }
 
-fn bars_table(
-    title: &str,
-    endless: &str,
-    groups: &[(String, Vec<(String, f64)>)],
-    names: &[&str],
-) -> Table {
+fn bars_table(title: &str, endless: &str, groups: &Lists<String>, names: &[&str]) -> Table {
     let columns = [String::new()]
         .into_iter()
         .chain(names.iter().map(|name| (*name).to_owned()))
@@ -159,13 +181,7 @@ fn bars_table(
     }
 }
 
-fn lines_table(
-    title: &str,
-    x: &str,
-    y: &str,
-    series: &[(String, Vec<(f64, f64)>)],
-    xs: &[f64],
-) -> Table {
+fn lines_table(title: &str, x: &str, y: &str, series: &Lists<f64>, xs: &[f64]) -> Table {
     let columns = [x.to_owned()]
         .into_iter()
         .chain(series.iter().map(|(name, _)| name.clone()))
@@ -188,7 +204,7 @@ fn lines_table(
 }
 
 /// For series too long to print: where each starts and ends, and between what it moves.
-fn summary_table(title: &str, x: &str, y: &str, series: &[(String, Vec<(f64, f64)>)]) -> Table {
+fn summary_table(title: &str, x: &str, y: &str, series: &Lists<f64>) -> Table {
     let columns = [
         "series",
         "points",

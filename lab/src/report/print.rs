@@ -20,18 +20,18 @@ pub(super) enum Style {
 
 impl Style {
     fn bold(self, text: &str) -> String {
-        if self == Style::Terminal {
-            format!("\x1b[1m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        self.set(1, text)
     }
 
     fn dim(self, text: &str) -> String {
-        if self == Style::Terminal {
-            format!("\x1b[2m{text}\x1b[0m")
-        } else {
-            text.to_owned()
+        self.set(2, text)
+    }
+
+    /// With a terminal's code for it.
+    fn set(self, code: u8, text: &str) -> String {
+        match self {
+            Style::Plain => text.to_owned(),
+            Style::Terminal => format!("\x1b[{code}m{text}\x1b[0m"),
         }
     }
 }

@@ -78,46 +78,38 @@ impl Scale {
 
     /// A logarithmic axis for points: it ends at 1, 2 or 5 times a power of ten.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Scale {
-        let Some((least, most)) = bounds(values.into_iter().filter(|v| can_be_log(*v))) else {
-            return Scale {
-                kind: Kind::Log,
-                low: 1.0,
-                high: 10.0,
-            };
-        };
-        let (mut low, mut high) = (
-            one_two_five(least, Side::Below),
-            one_two_five(most, Side::Above),
-        );
-        if low == high {
-            (low, high) = (low / 10.0, high * 10.0);
-        }
-        Scale {
-            kind: Kind::Log,
-            low,
-            high,
-        }
+        Scale::logarithmic(values, |least, most| {
+            let (low, high) = (
+                one_two_five(least, Side::Below),
+                one_two_five(most, Side::Above),
+            );
+            if low == high {
+                (low / 10.0, high * 10.0)
+            } else {
+                (low, high)
+            }
+        })
     }
 
     /// A logarithmic axis for bars: it starts at a power of ten *below* the least value, so that
     /// every bar has a length, and those who read the axis see from where.
     pub(super) fn log_bars(values: impl IntoIterator<Item = f64>) -> Scale {
-        let Some((least, most)) = bounds(values.into_iter().filter(|v| can_be_log(*v))) else {
-            return Scale {
-                kind: Kind::Log,
-                low: 1.0,
-                high: 10.0,
-            };
-        };
-        let mut low = power_of_ten(decade(least));
-        if low >= least {
-            low /= 10.0;
-        }
-        Scale {
-            kind: Kind::Log,
-            low,
-            high: one_two_five(most, Side::Above).max(low * 10.0),
-        }
+        Scale::logarithmic(values, |least, most| {
+            let start = power_of_ten(decade(least));
+            let low = if start >= least { start / 10.0 } else { start };
+            (low, one_two_five(most, Side::Above).max(low * 10.0))
+        })
+    }
+
+    /// An axis whose ends follow from the least and the greatest value that has a place on it.
+    fn logarithmic(
+        values: impl IntoIterator<Item = f64>,
+        ends: impl FnOnce(f64, f64) -> (f64, f64),
+    ) -> Scale {
+        let drawable = bounds(values.into_iter().filter(|v| can_be_log(*v)));
+        let (low, high) = drawable.map_or((1.0, 10.0), |(least, most)| ends(least, most));
+        let kind = Kind::Log;
+        Scale { kind, low, high }
     }
 
     /// Where `value` falls, 0 at the low end and 1 at the high one; `None` if it has no place on

@@ -122,40 +122,37 @@ impl Canvas {
 
     /// Vertical grid lines and, under `bottom`, their labels.
     fn x_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, top: f64, bottom: f64) {
-        for Tick { value, label } in scale.ticks() {
-            let Some(x) = scale.position(value).map(&place) else {
-                continue;
-            };
-            let class = if label.is_some() {
-                "grid"
-            } else {
-                "grid minor"
-            };
-            self.line(class, (x, top), (x, bottom));
-            if let Some(label) = label {
-                self.text("tick mid", x, bottom + 16.0, &label);
-            }
-        }
+        self.grid(scale, |part| {
+            let x = place(part);
+            ((x, top), (x, bottom), "tick mid", (x, bottom + 16.0))
+        });
     }
 
     /// Horizontal grid lines and, left of `left`, their labels.
     fn y_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, left: f64, right: f64) {
+        self.grid(scale, |part| {
+            let y = place(part);
+            ((left, y), (right, y), "tick end", (left - 8.0, y + 4.0))
+        });
+    }
+
+    /// Lines at an axis' ticks: from where to where, the label's class, and its place.
+    fn grid(&mut self, scale: &Scale, at: impl Fn(f64) -> (Point, Point, &'static str, Point)) {
         for Tick { value, label } in scale.ticks() {
-            let Some(y) = scale.position(value).map(&place) else {
+            let Some((from, to, class, (x, y))) = scale.position(value).map(&at) else {
                 continue;
             };
-            let class = if label.is_some() {
-                "grid"
-            } else {
-                "grid minor"
+            let Some(label) = label else {
+                self.line("grid minor", from, to);
+                continue;
             };
-            self.line(class, (left, y), (right, y));
-            if let Some(label) = label {
-                self.text("tick end", left - 8.0, y + 4.0, &label);
-            }
+            self.line("grid", from, to);
+            self.text(class, x, y, &label);
         }
     }
 }
+
+type Point = (f64, f64);
 
 /// The class of a colour; those of the second round look different from those of the first.
 fn colour_class(colour: usize) -> String {

@@ -1,25 +1,27 @@
-//! The floors of the runtime: which module may import which. The order is the table in
-//! ARCHITECTURE.md, so that what is written there is what holds.
+//! The floors of the runtime and of the lab: which module may import which. The orders are the
+//! tables in ARCHITECTURE.md, so that what is written there is what holds.
 
 use super::Finding;
 use super::seams::named;
 use super::tree::Tree;
 
-/// Where the rule applies.
-const SCOPE: &str = "crates/evenkeel/src/";
-/// Where the order stands, and below which heading.
+/// Where the orders stand.
 const MAP: &str = "ARCHITECTURE.md";
-const HEADING: &str = "## Floors";
+/// Where each applies, and below which heading it stands.
+const HOUSES: [(&str, &str); 2] = [
+    ("crates/evenkeel/src/", "## Floors"),
+    ("lab/src/", "## Floors of the lab"),
+];
 
 /// The modules from the lowest to the highest. On a floor, what stands to the right is higher.
 struct Floors<'a>(Vec<&'a str>);
 
 impl<'a> Floors<'a> {
-    /// Reads the first code spans of each row's second column.
-    fn read(text: &'a str) -> Self {
+    /// Reads the code spans of each row's second column, below a heading.
+    fn read(text: &'a str, heading: &str) -> Self {
         let table = text
             .lines()
-            .skip_while(|line| *line != HEADING)
+            .skip_while(|line| *line != heading)
             .skip(1)
             .take_while(|line| !line.starts_with("## "));
         let cells = table.filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
@@ -46,35 +48,45 @@ pub(super) fn point_down(tree: &Tree, findings: &mut Vec<Finding>) {
     let Some(map) = tree.get(MAP).and_then(|file| file.text.as_deref()) else {
         return;
     };
-    let floors = Floors::read(map);
-    if floors.0.is_empty() {
-        findings.push(Finding::new(MAP, 0, format!("no table below `{HEADING}`")));
-    }
-    for (file, tokens) in tree.rust() {
-        let Some(below) = file.path.strip_prefix(SCOPE) else {
-            continue;
-        };
-        if file.is_test {
-            continue;
+    for (scope, heading) in HOUSES {
+        let floors = Floors::read(map, heading);
+        if floors.0.is_empty() {
+            findings.push(Finding::new(MAP, 0, format!("no table below `{heading}`")));
         }
-        let Some(own) = floors.height(below.trim_end_matches(".rs")) else {
+        for (file, tokens) in tree.rust().filter(|(file, _)| !file.is_test) {
+            if let Some(below) = file.path.strip_prefix(scope) {
+                floors.check((&file.path, below), &named(tokens), findings);
+            }
+        }
+    }
+}
+
+impl Floors<'_> {
+    /// What a file names, by its path in the tree and in its package, is not above it.
+    fn check(
+        &self,
+        (file, below): (&str, &str),
+        named: &[(usize, String)],
+        findings: &mut Vec<Finding>,
+    ) {
+        let Some(own) = self.height(below.trim_end_matches(".rs")) else {
             let message = format!("on no floor of {MAP}");
-            findings.push(Finding::new(&file.path, 0, message));
-            continue;
+            findings.push(Finding::new(file, 0, message));
+            return;
         };
-        for (line, path) in named(tokens) {
-            let Some(path) = from_root(&path, below) else {
+        for (line, path) in named {
+            let Some(path) = from_root(path, below) else {
                 continue;
             };
-            let message = match floors.height(&path) {
+            let message = match self.height(&path) {
                 Some(other) if other <= own => continue,
                 Some(other) => {
-                    let (here, there) = (floors.0[own], floors.0[other]);
+                    let (here, there) = (self.0[own], self.0[other]);
                     format!("`{there}` is above `{here}`; imports point down ({MAP})")
                 }
                 None => format!("`{path}` is on no floor; name the module it is of"),
             };
-            findings.push(Finding::new(&file.path, line, message));
+            findings.push(Finding::new(file, *line, message));
         }
     }
 }
@@ -100,12 +112,17 @@ mod tests {
 
     const TABLE: &str = "# A\n\n## Floors\n\n| floor | modules | what |\n|---|---|---|\n\
         | 0 | `sync`, `sys` | `a` |\n| 1 | `sched/task`, `io` | b |\n| 2 | `sched` | c |\n\n\
-        ## Other\n\n| 3 | `net` | not this |\n";
+        ## Other\n\n| 3 | `net` | not this |\n\n\
+        ## Floors of the lab\n\n| floor | modules | what |\n|---|---|---|\n\
+        | 0 | `sys` | `a` |\n| 1 | `trial/lab`, `trial/grid` | b |\n| 2 | `cli` | c |\n";
 
     fn found(path: &str, text: &str) -> Vec<String> {
+        found_in(&format!("crates/evenkeel/src/{path}"), text)
+    }
+
+    fn found_in(path: &str, text: &str) -> Vec<String> {
         let mut findings = Vec::new();
-        let path = format!("{SCOPE}{path}");
-        point_down(&Tree::of(&[(MAP, TABLE), (&path, text)]), &mut findings);
+        point_down(&Tree::of(&[(MAP, TABLE), (path, text)]), &mut findings);
         findings.into_iter().map(|found| found.message).collect()
     }
 
@@ -152,9 +169,38 @@ mod tests {
     }
 
     #[test]
+    fn the_lab_has_floors_of_its_own() {
+        for (path, text, seen) in [
+            ("trial/lab.rs", "use crate::cli::RunArgs;", 1),
+            ("trial/lab.rs", "use super::grid::Grid;", 1),
+            ("sys.rs", "fn f() { crate::trial::lab::open() }", 1),
+            // On a floor of the runtime, and on none here.
+            ("net/mod.rs", "", 1),
+            ("trial/lab.rs", "use crate::sched::a;", 1),
+            (
+                "cli.rs",
+                "use crate::trial::{grid::Grid, lab::Lab};\nuse crate::sys;",
+                0,
+            ),
+            (
+                "trial/grid.rs",
+                "use super::lab::Lab;\nuse evenkeel::net::TcpStream;",
+                0,
+            ),
+        ] {
+            let findings = found_in(&format!("lab/src/{path}"), text);
+            assert_eq!(findings.len(), seen, "{path}: {text}: {findings:?}");
+        }
+        // The runtime's are as they were.
+        assert!(found_in("crates/evenkeel/src/trial/lab.rs", "").len() == 1);
+    }
+
+    #[test]
     fn a_missing_table_is_seen() {
-        let mut findings = Vec::new();
-        point_down(&Tree::of(&[(MAP, "# A\n")]), &mut findings);
-        assert_eq!(findings.len(), 1);
+        for (map, missing) in [("# A\n", 2), ("## Floors\n\n| 0 | `a` | b |\n", 1)] {
+            let mut findings = Vec::new();
+            point_down(&Tree::of(&[(MAP, map)]), &mut findings);
+            assert_eq!(findings.len(), missing, "{map}");
+        }
     }
 }

@@ -9,13 +9,14 @@ use serde::Serialize;
 
 use super::rows::Beside;
 use super::slow::{SlowDisk, WRITES_PER_S};
-use crate::error::Result;
-use crate::experiments::client;
-use crate::experiments::lab::Lab;
+use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Process, TemporaryDirectory, run};
-use crate::serve::{BusyWait, DiskStats};
+use crate::process::{TemporaryDirectory, run};
+use crate::serve::DiskStats;
+use crate::trial::client;
+use crate::trial::lab::Lab;
+use crate::trial::samples::Describe;
 
 pub(super) const PROBE_HZ: u32 = 500;
 pub(super) const STAT_HZ: u32 = 100;
@@ -58,17 +59,28 @@ pub(super) struct Found {
     pub(super) end: Option<DiskStats>,
 }
 
-impl Found {
-    pub(super) fn describe(&self) -> String {
+/// The same, and what it did without the disk work right before, where that is measured.
+pub(super) struct Both {
+    pub(super) found: Found,
+    pub(super) idle: Option<Found>,
+}
+
+impl Describe for Both {
+    fn describe(&self) -> String {
         let us = |summary: &EchoSummary| {
             let latency = &summary.latency;
             format!("{:.0} / {:.0} us", latency.p50_us, latency.p99_us)
         };
+        let Found {
+            echo,
+            stat,
+            syncs_per_s,
+            ..
+        } = &self.found;
         format!(
-            "ping {}, stat {}, {:.0} syncs/s",
-            us(&self.echo),
-            us(&self.stat),
-            self.syncs_per_s
+            "ping {}, stat {}, {syncs_per_s:.0} syncs/s",
+            us(echo),
+            us(stat)
         )
     }
 }
@@ -105,13 +117,16 @@ impl Places {
         }
     }
 
+    /// Where the writers of a row, or a log, write.
+    pub(super) fn of(&self, slow: bool) -> PathBuf {
+        let slow = self.slow.as_ref().filter(|_| slow);
+        slow.map_or_else(|| self.disk.path().to_owned(), SlowDisk::path)
+    }
+
     /// The file that is asked for: on the disk, as most are.
     fn asked(&self) -> Result<PathBuf> {
         let path = self.disk.path().join("unrelated");
-        std::fs::write(&path, b"unrelated").map_err(|source| crate::error::Error::Write {
-            path: path.clone(),
-            source,
-        })?;
+        std::fs::write(&path, b"unrelated").map_err(Error::write(&path))?;
         Ok(path)
     }
 }
@@ -131,9 +146,8 @@ impl Hung {
             is_apart,
         };
         if !is_apart {
-            let path = hung.directory.clone();
-            std::fs::create_dir(&path)
-                .map_err(|source| crate::error::Error::Write { path, source })?;
+            let path = &hung.directory;
+            std::fs::create_dir(path).map_err(Error::write(path))?;
         }
         run(&["mkfifo", &hung.fifo().to_string_lossy()])?;
         Ok(hung)
@@ -144,15 +158,36 @@ impl Hung {
     }
 }
 
-pub(super) fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found> {
+/// A row, and where it is judged the row with nothing before it.
+pub(super) fn both(
+    lab: &Lab,
+    places: &Places,
+    peer: Peer,
+    (row, nothing): (&Beside, &Beside),
+) -> Result<Both> {
+    let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
+    let has_idle = judged && !lab.is_brief() && !row.is_nothing();
+    let idle = has_idle
+        .then(|| beside(lab, places, peer, nothing).ok())
+        .flatten();
+    let found = beside(lab, places, peer, row)?;
+    Ok(Both { found, idle })
+}
+
+fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found> {
     let server = lab.serve(peer, &spec(places, peer, row)?)?;
     let api = server.address("api")?;
     sleep(RAMP);
     let length = lab.measured(Duration::from_millis(600));
     let before = stats(api);
     let (usage_before, begun) = (server.usage(), Instant::now());
-    let echo = probe(lab, server.address("echo")?, length)?;
-    let stat = calls(lab, api, length)?;
+    let echo = format!(
+        "echo {} --rate {PROBE_HZ} --drain 0.5",
+        server.address("echo")?
+    );
+    let echo = lab.load(echo).lasts(length).start()?;
+    let stat = format!("calls {api} --path /stat --rate {STAT_HZ} --drain 0.5");
+    let stat = lab.load(stat).lasts(length).start()?;
     let (echo, stat): (EchoSummary, EchoSummary) = (echo.result()?, stat.result()?);
     let (usage, seconds) = (server.usage(), begun.elapsed().as_secs_f64());
     let end = stats(api);
@@ -173,44 +208,30 @@ pub(super) fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Re
 }
 
 fn spec(places: &Places, peer: Peer, row: &Beside) -> Result<ServerSpec> {
-    let mut flags = vec!["--stat".to_owned(), places.asked()?.display().to_string()];
-    let mut add = |words: [&str; 2]| flags.extend(words.map(str::to_owned));
-    if row.writers > 0 {
-        let slow = places.slow.as_ref().filter(|_| row.slow);
-        let directory = slow.map_or_else(|| places.disk.path().to_owned(), SlowDisk::path);
-        add(["--fsync", &directory.join("written").to_string_lossy()]);
-        add(["--fsync-bytes", &row.bytes.to_string()]);
-        add(["--fsync-writers", &row.writers.to_string()]);
+    let spec = ServerSpec::of(&["echo", "api"]).without_spin(peer);
+    let mut spec = spec.set("--stat", &places.asked()?);
+    let Beside {
+        bytes,
+        writers,
+        hanging,
+        ..
+    } = row;
+    if *writers > 0 {
+        spec = spec.set("--fsync", &places.of(row.slow).join("written"));
+        spec = spec.with(format_args!(
+            "--fsync-bytes {bytes} --fsync-writers {writers}"
+        ));
     }
-    if row.hanging > 0 {
-        add(["--hang", &places.hung.fifo().to_string_lossy()]);
-        add(["--hang-opens", &row.hanging.to_string()]);
+    if *hanging > 0 {
+        let spec_of = spec.set("--hang", &places.hung.fifo());
+        spec = spec_of.with(format_args!("--hang-opens {hanging}"));
     }
-    Ok(ServerSpec {
-        services: vec!["echo", "api"],
-        flags,
-        busy_wait: (peer == Peer::Erlang).then_some(BusyWait::None),
-        ..ServerSpec::default()
-    })
+    Ok(spec)
 }
 
 fn stats(api: std::net::SocketAddr) -> Option<DiskStats> {
     const PATIENCE: Duration = Duration::from_secs(1);
     client::get(api, "/stat", PATIENCE).ok()
-}
-
-fn probe(lab: &Lab, echo: std::net::SocketAddr, length: Duration) -> Result<Process> {
-    let (echo, rate) = (echo.to_string(), PROBE_HZ.to_string());
-    let seconds = length.as_secs_f64().to_string();
-    let args = ["echo", &echo, "--rate", &rate, "--seconds", &seconds];
-    lab.load(&[&args[..], &["--drain", "0.5"]].concat())
-}
-
-fn calls(lab: &Lab, api: std::net::SocketAddr, length: Duration) -> Result<Process> {
-    let (api, rate) = (api.to_string(), STAT_HZ.to_string());
-    let seconds = length.as_secs_f64().to_string();
-    let args = ["calls", &api, "--path", "/stat", "--rate", &rate];
-    lab.load(&[&args[..], &["--seconds", &seconds, "--drain", "0.5"]].concat())
 }
 
 /// Empties the disk's own queue, so that what one server wrote is not another's to wait for.

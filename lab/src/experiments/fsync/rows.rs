@@ -1,7 +1,9 @@
 //! The disk work beside the probes.
 
 use super::measure::Places;
-use crate::experiments::lab::Lab;
+use crate::peers::Peer;
+use crate::trial::lab::Lab;
+use crate::trial::matrix::Row;
 
 /// What goes on beside the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +14,18 @@ pub(super) struct Beside {
     /// Opens that never return.
     pub(super) hanging: usize,
     pub(super) slow: bool,
+    /// Whether the kernel's own part is left out.
+    pub(super) without_threads: bool,
+}
+
+impl Row for Beside {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lacks(&self, peer: Peer) -> Option<&'static str> {
+        (self.without_threads && peer == Peer::OsThread).then_some("not measured")
+    }
 }
 
 impl Beside {
@@ -44,12 +58,15 @@ fn choice(brief: bool, slow: bool) -> Vec<Beside> {
         rows.push(Beside {
             name: format!("{}, on a slow disk", row.name),
             slow: true,
+            // In brief the kernel's own part is for the row that costs it most.
+            without_threads: brief,
             ..row
         });
     }
     rows.push(Beside {
         name: format!("{OPENS} opens that never return"),
         hanging: OPENS,
+        without_threads: brief,
         ..row(0, 0)
     });
     rows
@@ -72,6 +89,7 @@ fn row(bytes: usize, writers: usize) -> Beside {
         writers,
         hanging: 0,
         slow: false,
+        without_threads: false,
     }
 }
 

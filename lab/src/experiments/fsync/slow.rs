@@ -2,7 +2,7 @@
 //! It takes a privileged user and the first version of control groups, in which a limit on one
 //! device holds for everybody.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::process::{TemporaryDirectory, Undoing, run};
@@ -25,16 +25,12 @@ impl SlowDisk {
     /// # Errors
     /// When the machine does not allow it.
     pub(super) fn open() -> Result<SlowDisk> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            |source| Error::Write { path, source }
-        };
-        std::fs::metadata(LIMIT).map_err(failed(LIMIT.as_ref()))?;
+        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
         let directory = TemporaryDirectory::new("slow")?;
         let (image, mounted) = (directory.path().join("image"), mount_point(&directory));
         let made = std::fs::File::create(&image).and_then(|file| file.set_len(LEN));
-        made.map_err(failed(&image))?;
-        std::fs::create_dir(&mounted).map_err(failed(&mounted))?;
+        made.map_err(Error::write(&image))?;
+        std::fs::create_dir(&mounted).map_err(Error::write(&mounted))?;
         let (image, mounted) = (image.to_string_lossy(), mounted.to_string_lossy());
         let device = run(&["losetup", "--find"])?;
         let device = device.trim();
@@ -63,7 +59,7 @@ fn mount_point(directory: &TemporaryDirectory) -> PathBuf {
 fn limit(device: &str) -> Result<Undoing> {
     let name = device.trim_start_matches("/dev/");
     let path = PathBuf::from(format!("/sys/block/{name}/dev"));
-    let number = std::fs::read_to_string(&path).map_err(|source| Error::Write { path, source })?;
+    let number = std::fs::read_to_string(&path).map_err(Error::write(&path))?;
     let number = number.trim();
     let set = |rate: u32| format!("echo '{number} {rate}' > {LIMIT}");
     Undoing::after(&["sh", "-c", &set(WRITES_PER_S)], &["sh", "-c", &set(0)])

@@ -1,13 +1,18 @@
 //! What disk work does to others: tables, plots, verdicts.
 
-use super::log::{CLIENTS, Way};
-use super::measure::Found;
-use super::{Beside, Samples};
-use crate::experiments::figures::{cell, median, micros};
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
+use super::All;
+use super::log::{CLIENTS, on};
+use super::measure::{Both, Found};
+use super::rows::Beside;
 use crate::load::{AppendsSummary, EchoSummary, LogSummary, TurnSummary};
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::columns::{Column, column};
+use crate::trial::echoes::Figure::{P50, P99, Unanswered};
+use crate::trial::figures::{self, bars, median, micros};
+use crate::trial::matrix::Row;
+use crate::trial::verdict::Reach::{AtLeast, AtMost};
+use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
 
 /// What is to be reached.
 const PING_OVER_IDLE: f64 = 1.2;
@@ -15,398 +20,279 @@ const STAT_OVER_IDLE: f64 = 1.5;
 const APPENDS_OVER_EACH: f64 = 50.0;
 const P99_IN_SYNCS: f64 = 3.0;
 
-/// One part of what was found.
-type Of<Whole, Part> = fn(&Whole) -> &Part;
+/// Whose latency a figure is.
+type Of = fn(&Found) -> &EchoSummary;
+const PING: Of = |found| &found.echo;
+const STAT: Of = |found| &found.stat;
 
-impl Samples {
+const LOG: [Column<AppendsSummary>; 4] = [
+    column("durable appends", "/s", 0, |found| found.per_second),
+    column("p50", "ms", 1, |found| found.latency.p50_us / 1e3),
+    column("p99", "ms", 1, |found| found.latency.p99_us / 1e3),
+    column("hung up on", "", 0, |found| found.clients_lost as f64),
+];
+
+const WITHIN: [Column<TurnSummary>; 6] = [
+    column("durable appends", "/s", 0, |turn| turn.per_second),
+    column("p50", "ms", 2, |turn| turn.p50_us / 1e3),
+    column("p99", "ms", 2, |turn| turn.p99_us / 1e3),
+    column("a sync, p50", "ms", 2, |turn| turn.sync_p50_us / 1e3),
+    column("a sync, p99", "ms", 2, |turn| turn.sync_p99_us / 1e3),
+    column("records in one", "", 1, |turn| turn.records_per_sync),
+];
+
+impl All {
     pub(super) fn tables(&self) -> Vec<Table> {
+        let all = &self.beside;
+        let table =
+            |title, cell: &dyn Fn(usize, Peer) -> Cell| all.table(title, "beside", |_| true, cell);
+        let pair = |row, peer, of: Of| {
+            let echoes = all.echoes(row, peer, |both| Some(of(&both.found)));
+            echoes.pair([P50, P99], || all.why(row, peer))
+        };
         let mut tables = vec![
-            self.table("Ping beside it, p50 / p99 in us", |row, peer| {
-                self.pair(row, peer, |found| &found.echo)
+            table("Ping beside it, p50 / p99 in us", &|row, peer| {
+                pair(row, peer, PING)
             }),
-            self.table(
+            table(
                 "State of an unrelated file beside it, p50 / p99 in us",
-                |row, peer| self.pair(row, peer, |found| &found.stat),
+                &|row, peer| pair(row, peer, STAT),
             ),
-            self.table(
+            table(
                 "Calls for that state without an answer, in %",
-                |row, peer| {
-                    let lost = |found: &Found| {
-                        let stat = &found.stat;
-                        100.0 * stat.unanswered as f64 / stat.requests.max(1) as f64
-                    };
-                    let why = self.failure(row, peer);
-                    cell(self.found(row, peer).map(lost), "%", 1, &why)
+                &|row, peer| {
+                    let lost = all
+                        .echoes(row, peer, |both| Some(&both.found.stat))
+                        .median(Unanswered);
+                    figures::number(lost.ok_or_else(|| all.why(row, peer)), ("%", 1))
                 },
             ),
-            self.table("Syncs per second / length of one in ms", |row, peer| {
-                let each = median(self.found(row, peer).filter_map(|found| found.sync_us));
-                match (self.rows[row].writers, each) {
-                    (0, _) => Cell::Missing("no writers".to_owned()),
-                    (_, None) => Cell::Missing(self.failure(row, peer)),
-                    (_, Some(us)) => {
-                        let rate = median(self.found(row, peer).map(|found| found.syncs_per_s));
-                        let rate = micros(rate.unwrap_or(0.0));
-                        Cell::Text(format!("{rate} / {:.1}", us / 1e3))
-                    }
-                }
+            table("Syncs per second / length of one in ms", &|row, peer| {
+                self.syncs(row, peer)
             }),
             self.log_table(),
         ];
-        if self.peers.contains(&Peer::Evenkeel) {
+        if all.peers.contains(&Peer::Evenkeel) {
             tables.push(self.within_table());
             tables.push(self.floor_table());
-            let verdicts = self.verdicts();
-            tables.push(verdict::table("Verdicts on evenkeel", "beside", &verdicts));
+            tables.push(verdict::table(
+                "Verdicts on evenkeel",
+                "beside",
+                &self.verdicts(),
+            ));
         }
         tables
     }
 
-    fn table(&self, title: &str, cell: impl Fn(usize, Peer) -> Cell) -> Table {
-        let names = self.peers.iter().map(|peer| peer.name().to_owned());
-        let row = |(index, row): (usize, &Beside)| {
-            let cells = self.peers.iter().map(|&peer| cell(index, peer));
-            std::iter::once(Cell::Text(row.name.clone()))
-                .chain(cells)
-                .collect()
-        };
-        Table {
-            title: title.to_owned(),
-            columns: std::iter::once("beside".to_owned()).chain(names).collect(),
-            rows: self.rows.iter().enumerate().map(row).collect(),
+    fn syncs(&self, row: usize, peer: Peer) -> Cell {
+        let found = || self.beside.found(row, peer).map(|both| &both.found);
+        match median(found().filter_map(|found| found.sync_us)) {
+            _ if self.beside.rows[row].writers == 0 => Cell::Missing("no writers".to_owned()),
+            None => Cell::Missing(self.beside.why(row, peer)),
+            Some(us) => {
+                let rate = median(found().map(|found| found.syncs_per_s)).unwrap_or(0.0);
+                Cell::Text(format!("{} / {:.1}", micros(rate), us / 1e3))
+            }
         }
     }
 
-    fn found(&self, row: usize, peer: Peer) -> impl Iterator<Item = &Found> + Clone {
-        let of = self
-            .samples
-            .iter()
-            .filter(move |sample| sample.row == row && sample.peer == peer);
-        of.filter_map(|sample| sample.found.as_ref().ok())
+    fn p99(&self, row: usize, peer: Peer, of: Of) -> Result<f64, String> {
+        let p99 = self
+            .beside
+            .echoes(row, peer, |both| Some(of(&both.found)))
+            .median(P99);
+        p99.ok_or_else(|| self.beside.why(row, peer))
     }
 
-    fn failure(&self, row: usize, peer: Peer) -> String {
-        let mut of = self
-            .samples
-            .iter()
-            .filter(|sample| sample.row == row && sample.peer == peer);
-        let error = of.find_map(|sample| sample.found.as_ref().err());
-        error.map_or_else(|| "not measured".to_owned(), Clone::clone)
-    }
-
-    fn pair(&self, row: usize, peer: Peer, of: fn(&Found) -> &EchoSummary) -> Cell {
-        let all = || self.found(row, peer).map(of);
-        let mut silent = all().map(|summary| summary.unanswered == summary.requests);
-        if all().next().is_some() && silent.all(|silent| silent) {
-            return Cell::from("no answer at all");
-        }
-        let p50 = median(all().map(|summary| summary.latency.p50_us));
-        match p50.zip(median(all().map(|summary| summary.latency.p99_us))) {
-            Some((p50, p99)) => Cell::Text(format!("{} / {}", micros(p50), micros(p99))),
-            None => Cell::Missing(self.failure(row, peer)),
-        }
-    }
-
-    fn p99(&self, row: usize, peer: Peer, of: fn(&Found) -> &EchoSummary) -> Result<f64, String> {
-        let p99 = median(self.found(row, peer).map(|found| of(found).latency.p99_us));
-        p99.ok_or_else(|| self.failure(row, peer))
-    }
-
-    /// Without the disk work: measured beside the row, or else the row with nothing.
-    fn idle_p99(
-        &self,
-        row: usize,
-        peer: Peer,
-        of: fn(&Found) -> &EchoSummary,
-    ) -> Result<f64, String> {
-        let mine = self
-            .samples
-            .iter()
-            .filter(|s| s.row == row && s.peer == peer);
-        let beside = mine.filter_map(|sample| sample.idle.as_ref());
-        let nothing = self.rows.iter().position(Beside::is_nothing);
-        match (median(beside.map(|idle| of(idle).latency.p99_us)), nothing) {
+    /// What the disk work makes of a p99: over that without it, which was measured beside the row,
+    /// or else in the row with nothing.
+    fn over_idle(&self, row: usize, peer: Peer, of: Of) -> Result<f64, String> {
+        let idle = |both: &'_ Both| Some(of(both.idle.as_ref()?).latency.p99_us);
+        let beside = median(self.beside.found(row, peer).filter_map(idle));
+        let nothing = self.beside.rows.iter().position(Beside::is_nothing);
+        let idle = match (beside, nothing) {
             (Some(p99), _) => Ok(p99),
             (None, Some(nothing)) => self.p99(nothing, peer, of),
             (None, None) => Err("not measured".to_owned()),
-        }
-    }
-
-    fn over_idle(
-        &self,
-        row: usize,
-        peer: Peer,
-        of: fn(&Found) -> &EchoSummary,
-    ) -> Result<f64, String> {
-        ratio(self.p99(row, peer, of), self.idle_p99(row, peer, of))
+        };
+        ratio(self.p99(row, peer, of), idle)
     }
 
     /// What the disk work costs others, beside what it costs them without any runtime.
     fn floor_table(&self) -> Table {
-        let whom: [(Peer, Of<Found, EchoSummary>); 4] = [
-            (Peer::Evenkeel, |found| &found.echo),
-            (Peer::OsThread, |found| &found.echo),
-            (Peer::Evenkeel, |found| &found.stat),
-            (Peer::OsThread, |found| &found.stat),
+        let columns = [
+            ("ping, evenkeel", Peer::Evenkeel, PING),
+            ("ping, OS thread", Peer::OsThread, PING),
+            ("stat, evenkeel", Peer::Evenkeel, STAT),
+            ("stat, OS thread", Peer::OsThread, STAT),
         ];
-        let cells = |(row, beside): (usize, &Beside)| {
-            let over = whom.map(|(peer, of)| match self.over_idle(row, peer, of) {
+        let rows = self.beside.rows.iter().enumerate();
+        let row = |(row, beside): (usize, &Beside)| {
+            let over = columns.map(|(_, peer, of)| match self.over_idle(row, peer, of) {
                 Ok(over) => Cell::Text(format!("{over:.2}×")),
                 Err(why) => Cell::Missing(why),
             });
-            std::iter::once(Cell::Text(beside.name.clone()))
+            [Cell::from(beside.name())]
+                .into_iter()
                 .chain(over)
                 .collect()
         };
-        let loaded = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| !row.is_nothing());
-        let columns = [
-            "beside",
-            "ping, evenkeel",
-            "ping, OS thread",
-            "stat, evenkeel",
-            "stat, OS thread",
-        ];
-        Table {
-            title: "p99 beside it over p99 without it, and the same without any runtime".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: loaded.map(cells).collect(),
-        }
+        let title = "p99 beside it over p99 without it, and the same without any runtime";
+        let names = ["beside"].into_iter().chain(columns.map(|(name, ..)| name));
+        figures::table(
+            title,
+            names,
+            rows.filter(|(_, row)| !row.is_nothing()).map(row).collect(),
+        )
     }
 
     fn within_table(&self) -> Table {
-        let mut rows = Vec::new();
-        for slow in [false, true] {
-            let ways: [(&str, Of<LogSummary, TurnSummary>); 2] = [
-                ("one sync each, one thread", |found| &found.each),
-                ("txlog", |found| &found.together),
-            ];
-            for (name, way) in ways.into_iter().filter(|_| self.logged.has_within(slow)) {
-                let why = self.logged.within_failure(slow);
-                let number = |figure: fn(&TurnSummary) -> f64, unit, digits| {
-                    let all = self.logged.within(slow).map(|found| figure(way(found)));
-                    cell(all, unit, digits, &why)
-                };
-                let disk = if slow { ", slow disk" } else { "" };
-                rows.push(vec![
-                    Cell::Text(format!("{name}{disk}")),
-                    number(|turn| turn.per_second, "/s", 0),
-                    number(|turn| turn.p50_us / 1e3, "ms", 2),
-                    number(|turn| turn.p99_us / 1e3, "ms", 2),
-                    number(|turn| turn.sync_p50_us / 1e3, "ms", 2),
-                    number(|turn| turn.sync_p99_us / 1e3, "ms", 2),
-                    number(|turn| turn.records_per_sync, "", 1),
-                ]);
-            }
-        }
-        let columns = [
-            "log",
-            "durable appends",
-            "p50",
-            "p99",
-            "a sync, p50",
-            "a sync, p99",
-            "records in one",
+        let within = &self.logged.within;
+        let ways = [
+            (
+                "one sync each, one thread",
+                within.part(|found| found.each.clone()),
+            ),
+            ("txlog", within.part(|found| found.together.clone())),
         ];
-        Table {
-            title: format!("A log within one process: {CLIENTS} tasks that append 100 bytes each"),
-            columns: columns.map(str::to_owned).into(),
-            rows,
-        }
-    }
-
-    /// The log within one process, and syncs as long as they were meanwhile.
-    fn within_verdicts(&self, slow: bool) -> Vec<Verdict> {
-        let found = |figure: fn(&LogSummary) -> f64| {
-            let all = self.logged.within(slow).map(figure);
-            median(all).ok_or_else(|| self.logged.within_failure(slow))
-        };
-        if !self.logged.has_within(slow) {
-            return Vec::new();
-        }
-        let disk = if slow { ", slow disk" } else { "" };
-        let verdict = |what: &str, figure, reach| Verdict {
-            of: format!("log within one process{disk}"),
-            what: what.to_owned(),
-            found: found(figure),
-            reach,
-            unit: "×",
-            digits: 1,
-        };
-        vec![
-            verdict(
-                "appends over one sync each",
-                |found| found.together.per_second / found.each.per_second,
-                Reach::AtLeast(APPENDS_OVER_EACH),
-            ),
-            verdict(
-                "append's p99 over a sync's median",
-                |found| found.together.p99_us / found.together.sync_p50_us,
-                Reach::AtMost(P99_IN_SYNCS),
-            ),
-            verdict(
-                "append's p99 over a sync's p99",
-                |found| found.together.p99_us / found.together.sync_p99_us,
-                Reach::AtMost(P99_IN_SYNCS),
-            ),
-        ]
+        let disks = [false, true].into_iter().filter(|slow| within.has(*slow));
+        let rows = disks.flat_map(|slow| {
+            ways.each_ref().map(|(name, way)| {
+                let name = Cell::Text(format!("{name}{}", on(slow)));
+                [vec![name], way.cells(slow, &WITHIN)].concat()
+            })
+        });
+        let title = format!("A log within one process: {CLIENTS} tasks that append 100 bytes each");
+        let names = ["log"].into_iter().chain(WITHIN.iter().map(Column::name));
+        figures::table(&title, names, rows.collect())
     }
 
     fn log_table(&self) -> Table {
-        let logged = &self.logged;
-        let row = |(index, way): (usize, &Way)| {
-            let why = logged.failure(index);
-            let number = |figure: &dyn Fn(&AppendsSummary) -> f64, unit, digits| {
-                cell(logged.found(index).map(figure), unit, digits, &why)
-            };
-            vec![
-                Cell::Text(way.name.clone()),
-                number(&|_| f64::from(way.clients), "", 0),
-                number(&|found| found.per_second, "/s", 0),
-                number(&|found| found.latency.p50_us / 1e3, "ms", 1),
-                number(&|found| found.latency.p99_us / 1e3, "ms", 1),
-                number(&|found| found.clients_lost as f64, "", 0),
-            ]
-        };
-        let columns = [
-            "log",
-            "clients",
-            "durable appends",
-            "p50",
-            "p99",
-            "hung up on",
-        ];
-        Table {
-            title: "A log: durable appends of 100 bytes".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: logged.ways.iter().enumerate().map(row).collect(),
-        }
+        let ways = self.logged.ways.iter().enumerate();
+        let rows = ways.map(|(index, way)| {
+            let clients = figures::number(Ok(way.clients.into()), ("", 0));
+            let named = vec![Cell::Text(way.name.clone()), clients];
+            [named, self.logged.found.cells(index, &LOG)].concat()
+        });
+        let names = ["log", "clients"]
+            .into_iter()
+            .chain(LOG.iter().map(Column::name));
+        figures::table("A log: durable appends of 100 bytes", names, rows.collect())
     }
 
     /// What is to be reached; none where evenkeel takes no part.
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        let own = Peer::Evenkeel;
-        let mut verdicts = Vec::new();
-        if !self.peers.contains(&own) {
-            return verdicts;
+        if !self.beside.peers.contains(&Peer::Evenkeel) {
+            return Vec::new();
         }
-        let loaded = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| !row.is_nothing());
-        for (row, beside) in loaded {
-            let mut over = |what: &str, of: fn(&Found) -> &EchoSummary, most| {
-                verdicts.push(Verdict {
-                    of: beside.name.clone(),
-                    what: what.to_owned(),
-                    found: self.over_idle(row, own, of),
-                    reach: Reach::AtMost(most),
-                    unit: "×",
-                    digits: 2,
-                });
-            };
-            over("ping p99 over idle", |found| &found.echo, PING_OVER_IDLE);
-            over("stat p99 over idle", |found| &found.stat, STAT_OVER_IDLE);
-        }
+        let rows = self.beside.rows.iter().map(Row::name);
+        let mut verdicts = verdict::by_rules(self, rows, &BESIDE);
         for slow in [false, true] {
-            verdicts.extend(self.log_verdicts(slow));
-            verdicts.extend(self.within_verdicts(slow));
+            if self.logged.ways.iter().any(|way| way.slow == slow) {
+                verdicts.extend(self.log_verdicts(slow));
+            }
+            if self.logged.within.has(slow) {
+                verdicts.extend(self.within_verdicts(slow));
+            }
         }
         verdicts
     }
 
     /// The log that syncs for many against one that syncs each: of a thousand clients, and, for
     /// how long a sync takes, of one.
-    fn log_verdicts(&self, slow: bool) -> Vec<Verdict> {
+    fn log_verdicts(&self, slow: bool) -> [Verdict; 2] {
         let logged = &self.logged;
         let find = |together: bool, clients: u32, figure: fn(&AppendsSummary) -> f64| {
             let way = logged.ways.iter().position(|way| {
                 let same = way.peer == Peer::Evenkeel && way.slow == slow;
                 same && way.together == together && way.clients == clients
             });
-            let way = way.ok_or_else(|| "not measured".to_owned())?;
-            median(logged.found(way).map(figure)).ok_or_else(|| logged.failure(way))
+            logged.found.median(way.ok_or("not measured")?, figure)
         };
-        if !logged.ways.iter().any(|way| way.slow == slow) {
-            return Vec::new();
-        }
         let rate = |found: &AppendsSummary| found.per_second;
-        let disk = if slow { "log, slow disk" } else { "log" };
-        let verdict = |what: &str, found, reach| Verdict {
-            of: disk.to_owned(),
-            what: what.to_owned(),
-            found,
-            reach,
-            unit: "×",
-            digits: 1,
-        };
         let appends = ratio(find(true, CLIENTS, rate), find(false, CLIENTS, rate));
         let p99 = find(true, CLIENTS, |found| found.latency.p99_us);
-        let sync = find(false, 1, |found| found.latency.mean_us);
-        vec![
-            verdict(
+        let p99 = ratio(p99, find(false, 1, |found| found.latency.mean_us));
+        [
+            (
                 "appends over one sync each",
                 appends,
-                Reach::AtLeast(APPENDS_OVER_EACH),
+                AtLeast(APPENDS_OVER_EACH),
             ),
-            verdict(
+            (
                 "append's p99 over the mean of one alone",
-                ratio(p99, sync),
-                Reach::AtMost(P99_IN_SYNCS),
+                p99,
+                AtMost(P99_IN_SYNCS),
             ),
         ]
+        .map(|(what, found, reach)| {
+            Verdict::new(format!("log{}", on(slow)), what, found, reach, ("×", 1))
+        })
+    }
+
+    /// The log within one process, and syncs as long as they were meanwhile.
+    fn within_verdicts(&self, slow: bool) -> [Verdict; 3] {
+        WITHIN_VERDICTS.map(|(what, figure, reach)| {
+            let found = self.logged.within.median(slow, figure);
+            let of = format!("log within one process{}", on(slow));
+            Verdict::new(of, what, found, reach, ("×", 1))
+        })
     }
 
     pub(super) fn plots(&self) -> Vec<Plot> {
-        let bars = |title: &str, of: fn(&Found) -> &EchoSummary| {
-            let group = |(index, row): (usize, &Beside)| {
-                let bar = |&peer: &Peer| {
-                    let p99 = self.p99(index, peer, of).ok()?;
-                    Some((peer.name().to_owned(), p99))
-                };
-                (
-                    row.name.clone(),
-                    self.peers.iter().filter_map(bar).collect(),
-                )
-            };
-            Plot::Bars {
-                title: title.to_owned(),
-                unit: "us".to_owned(),
-                log: true,
-                endless: String::new(),
-                groups: self.rows.iter().enumerate().map(group).collect(),
-            }
+        let p99 = |title, of: Of| {
+            self.beside
+                .bars(title, "", |row, peer| self.p99(row, peer, of).ok())
         };
-        let logged = &self.logged;
-        let appends = |(index, way): (usize, &Way)| {
-            let rate = median(logged.found(index).map(|found| found.per_second))?;
+        let ways = self.logged.ways.iter().enumerate();
+        let appends = ways.filter_map(|(index, way)| {
+            let rate = self
+                .logged
+                .found
+                .median(index, |found| found.per_second)
+                .ok()?;
             Some((way.name.clone(), vec![("appends".to_owned(), rate)]))
-        };
+        });
         vec![
-            bars("Ping beside disk work, p99", |found| &found.echo),
-            bars(
-                "State of an unrelated file beside disk work, p99",
-                |found| &found.stat,
-            ),
-            Plot::Bars {
-                title: "Durable appends per second".to_owned(),
-                unit: "/s".to_owned(),
-                log: true,
-                endless: String::new(),
-                groups: logged.ways.iter().enumerate().filter_map(appends).collect(),
-            },
+            p99("Ping beside disk work, p99", PING),
+            p99("State of an unrelated file beside disk work, p99", STAT),
+            bars("Durable appends per second", "/s", true, appends.collect()),
         ]
     }
 
     pub(super) fn notes(&self) -> Vec<String> {
-        let found = self.samples.iter().filter_map(|s| s.found.as_ref().ok());
-        let failed = found.filter_map(|found| Some(found.end.as_ref()?.failed));
-        let failed: u64 = failed.sum();
+        let ends = self
+            .beside
+            .samples
+            .all()
+            .filter_map(|both| both.found.end.as_ref());
+        let failed: u64 = ends.map(|end| end.failed).sum();
         let words = format!("{failed} writers failed in all.");
         (failed > 0).then_some(words).into_iter().collect()
     }
 }
+
+#[rustfmt::skip]
+const BESIDE: [Rule<All>; 2] = [
+    ("ping p99 over idle", is_loaded,
+        |all, row| all.over_idle(row, Peer::Evenkeel, PING), AtMost(PING_OVER_IDLE), TIMES),
+    ("stat p99 over idle", is_loaded,
+        |all, row| all.over_idle(row, Peer::Evenkeel, STAT), AtMost(STAT_OVER_IDLE), TIMES),
+];
+
+fn is_loaded(all: &All, row: usize) -> bool {
+    !all.beside.rows[row].is_nothing()
+}
+
+/// A verdict on the log within one process.
+type Within = (&'static str, fn(&LogSummary) -> f64, verdict::Reach);
+
+#[rustfmt::skip]
+const WITHIN_VERDICTS: [Within; 3] = [
+    ("appends over one sync each",
+        |found| found.together.per_second / found.each.per_second, AtLeast(APPENDS_OVER_EACH)),
+    ("append's p99 over a sync's median",
+        |found| found.together.p99_us / found.together.sync_p50_us, AtMost(P99_IN_SYNCS)),
+    ("append's p99 over a sync's p99",
+        |found| found.together.p99_us / found.together.sync_p99_us, AtMost(P99_IN_SYNCS)),
+];

@@ -10,13 +10,14 @@ use serde::Serialize;
 
 use super::{Load, Scene};
 use crate::error::{Error, Result};
-use crate::experiments::client;
-use crate::experiments::figures::micros;
-use crate::experiments::lab::Lab;
 use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server};
 use crate::serve::{Fresh, RuntimeStats, Waits};
+use crate::trial::client;
+use crate::trial::figures::micros;
+use crate::trial::lab::{Lab, warmup};
+use crate::trial::samples::Describe;
 
 /// Calls a second, of which one in four computes for [`HOG`]: a core's worth.
 pub(super) const MIXED_HZ: u32 = 200;
@@ -56,8 +57,8 @@ pub(super) struct Found {
     pub(super) stats: Option<RuntimeStats>,
 }
 
-impl Found {
-    pub(super) fn describe(&self) -> String {
+impl Describe for Found {
+    fn describe(&self) -> String {
         let words = |(whose, found): (&Whose, &EchoSummary)| {
             let latency = &found.latency;
             let (p50, p99) = (micros(latency.p50_us), micros(latency.p99_us));
@@ -80,40 +81,28 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
         Scene::Blocked { .. } => blocked(lab, &server)?,
         Scene::Posts => posts(lab, &server)?,
     };
-    let stats = match with_stats {
-        // Accounts that are not to be had are absent from the report; what was measured stands.
-        true => client::get(server.address("api")?, "/stats", Duration::from_secs(2)).ok(),
-        false => None,
-    };
+    // Accounts that are not to be had are absent from the report; what was measured stands.
+    let stats = with_stats
+        .then(|| client::accounts(&server, peer))
+        .flatten();
     Ok(Found { latencies, stats })
 }
 
 fn spec(scene: Scene) -> ServerSpec {
-    let us = |length: Duration| length.as_micros().to_string();
-    let fresh = |hz: u32| vec!["--fresh".to_owned(), hz.to_string()];
-    let (services, flags) = match scene {
-        Scene::Mixed { over, .. } => (names(over).to_vec(), vec!["--post-us".to_owned(), us(HOG)]),
+    let of = ServerSpec::of;
+    let [hog, block, post] = [HOG, BLOCK, POST].map(|length| length.as_micros());
+    match scene {
+        Scene::Mixed { over, .. } => of(&names(over)).with(format_args!("--post-us {hog}")),
         Scene::Tasks { apart } => {
-            let mut flags = fresh(TASKS_HZ);
-            flags.extend(["--fresh-hog-us".to_owned(), us(HOG)]);
-            flags.extend(apart.then(|| "--fresh-apart".to_owned()));
-            (vec!["waits"], flags)
+            let apart = if apart { "--fresh-apart" } else { "" };
+            let flags = format_args!("--fresh {TASKS_HZ} --fresh-hog-us {hog} {apart}");
+            of(&["waits"]).with(flags)
         }
         Scene::Blocked { tasks } => {
-            let mut flags = fresh(FRESH_HZ);
-            flags.extend(["--block-tasks".to_owned(), tasks.to_string()]);
-            flags.extend(["--block-us".to_owned(), us(BLOCK)]);
-            (vec!["echo", "block", "waits"], flags)
+            let flags = format!("--fresh {FRESH_HZ} --block-tasks {tasks} --block-us {block}");
+            of(&["echo", "block", "waits"]).with(flags)
         }
-        Scene::Posts => (
-            vec!["echo", "mixed"],
-            vec!["--post-us".to_owned(), us(POST)],
-        ),
-    };
-    ServerSpec {
-        services,
-        flags,
-        ..ServerSpec::default()
+        Scene::Posts => of(&["echo", "mixed"]).with(format_args!("--post-us {post}")),
     }
 }
 
@@ -133,19 +122,15 @@ fn mixed(
 ) -> Result<BTreeMap<Whose, EchoSummary>> {
     const BRIEF: Duration = Duration::from_millis(400);
     let [shared, own] = names(over);
-    let target = server.address(shared)?.to_string();
-    let hogs_at = server
-        .address(if apart { own } else { shared })?
-        .to_string();
     let rate = match load {
         Load::Half => MIXED_HZ,
         Load::High => HIGH_HZ,
     };
-    let (rate, times) = (rate.to_string(), Times::of(lab.measured(BRIEF)));
-    let mut args = vec!["mixed", &target, "--hogs-at", &hogs_at];
-    args.extend(["--over", over.word(), "--rate", &rate]);
-    args.extend(times.args());
-    let found: MixedSummary = lab.load(&args)?.result()?;
+    let (target, over) = (server.address(shared)?, over.word());
+    let hogs = server.address(if apart { own } else { shared })?;
+    let load = format!("mixed {target} --hogs-at {hogs} --over {over} --rate {rate}");
+    let load = lab.load(load).lasts_with_margins(lab.measured(BRIEF));
+    let found: MixedSummary = load.result()?;
     let whose = [
         (Whose::Innocents, found.innocents),
         (Whose::Hogs, found.hogs),
@@ -213,42 +198,17 @@ fn posts(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
     /// There are few of them.
     const SHORTEST: Duration = Duration::from_millis(500);
     let seconds = lab.measured(BRIEF).max(SHORTEST);
-    let (rate, times) = (POSTS_HZ.to_string(), Times::of(seconds));
-    let target = server.address("mixed")?.to_string();
     let echo = probe(lab, server, seconds)?;
-    let mut args = vec!["calls", &target, "--post", "--rate", &rate];
-    args.extend(times.args());
-    let hogs: EchoSummary = lab.load(&args)?.result()?;
+    let target = server.address("mixed")?;
+    let load = lab.load(format_args!("calls {target} --post --rate {POSTS_HZ}"));
+    let hogs: EchoSummary = load.lasts_with_margins(seconds).result()?;
     Ok([(Whose::Hogs, hogs), (Whose::Echo, echo.result()?)].into())
 }
 
 /// Starts the echo's probe.
 fn probe(lab: &Lab, server: &Server, seconds: Duration) -> Result<Process> {
-    let (target, times) = (server.address("echo")?.to_string(), Times::of(seconds));
-    let mut args = vec!["echo", &target];
-    args.extend(times.args());
-    lab.load(&args)
-}
-
-/// How long load goes on, in seconds.
-struct Times([String; 3]);
-
-impl Times {
-    fn of(seconds: Duration) -> Self {
-        let drain = (seconds / 2).min(Duration::from_secs(1));
-        let lengths = [seconds, warmup(seconds), drain];
-        Times(lengths.map(|length| length.as_secs_f64().to_string()))
-    }
-
-    fn args(&self) -> [&str; 6] {
-        let [seconds, warmup, drain] = &self.0;
-        ["--seconds", seconds, "--warmup", warmup, "--drain", drain]
-    }
-}
-
-/// What comes before grows with what is measured, up to where more brings nothing.
-fn warmup(seconds: Duration) -> Duration {
-    (seconds / 4).min(Duration::from_millis(500))
+    let load = lab.load(format_args!("echo {}", server.address("echo")?));
+    load.lasts_with_margins(seconds).start()
 }
 
 fn waits(server: &Server) -> Result<Waits> {

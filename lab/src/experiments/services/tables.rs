@@ -1,14 +1,14 @@
 //! What the measurements come to, and whether that is what was promised.
 
-use self::Figure::{LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
 use super::measure::Whose::{self, Echo, Hogs, Innocents, Urgent};
-use super::{Row, Samples, Scene};
-use crate::experiments::figures::{grouped, median, micros};
-use crate::experiments::grid::P999_REQUESTS_MIN;
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
-use crate::load::EchoSummary;
+use super::{Scene, Services};
 use crate::peers::Peer;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::echoes::Echoes;
+use crate::trial::echoes::Figure::{self, LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
+use crate::trial::figures::grouped;
+use crate::trial::verdict::Reach::AtMost;
+use crate::trial::verdict::{self, MICROS, Rule, TIMES, Verdict, ratio};
 
 /// What is to be reached: latency beside hogs of the same line over that beside others.
 const OVER_A_LINE_EACH: f64 = 1.5;
@@ -19,34 +19,6 @@ const FRESH_LONGEST_US: f64 = 20_000.0;
 const FRESH_LATE_US: f64 = 20_000.0;
 /// The hogs' own latency over Tokio's.
 const POSTS_OVER_TOKIO: f64 = 1.15;
-
-/// What is told of a set of latencies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Figure {
-    P50,
-    P99,
-    P999,
-    Longest,
-    /// How late whoever asked was itself.
-    LateP50,
-    LateP99,
-    /// In percent.
-    Unanswered,
-}
-
-impl Figure {
-    fn of(self, found: &EchoSummary) -> f64 {
-        match self {
-            P50 => found.latency.p50_us,
-            P99 => found.latency.p99_us,
-            P999 => found.latency.p999_us,
-            Longest => found.latency.max_us,
-            LateP50 => found.late_p50_us,
-            LateP99 => found.late_p99_us,
-            Unanswered => 100.0 * found.unanswered as f64 / found.requests.max(1) as f64,
-        }
-    }
-}
 
 /// A table of two figures in each cell: title, rows, and of whom the figures are.
 type Pairs = (&'static str, fn(Scene) -> bool, Whose, [Figure; 2]);
@@ -82,216 +54,100 @@ fn is_posts(scene: Scene) -> bool {
     scene == Scene::Posts
 }
 
-impl Samples {
-    pub(super) fn tables(&self) -> Vec<Table> {
-        let pairs = |(title, rows, whose, figures)| self.pairs(title, rows, whose, figures);
-        let mut tables = PAIRS.map(pairs).to_vec();
-        let unanswered = |row, peer| self.unanswered(row, peer);
-        tables.push(self.table("Without an answer, in %", |_| true, unanswered));
-        let verdicts = self.verdicts();
-        if !verdicts.is_empty() {
-            tables.push(verdict::table("Verdicts on evenkeel", "scene", &verdicts));
-        }
-        tables
+pub(super) fn tables(all: &Services) -> Vec<Table> {
+    let pairs = |(title, rows, whose, figures): Pairs| {
+        all.table(
+            title,
+            "scene",
+            |row| rows(row.scene),
+            |row, peer| echoes(all, row, peer, whose).pair(figures, || all.why(row, peer)),
+        )
+    };
+    let mut tables = PAIRS.map(pairs).to_vec();
+    let unanswered = |row, peer| match judged(all, row, peer).median(Unanswered) {
+        Some(share) => Cell::Text(grouped(share, 1)),
+        None => Cell::Missing(all.why(row, peer)),
+    };
+    tables.push(all.table("Without an answer, in %", "scene", |_| true, unanswered));
+    let verdicts = verdicts(all);
+    if !verdicts.is_empty() {
+        tables.push(verdict::table("Verdicts on evenkeel", "scene", &verdicts));
     }
+    tables
+}
 
-    /// The p99 of the innocents as bars; of who never answers there is no end.
-    pub(super) fn bars(&self) -> Plot {
-        let bar = |row: usize, peer: Peer| {
-            let whose = self.rows[row].scene.judged();
-            let p99 = match self.is_silent(row, peer, whose) {
-                true => Some(f64::INFINITY),
-                false => self.median(row, peer, whose, P99),
-            };
-            Some((peer.name().to_owned(), p99?))
-        };
-        let bars = |row| {
-            self.peers
-                .iter()
-                .filter_map(|&peer| bar(row, peer))
-                .collect()
-        };
-        let groups = self.rows.iter().enumerate();
-        Plot::Bars {
-            title: "p99 of innocent calls, of a fresh task's wait, and of POSTs".to_owned(),
-            unit: "us".to_owned(),
-            log: true,
-            endless: "no answer".to_owned(),
-            groups: groups
-                .map(|(row, scene)| (scene.name.clone(), bars(row)))
-                .collect(),
-        }
-    }
+/// The p99 of the innocents as bars; of who never answers there is no end.
+pub(super) fn bars(all: &Services) -> Plot {
+    let title = "p99 of innocent calls, of a fresh task's wait, and of POSTs";
+    all.bars(title, "no answer", |row, peer| judged(all, row, peer).p99())
+}
 
-    pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        if !self.peers.contains(&Peer::Evenkeel) {
-            return Vec::new();
-        }
-        let rows = self.rows.iter().enumerate();
-        rows.flat_map(|(index, row)| self.verdicts_on(index, row))
-            .collect()
-    }
+/// What is to be reached of a line that spawns both kinds, beside the most handlers that block, and
+/// of POSTs.
+#[rustfmt::skip]
+const VERDICTS: [Rule<Services>; 6] = [
+    ("innocents' p50 over that of a line each", is_shared,
+        |all, row| over_a_line_each(all, row, P50), AtMost(OVER_A_LINE_EACH), TIMES),
+    ("innocents' p99 over that of a line each", is_shared,
+        |all, row| over_a_line_each(all, row, P99), AtMost(OVER_A_LINE_EACH), TIMES),
+    ("a fresh task's wait, p99", is_most_blocked,
+        |all, row| reached(all, row, OWN, P99), AtMost(FRESH_P99_US), MICROS),
+    ("a fresh task's wait, longest", is_most_blocked,
+        |all, row| reached(all, row, OWN, Longest), AtMost(FRESH_LONGEST_US), MICROS),
+    ("how late it was spawned, p99", is_most_blocked,
+        |all, row| reached(all, row, OWN, LateP99), AtMost(FRESH_LATE_US), MICROS),
+    ("POSTs' p99 over Tokio's", |all, row| all.rows[row].scene == Scene::Posts,
+        |all, row| ratio(reached(all, row, OWN, P99), measure(all, row, Peer::Tokio, P99)),
+        AtMost(POSTS_OVER_TOKIO), TIMES),
+];
 
-    fn verdicts_on(&self, index: usize, row: &Row) -> Vec<Verdict> {
-        let own = Peer::Evenkeel;
-        let reached = |figure| self.reached(index, own, figure);
-        let verdict = |what: &str, found, reach, unit, digits| Verdict {
-            of: row.name.clone(),
-            what: what.to_owned(),
-            found,
-            reach,
-            unit,
-            digits,
-        };
-        match row.scene {
-            Scene::Mixed { apart: false, .. } => {
-                // The next row is the same with a line each.
-                let over = |of: Figure| ratio(reached(of), self.measure(index + 1, own, of));
-                let reach = Reach::AtMost(OVER_A_LINE_EACH);
-                vec![
-                    verdict(
-                        "innocents' p50 over that of a line each",
-                        over(P50),
-                        reach,
-                        "×",
-                        2,
-                    ),
-                    verdict(
-                        "innocents' p99 over that of a line each",
-                        over(P99),
-                        reach,
-                        "×",
-                        2,
-                    ),
-                ]
-            }
-            Scene::Blocked { tasks: 400 } => {
-                let bounds = [
-                    ("a fresh task's wait, p99", P99, FRESH_P99_US),
-                    ("a fresh task's wait, longest", Longest, FRESH_LONGEST_US),
-                    ("how late it was spawned, p99", LateP99, FRESH_LATE_US),
-                ];
-                let bound = |(what, figure, most)| {
-                    verdict(what, reached(figure), Reach::AtMost(most), "us", 0)
-                };
-                bounds.map(bound).into()
-            }
-            Scene::Posts => {
-                let over = ratio(reached(P99), self.measure(index, Peer::Tokio, P99));
-                let reach = Reach::AtMost(POSTS_OVER_TOKIO);
-                vec![verdict("POSTs' p99 over Tokio's", over, reach, "×", 2)]
-            }
-            _ => Vec::new(),
-        }
-    }
+const OWN: Peer = Peer::Evenkeel;
 
-    /// The figure of a cell, or why there is none. Of one that never answered it is the time waited
-    /// so far: less than the figure would be, so what is missed by it is missed.
-    fn reached(&self, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
-        if !self.peers.contains(&peer) {
-            return Err(format!("{} takes no part", peer.name()));
-        }
-        let median = self.median(row, peer, self.rows[row].scene.judged(), figure);
-        median.ok_or_else(|| format!("{}: {}", peer.name(), self.failure(row, peer)))
-    }
+fn is_shared(all: &Services, row: usize) -> bool {
+    matches!(all.rows[row].scene, Scene::Mixed { apart: false, .. })
+}
 
-    /// As [`reached`](Self::reached), for what others are held against.
-    fn measure(&self, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
-        match self.is_silent(row, peer, self.rows[row].scene.judged()) {
-            true => Err(format!("{} does not answer", peer.name())),
-            false => self.reached(row, peer, figure),
-        }
-    }
+fn is_most_blocked(all: &Services, row: usize) -> bool {
+    all.rows[row].scene == Scene::Blocked { tasks: 400 }
+}
 
-    fn table(
-        &self,
-        title: &str,
-        rows: impl Fn(Scene) -> bool,
-        cell: impl Fn(usize, Peer) -> Cell,
-    ) -> Table {
-        let names = self.peers.iter().map(|peer| peer.name().to_owned());
-        let row = |(index, row): (usize, &Row)| {
-            let cells = self.peers.iter().map(|&peer| cell(index, peer));
-            std::iter::once(Cell::Text(row.name.clone()))
-                .chain(cells)
-                .collect()
-        };
-        let shown = self.rows.iter().enumerate();
-        Table {
-            title: title.to_owned(),
-            columns: std::iter::once("scene".to_owned()).chain(names).collect(),
-            rows: shown
-                .filter(|(_, each)| rows(each.scene))
-                .map(row)
-                .collect(),
-        }
+pub(super) fn verdicts(all: &Services) -> Vec<Verdict> {
+    if !all.peers.contains(&OWN) {
+        return Vec::new();
     }
+    verdict::by_rules(all, all.rows.iter().map(|row| row.name.as_str()), &VERDICTS)
+}
 
-    /// A table of two figures in each cell.
-    fn pairs(
-        &self,
-        title: &str,
-        rows: impl Fn(Scene) -> bool,
-        whose: Whose,
-        [first, second]: [Figure; 2],
-    ) -> Table {
-        self.table(title, rows, |row, peer| {
-            if self.is_silent(row, peer, whose) {
-                return Cell::Text("no answer at all".to_owned());
-            }
-            let both = [first, second].map(|figure| {
-                let is_rare = figure == P999 && !self.has_p999(row, peer, whose);
-                let median = self.median(row, peer, whose, figure)?;
-                Some(if is_rare {
-                    "–".to_owned()
-                } else {
-                    micros(median)
-                })
-            });
-            match both {
-                [Some(first), Some(second)] => Cell::Text(format!("{first} / {second}")),
-                _ => Cell::Missing(self.failure(row, peer)),
-            }
-        })
-    }
+/// The next row is the same with a line each.
+fn over_a_line_each(all: &Services, row: usize, figure: Figure) -> Result<f64, String> {
+    ratio(
+        reached(all, row, OWN, figure),
+        measure(all, row + 1, OWN, figure),
+    )
+}
 
-    /// How much of what is judged there was no answer to.
-    fn unanswered(&self, row: usize, peer: Peer) -> Cell {
-        match self.median(row, peer, self.rows[row].scene.judged(), Unanswered) {
-            Some(share) => Cell::Text(grouped(share, 1)),
-            None => Cell::Missing(self.failure(row, peer)),
-        }
-    }
+/// The figure of a cell, or why there is none. Of one that never answered it is the time waited so
+/// far: less than the figure would be, so what is missed by it is missed.
+fn reached(all: &Services, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
+    let median = judged(all, row, peer).median(figure);
+    median.ok_or_else(|| all.absence(row, peer))
+}
 
-    fn of(&self, row: usize, peer: Peer, whose: Whose) -> impl Iterator<Item = &EchoSummary> {
-        let samples = self.samples.iter();
-        let cell = samples.filter(move |sample| sample.row == row && sample.peer == peer);
-        cell.filter_map(move |sample| sample.found.as_ref().ok()?.latencies.get(&whose))
+/// As [`reached`], for what others are held against.
+fn measure(all: &Services, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
+    match judged(all, row, peer).is_silent() {
+        true => Err(format!("{} does not answer", peer.name())),
+        false => reached(all, row, peer, figure),
     }
+}
 
-    fn median(&self, row: usize, peer: Peer, whose: Whose, figure: Figure) -> Option<f64> {
-        median(self.of(row, peer, whose).map(|found| figure.of(found)))
-    }
+fn echoes(all: &Services, row: usize, peer: Peer, whose: Whose) -> Echoes<'_> {
+    all.echoes(row, peer, |found| found.latencies.get(&whose))
+}
 
-    fn has_p999(&self, row: usize, peer: Peer, whose: Whose) -> bool {
-        let requests: u64 = self.of(row, peer, whose).map(|found| found.requests).sum();
-        requests >= P999_REQUESTS_MIN
-    }
-
-    /// Whether nothing at all was answered.
-    fn is_silent(&self, row: usize, peer: Peer, whose: Whose) -> bool {
-        let mut all = self.of(row, peer, whose).peekable();
-        all.peek().is_some() && all.all(|found| found.unanswered == found.requests)
-    }
-
-    /// Why a cell has nothing to show.
-    fn failure(&self, row: usize, peer: Peer) -> String {
-        let samples = self.samples.iter();
-        let mut cell = samples.filter(|sample| sample.row == row && sample.peer == peer);
-        let error = cell.find_map(|sample| sample.found.as_ref().err().cloned());
-        let lacks = self.rows[row].scene.lacks(peer).map(str::to_owned);
-        error.or(lacks).unwrap_or_else(|| "not measured".to_owned())
-    }
+/// What is judged of a scene.
+fn judged(all: &Services, row: usize, peer: Peer) -> Echoes<'_> {
+    echoes(all, row, peer, all.rows[row].scene.judged())
 }
 
 impl Scene {
@@ -306,8 +162,10 @@ impl Scene {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Found, Sample, rows};
+    use super::super::{Found, rows};
     use super::*;
+    use crate::load::EchoSummary;
+    use crate::trial::samples::{Sample, Samples};
 
     fn found(whose: Whose, p99_us: f64, unanswered: u64) -> Found {
         let mut summary = EchoSummary {
@@ -326,29 +184,28 @@ mod tests {
     }
 
     /// The p99 in each row of two peers; of fewer than none nothing was answered.
-    fn samples(of: impl Fn(usize, Peer) -> f64) -> Samples {
+    fn samples(of: impl Fn(usize, Peer) -> f64) -> Services {
         let rows = rows(false);
         let peers = vec![Peer::Evenkeel, Peer::Tokio];
         let sample = |(row, peer): (usize, Peer)| {
             let p99: f64 = of(row, peer);
             let unanswered = if p99 < 0.0 { 10 } else { 0 };
             Sample {
-                row,
-                peer,
+                key: (row, peer),
                 round: 0,
                 found: Ok(found(rows[row].scene.judged(), p99.abs(), unanswered)),
             }
         };
         let cells = (0..rows.len()).flat_map(|row| peers.iter().map(move |peer| (row, *peer)));
-        Samples {
-            samples: cells.map(sample).collect(),
+        Services {
+            samples: Samples(cells.map(sample).collect()),
             rows,
             peers,
         }
     }
 
-    fn outcomes(samples: &Samples, of: &str) -> Vec<Option<bool>> {
-        let verdicts = samples.verdicts();
+    fn outcomes(samples: &Services, of: &str) -> Vec<Option<bool>> {
+        let verdicts = super::verdicts(samples);
         let of = verdicts.iter().filter(|verdict| verdict.of.contains(of));
         of.map(Verdict::holds).collect()
     }
@@ -371,7 +228,7 @@ mod tests {
         assert_eq!(outcomes(&silent, "400 handlers"), [Some(false); 3]);
         let quick = samples(|_, _| 1_000.0);
         assert_eq!(outcomes(&quick, "400 handlers"), [Some(true); 3]);
-        let text = |samples: &Samples| match &samples.tables()[3].rows[3][1] {
+        let text = |samples: &Services| match &tables(samples)[3].rows[3][1] {
             Cell::Text(text) => text.clone(),
             _ => panic!("no text"),
         };

@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::measure::{MOMENT, Scene, Ways, merged, quantile};
 use super::rows::{self, BREEZE_MBIT};
 use crate::error::Result;
-use crate::experiments::figures::{grouped, median};
-use crate::experiments::verdict::{Reach, Verdict};
 use crate::peers::{Peer, ServerSpec};
 use crate::report::{Cell, Table};
 use crate::serve::{Deliveries, Delivery};
+use crate::trial::figures::{grouped, median, number, table};
+use crate::trial::verdict::{Reach, TIMES, Verdict};
 
 /// Shorter than this, too few frames come to say anything of one in a hundred.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -146,45 +146,39 @@ impl Breeze {
     }
 
     pub(super) fn tables(&self) -> [Table; 2] {
+        let sides = self.matches().flat_map(|of| self.sides(of)).collect();
+        let title = format!(
+            "A breeze of {BREEZE_MBIT} Mbit/s: the way of frames to connections of one process"
+        );
         let columns = ["connections", "frames", "p50", "p99", "p99.9", "held back"];
-        let ways = Table {
-            title: format!(
-                "A breeze of {BREEZE_MBIT} Mbit/s: the way of frames to connections of one process"
-            ),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.matches().flat_map(|of| self.sides(of)).collect(),
-        };
+        let ways = table(&title, columns, sides);
+        let ratios = self.matches().map(|of| self.ratios(of)).collect();
         let columns = [
             "one over the other, lowest to highest turn",
             "p50",
             "p99",
             "p99.9",
         ];
-        let ratios = Table {
-            title: "The same, one over the other in each turn".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: self.matches().map(|of| self.ratios(of)).collect(),
-        };
-        [ways, ratios]
+        [
+            ways,
+            table("The same, one over the other in each turn", columns, ratios),
+        ]
     }
 
     fn sides(&self, of: Match) -> [Vec<Cell>; 2] {
         [0, 1].map(|side| {
-            let ways = self
-                .of(of)
-                .fold(Ways::new(), |all, turn| merged(&all, &turn.ways[side]));
-            let number = |value, unit, digits| Cell::Number {
-                value,
-                unit,
-                digits,
-            };
+            let turns = self.of(of).map(|turn| &turn.ways[side]);
+            let ways = turns.fold(Ways::new(), |all, ways| merged(&all, ways));
             let frames: u64 = ways.iter().map(|(_, count)| count).sum();
             let held_back: u64 = self.of(of).map(|turn| turn.held_back).sum();
-            let mut cells = vec![Cell::from(of.names()[side]), number(frames as f64, "", 0)];
-            cells.extend(SHARES.map(|share| number(quantile(&ways, share), "us", 0)));
+            let mut cells = vec![
+                Cell::from(of.names()[side]),
+                number(Ok(frames as f64), ("", 0)),
+            ];
+            cells.extend(SHARES.map(|share| number(Ok(quantile(&ways, share)), ("us", 0))));
             cells.push(match of.sides()[side] {
                 Delivery::Immediate => Cell::Missing("nothing ever is".to_owned()),
-                _ => number(held_back as f64, "", 0),
+                _ => number(Ok(held_back as f64), ("", 0)),
             });
             cells
         })
@@ -211,14 +205,10 @@ impl Breeze {
             let failure = self.failure.as_deref();
             failure.unwrap_or("no frames came").to_owned()
         };
-        Verdict {
-            of: format!("{}; a breeze", rows::ADAPTIVE_ROW.name),
-            what: "p99 of frames' way over that of immediate, beside it".to_owned(),
-            found: median(ratios).ok_or_else(why),
-            reach: Reach::AtMost(OVER_IMMEDIATE),
-            unit: "×",
-            digits: 2,
-        }
+        let of = format!("{}; a breeze", rows::ADAPTIVE_ROW.name);
+        let what = "p99 of frames' way over that of immediate, beside it";
+        let found = median(ratios).ok_or_else(why);
+        Verdict::new(of, what, found, Reach::AtMost(OVER_IMMEDIATE), TIMES)
     }
 }
 

@@ -10,15 +10,17 @@ use serde::Serialize;
 
 use super::others::Others;
 use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
+use super::syscalls;
 use super::veth::Veth;
 use crate::error::{Error, Result};
-use crate::experiments::figures::median;
-use crate::experiments::lab::Lab;
-use crate::experiments::{client, syscalls};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
+use crate::trial::client;
+use crate::trial::figures::median;
+use crate::trial::lab::Lab;
+use crate::trial::samples::Describe;
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
@@ -33,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const MOMENT: Duration = Duration::from_millis(400);
 /// Of a processor of the servers', more than this is too much for others to have.
 pub(super) const CROWDED: f64 = 0.1;
-const PROBE_HZ: &str = "200";
+const PROBE_HZ: u32 = 200;
 
 /// Until every recording has gone round once. Before, servers write to memory that nobody has
 /// touched yet: a megabyte then costs up to half as much again, and what it costs differs from run
@@ -116,8 +118,10 @@ impl Found {
     pub(super) fn is_crowded(&self) -> bool {
         self.others_cores.is_some_and(|cores| cores > CROWDED)
     }
+}
 
-    pub(super) fn describe(&self) -> String {
+impl Describe for Found {
+    fn describe(&self) -> String {
         let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
         format!(
             "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
@@ -167,25 +171,14 @@ impl<'a> Scene<'a> {
         // Longer than anything takes: what is never told ends all the same.
         let most = lap(storm) + self.length() * 4 + 3 * PATIENCE;
         let (camera, watch) = (server.address("camera")?, server.address("watch")?);
-        let words = [
-            camera.to_string(),
-            "--watch".to_owned(),
-            watch.to_string(),
-            "--connections".to_owned(),
-            storm.cameras.to_string(),
-            "--mbit".to_owned(),
-            mbit.to_string(),
-            "--burst".to_owned(),
-            storm.burst.to_string(),
-            "--seconds".to_owned(),
-            most.as_secs_f64().to_string(),
-            "--nice".to_owned(),
-            self.lab.load_nice().to_owned(),
-        ];
-        let mut args = vec!["cameras", "--say-ready", "--until-told"];
-        args.extend(words.iter().map(String::as_str));
         let network = veth.map(|veth| veth.network.as_str());
-        self.lab.load_from(network, &args)?.until_ready()
+        let (Storm { cameras, burst, .. }, nice) = (storm, self.lab.load_nice());
+        let load = format!(
+            "cameras {camera} --watch {watch} --connections {cameras} --mbit {mbit} \
+             --burst {burst} --nice {nice} --say-ready --until-told"
+        );
+        let load = self.lab.load_from(network, load).lasts(most);
+        load.start()?.until_ready()
     }
 
     /// Little comes in, for so long.
@@ -316,11 +309,10 @@ fn beside(
     server: &Server,
     length: Duration,
 ) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
-    let (echo, api) = (server.address("echo")?.to_string(), server.address("api")?);
-    let seconds = length.as_secs_f64().to_string();
-    let probe = ["echo", &echo, "--rate", PROBE_HZ, "--warmup", "0.1"];
-    let probe = [&probe[..], &["--drain", "0.5", "--seconds", &seconds]].concat();
-    let probe = scene.lab.load(&probe)?;
+    let api = server.address("api")?;
+    let echo = server.address("echo")?;
+    let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0.1 --drain 0.5");
+    let probe = scene.lab.load(probe).lasts(length).start()?;
     let end = Instant::now() + length;
     let (mut calls, mut active) = (Vec::new(), Vec::new());
     while calls.is_empty() || Instant::now() + API_EVERY < end {

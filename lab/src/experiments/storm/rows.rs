@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::frames::FRAME_LEN;
 use crate::peers::{Peer, ServerSpec};
-use crate::serve::{BusyWait, Delivery};
+use crate::serve::Delivery;
 
 /// Cameras, and megabits per second of all of them.
 pub(super) const CAMERAS: u32 = 350;
@@ -177,28 +177,22 @@ impl Storm {
 impl Row {
     /// The server, with what every row has in common.
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
-        let mut flags = vec!["--work-us".to_owned(), work_us.to_string()];
-        flags.extend(["--record".to_owned(), record.display().to_string()]);
-        flags.extend(self.mode.into_iter().flat_map(|mode| {
-            let flag = ["--mode", mode];
-            flag.map(str::to_owned)
-        }));
-        let delivery = self.delivery.into_iter().flat_map(|delivery| {
-            let value = delivery.to_string();
-            ["--delivery".to_owned(), value]
-        });
-        let classes = self.api_share.into_iter().flat_map(|(api, others)| {
-            let shares = format!("urgent={api},normal={others}");
-            let flags = ["--api-class", "urgent", "--shares", &shares];
-            flags.map(str::to_owned)
-        });
-        ServerSpec {
-            services: vec!["camera", "watch", "echo", "api"],
-            flags,
-            own_flags: delivery.chain(classes).collect(),
-            busy_wait: (self.peer == Peer::Erlang).then_some(BusyWait::None),
-            ..ServerSpec::default()
+        let services = ["camera", "watch", "echo", "api"];
+        let spec = ServerSpec::of(&services).without_spin(self.peer);
+        let mut spec = spec
+            .with(format_args!("--work-us {work_us}"))
+            .set("--record", record);
+        if let Some(mode) = self.mode {
+            spec = spec.with(format_args!("--mode {mode}"));
         }
+        if let Some(delivery) = self.delivery {
+            spec = spec.own(format_args!("--delivery {delivery}"));
+        }
+        if let Some((api, others)) = self.api_share {
+            let shares = format_args!("urgent={api},normal={others}");
+            spec = spec.own(format_args!("--api-class urgent --shares {shares}"));
+        }
+        spec
     }
 }
 

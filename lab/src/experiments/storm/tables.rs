@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use super::Samples;
 use super::breeze::Breeze;
 use super::measure::{CROWDED, Found};
 use super::rows::{
     ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
     OTP_DEFERRED, Row, Storm, TOKIO,
 };
-use crate::experiments::figures::{cell, grouped, median};
-use crate::experiments::verdict::{self, Reach, Verdict, ratio};
+use super::{All, Key};
+use crate::report::plot::Lists;
 use crate::report::{Cell, Plot, Table};
+use crate::trial::columns::{Column, column, or_else};
+use crate::trial::figures::{self, Unit, bars, grouped, median, number};
+use crate::trial::verdict::Reach::AtMost;
+use crate::trial::verdict::{self, TIMES, Verdict, ratio};
 
 /// What is to be reached.
 const API_OVER_IDLE: f64 = 1.05;
@@ -24,39 +27,65 @@ const TICK_MS: f64 = 1.0;
 /// By how much the end of a bucket of ways may be above what it holds.
 const BUCKET: f64 = 1.011;
 
-const COLUMNS: [&str; 18] = [
-    "server",
-    "API idle",
-    "API in the storm",
-    "longest",
-    "over idle",
-    "CPU",
-    "CPU per MB",
-    "came in",
-    "deliveries",
-    "bytes each",
-    "system calls per MB",
-    "tasks ready",
-    "frames' way p50",
-    "p99",
-    "longest",
-    "longest added delay",
-    "probe p99",
-    "frames lost",
+/// What stands before `over idle`, and after it.
+const API: [Column<Found>; 3] = [
+    column("API idle", "ms", 1, |f| calls_ms(&f.api_idle_us)),
+    column("API in the storm", "ms", 1, |f| calls_ms(&f.api_us)),
+    column("longest", "ms", 1, |f| {
+        f.api_us.iter().copied().fold(0.0, f64::max) / 1e3
+    }),
 ];
+#[rustfmt::skip]
+const COLUMNS: [Column<Found>; 13] = [
+    column("CPU", "%", 0, |f| 100.0 * f.quiet.cores),
+    column("CPU per MB", "ms", 2, Found::cpu_ms_per_mb),
+    column("came in", "MB/s", 1, |f| f.quiet.mb_per_s),
+    column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s),
+    column("bytes each", "", 0, |f| f.quiet.bytes_per_delivery),
+    or_else("not counted",
+        column("system calls per MB", "", 0, |f| f.syscalls_per_mb.unwrap_or(f64::NAN))),
+    or_else(SILENT, column("tasks ready", "", 0, |f| f.tasks_active.unwrap_or(f64::NAN))),
+    column("frames' way p50", "ms", 2, |f| f.quiet.way_p50_us / 1e3),
+    column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3),
+    column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3),
+    or_else(SILENT, column("longest added delay", "ms", 2, longest_held_ms)),
+    column("probe p99", "ms", 2, |f| f.echo.latency.p99_us / 1e3),
+    column("frames lost", "", 0, lost),
+];
+const SILENT: &str = "it does not say";
 
-impl Samples {
+fn calls_ms(us: &[f64]) -> f64 {
+    median(us.iter().copied()).unwrap_or(f64::NAN) / 1e3
+}
+
+fn longest_held_ms(found: &Found) -> f64 {
+    found.longest_held_us().map_or(f64::NAN, |us| us / 1e3)
+}
+
+fn lost(found: &Found) -> f64 {
+    (found.lost + found.load.missed) as f64
+}
+
+impl All {
     pub(super) fn tables(&self) -> Vec<Table> {
-        let storms = self.storms.iter().enumerate();
-        let mut tables: Vec<Table> = storms
-            .map(|(index, storm)| Table {
-                title: storm.name.to_owned(),
-                columns: COLUMNS.map(str::to_owned).into(),
-                rows: (0..self.rows.len())
-                    .map(|row| self.row(index, row))
-                    .collect(),
-            })
-            .collect();
+        let names = ["server"].into_iter().chain(API.iter().map(Column::name));
+        let names = names
+            .chain(["over idle"])
+            .chain(COLUMNS.iter().map(Column::name));
+        let table = |storm: &Storm| {
+            let row = |row: &Row| {
+                let key = (*storm, *row);
+                let over_idle = number(self.api_over_idle(key), TIMES);
+                let [api, rest] = [&API[..], &COLUMNS].map(|of| self.samples.cells(key, of));
+                [vec![Cell::from(row.name)], api, vec![over_idle], rest].concat()
+            };
+            figures::table(
+                storm.name,
+                names.clone(),
+                self.rows.iter().map(row).collect(),
+            )
+        };
+        let mut tables: Vec<Table> = self.storms.iter().map(table).collect();
         if let Some(breeze) = &self.breeze {
             tables.push(self.longest_ways());
             tables.extend(breeze.tables());
@@ -69,123 +98,57 @@ impl Samples {
         tables
     }
 
-    fn row(&self, storm: usize, row: usize) -> Vec<Cell> {
-        let why = self.failure(storm, row);
-        let found = || self.found(storm, row);
-        let number = |figure: &dyn Fn(&Found) -> f64, unit, digits| {
-            cell(found().map(figure), unit, digits, &why)
-        };
-        let perhaps = |figure: &dyn Fn(&Found) -> Option<f64>, unit, digits, reason: &str| {
-            let why = if found().next().is_some() {
-                reason
-            } else {
-                &why
-            };
-            cell(found().filter_map(figure), unit, digits, why)
-        };
-        let calls_ms = |us: &[f64]| median(us.iter().copied()).unwrap_or(f64::NAN) / 1e3;
-        let longest = |found: &Found| found.api_us.iter().copied().fold(0.0, f64::max) / 1e3;
-        vec![
-            Cell::from(self.rows[row].name),
-            number(&|f| calls_ms(&f.api_idle_us), "ms", 1),
-            number(&|f| calls_ms(&f.api_us), "ms", 1),
-            number(&longest, "ms", 1),
-            match self.api_over_idle(storm, row) {
-                Ok(value) => Cell::Number {
-                    value,
-                    unit: "×",
-                    digits: 2,
-                },
-                Err(why) => Cell::Missing(why),
-            },
-            number(&|f| 100.0 * f.quiet.cores, "%", 0),
-            number(&Found::cpu_ms_per_mb, "ms", 2),
-            number(&|f| f.quiet.mb_per_s, "MB/s", 1),
-            number(&|f| f.quiet.deliveries_per_s, "/s", 0),
-            number(&|f| f.quiet.bytes_per_delivery, "", 0),
-            perhaps(&|f| f.syscalls_per_mb, "", 0, "not counted"),
-            perhaps(&|f| f.tasks_active, "", 0, "it does not say"),
-            number(&|f| f.quiet.way_p50_us / 1e3, "ms", 2),
-            number(&|f| f.quiet.way_p99_us / 1e3, "ms", 2),
-            number(&|f| f.quiet.way_max_us / 1e3, "ms", 1),
-            perhaps(
-                &|f| f.longest_held_us().map(|us| us / 1e3),
-                "ms",
-                2,
-                "it does not say",
-            ),
-            number(&|f| f.echo.latency.p99_us / 1e3, "ms", 2),
-            number(&|f| (f.lost + f.load.missed) as f64, "", 0),
-        ]
-    }
-
     /// What is to be reached; none where evenkeel takes no part.
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
-        for (storm, name) in self.storms.iter().map(|storm| storm.name).enumerate() {
-            let rows = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
-            for row in rows.into_iter().filter(|row| self.rows.contains(row)) {
-                let of = format!("{}; {name}", row.name);
-                let mut add = |what: &str, found, reach, unit, digits| {
-                    verdicts.push(Verdict {
-                        of: of.clone(),
-                        what: what.to_owned(),
-                        found,
-                        reach,
-                        unit,
-                        digits,
-                    });
-                };
-                let over_idle = self
-                    .place(&row)
-                    .and_then(|row| self.api_over_idle(storm, row));
-                let reach = Reach::AtMost(API_OVER_IDLE);
-                add("API over idle", over_idle, reach, "×", 2);
-                for (other, bound) in [(TOKIO, CPU_OVER_TOKIO), (OTP_DEFERRED, CPU_OVER_OTP)] {
-                    let what = format!("CPU per MB over that of {}", other.name);
-                    let over = ratio(self.cpu(storm, &row), self.cpu(storm, &other));
-                    add(&what, over, Reach::AtMost(bound), "×", 2);
-                }
-                let lost = self.median_of(storm, &row, |f| (f.lost + f.load.missed) as f64);
-                add("frames lost", lost, Reach::AtMost(0.0), "", 0);
-                let held = |f: &Found| f.longest_held_us().map_or(f64::NAN, |us| us / 1e3);
-                let held = self.median_of(storm, &row, held);
-                let most = Reach::AtMost(f64::from(ADAPTIVE_MS));
-                add("longest added delay", held, most, "ms", 2);
-                if ![COALESCE_ROW, COALESCE_API_FIRST].contains(&row) {
-                    let most = Reach::AtMost((f64::from(ADAPTIVE_MS) + TICK_MS) * BUCKET);
-                    let way = self.median_of(storm, &row, |f| f.quiet.way_max_us / 1e3);
-                    add("longest way of a frame", way, most, "ms", 1);
-                }
-            }
+        let judged = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
+        let judged = judged.into_iter().filter(|row| self.rows.contains(row));
+        let under = |storm: &Storm| {
+            let storm = *storm;
+            judged
+                .clone()
+                .flat_map(move |row| self.verdicts_on((storm, row)))
+        };
+        let breeze = self.breeze.as_ref().map(Breeze::verdict);
+        self.storms.iter().flat_map(under).chain(breeze).collect()
+    }
+
+    fn verdicts_on(&self, key: Key) -> impl Iterator<Item = Verdict> {
+        let (storm, row) = key;
+        // How long these wait for so many bytes is not bounded by the delay alone.
+        let is_coalesced = [COALESCE_ROW, COALESCE_API_FIRST].contains(&row);
+        let verdicts = VERDICTS.len() - usize::from(is_coalesced);
+        VERDICTS[..verdicts]
+            .iter()
+            .map(move |&(what, found, most, unit)| {
+                let of = format!("{}; {}", row.name, storm.name);
+                Verdict::new(of, what, found(self, key), AtMost(most), unit)
+            })
+    }
+
+    fn median_of(&self, key: Key, figure: fn(&Found) -> f64) -> Result<f64, String> {
+        let name = key.1.name;
+        if !self.rows.contains(&key.1) {
+            return Err(format!("{name} takes no part"));
         }
-        verdicts.extend(self.breeze.as_ref().map(Breeze::verdict));
-        verdicts
+        let found = self.samples.median(key, figure);
+        found.map_err(|why| format!("{name}: {why}"))
     }
 
-    fn place(&self, row: &Row) -> Result<usize, String> {
-        let place = self.rows.iter().position(|other| other == row);
-        place.ok_or_else(|| format!("{} takes no part", row.name))
+    fn cpu(&self, key: Key) -> Result<f64, String> {
+        self.kept_up(key)?;
+        self.median_of(key, Found::cpu_ms_per_mb)
     }
 
-    fn median_of(&self, storm: usize, row: &Row, figure: fn(&Found) -> f64) -> Result<f64, String> {
-        let place = self.place(row)?;
-        let found = median(self.found(storm, place).map(figure));
-        found.ok_or_else(|| format!("{}: {}", row.name, self.failure(storm, place)))
-    }
-
-    fn cpu(&self, storm: usize, row: &Row) -> Result<f64, String> {
-        self.kept_up(storm, self.place(row)?)?;
-        self.median_of(storm, row, Found::cpu_ms_per_mb)
+    fn cpu_over(&self, (storm, row): Key, other: Row) -> Result<f64, String> {
+        ratio(self.cpu((storm, row)), self.cpu((storm, other)))
     }
 
     /// Whether a server took in what was sent: of one that did not, nothing is quoted.
-    fn kept_up(&self, storm: usize, row: usize) -> Result<(), String> {
-        let came = median(self.found(storm, row).map(|found| found.quiet.mb_per_s));
+    fn kept_up(&self, key: Key) -> Result<(), String> {
         let sent = f64::from(MBIT) / 8.0;
-        match came {
-            Some(came) if came < KEPT_UP * sent => {
-                let name = self.rows[row].name;
+        match self.samples.median(key, |found| found.quiet.mb_per_s) {
+            Ok(came) if came < KEPT_UP * sent => {
+                let name = key.1.name;
                 Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
             }
             _ => Ok(()),
@@ -193,25 +156,25 @@ impl Samples {
     }
 
     /// Calls in the storm over calls before it: the medians of all rounds together.
-    fn api_over_idle(&self, storm: usize, row: usize) -> Result<f64, String> {
-        self.kept_up(storm, row)?;
+    fn api_over_idle(&self, key: Key) -> Result<f64, String> {
+        self.kept_up(key)?;
         let all = |calls: fn(&Found) -> &[f64]| {
-            let calls = self.found(storm, row).flat_map(calls).copied();
-            median(calls).ok_or_else(|| self.failure(storm, row))
+            let calls = self.samples.found(key).flat_map(calls).copied();
+            median(calls).ok_or_else(|| self.samples.why(key))
         };
         ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
     }
 
     /// What no way of delivery can fall below.
-    fn bound(&self, index: usize, storm: &Storm) -> Option<String> {
-        let bytes = self.cpu(index, &BYTES_ALONE);
-        let over = ratio(bytes.clone(), self.cpu(index, &TOKIO)).ok()?;
+    fn bound(&self, storm: Storm) -> Option<String> {
+        let bytes = self.cpu((storm, BYTES_ALONE));
+        let over = ratio(bytes.clone(), self.cpu((storm, TOKIO))).ok()?;
         let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
         let deliveries = |row| {
-            self.median_of(index, row, |f| f.quiet.deliveries_per_s)
-                .ok()
+            let figure = |found: &Found| found.quiet.deliveries_per_s;
+            self.samples.median((storm, row), figure).ok()
         };
-        let (few, many) = (deliveries(&BYTES_ALONE)?, deliveries(&TOKIO)?);
+        let (few, many) = (deliveries(BYTES_ALONE)?, deliveries(TOKIO)?);
         Some(format!(
             "{}: of bytes nearly alone a megabyte costs {:.2} ms (`{}`, with {} deliveries a \
              second), {over:.2} of tokio's (with {}): deliveries can be saved, bytes cannot. A \
@@ -228,40 +191,60 @@ impl Samples {
     }
 
     pub(super) fn plots(&self) -> Vec<Plot> {
-        let bars = |title: &str, unit: &str, log, figure: fn(&Found) -> f64| Plot::Bars {
-            title: title.to_owned(),
-            unit: unit.to_owned(),
-            log,
-            endless: String::new(),
-            groups: self.groups(figure),
+        let plot = |title, unit, log, figure: fn(&Found) -> f64| {
+            bars(title, unit, log, self.groups(figure))
         };
         vec![
-            bars(
+            plot(
                 "An API call in the storm (20 ms of work)",
                 "ms",
                 true,
-                |f| median(f.api_us.iter().copied()).unwrap_or(f64::NAN) / 1e3,
+                |f| calls_ms(&f.api_us),
             ),
-            bars("CPU for each megabyte", "ms", false, Found::cpu_ms_per_mb),
-            bars("Deliveries per second", "/s", true, |f| {
+            plot("CPU for each megabyte", "ms", false, Found::cpu_ms_per_mb),
+            plot("Deliveries per second", "/s", true, |f| {
                 f.quiet.deliveries_per_s
             }),
-            bars("Frames' way, p99", "ms", true, |f| f.quiet.way_p99_us / 1e3),
+            plot("Frames' way, p99", "ms", true, |f| f.quiet.way_p99_us / 1e3),
         ]
     }
 
-    fn groups(&self, figure: fn(&Found) -> f64) -> Vec<(String, Vec<(String, f64)>)> {
-        let group = |(index, storm): (usize, &super::Storm)| {
-            let bar = |(row, of): (usize, &Row)| {
-                let value = median(self.found(index, row).map(figure))?;
-                Some((of.name.to_owned(), value))
+    fn groups(&self, figure: fn(&Found) -> f64) -> Lists<String> {
+        let group = |storm: &Storm| {
+            let bar = |row: &Row| {
+                let value = self.samples.median((*storm, *row), figure).ok()?;
+                Some((row.name.to_owned(), value))
             };
-            let bars = self.rows.iter().enumerate().filter_map(bar).collect();
-            (storm.name.to_owned(), bars)
+            (
+                storm.name.to_owned(),
+                self.rows.iter().filter_map(bar).collect(),
+            )
         };
-        self.storms.iter().enumerate().map(group).collect()
+        self.storms.iter().map(group).collect()
     }
 }
+
+/// What is to be reached by every server that waits for more: the figure, and at most how much. The
+/// last is of those alone that wait for nothing but time.
+#[rustfmt::skip]
+const VERDICTS: [Bound; 6] = [
+    ("API over idle", All::api_over_idle, API_OVER_IDLE, TIMES),
+    ("CPU per MB over that of tokio",
+        |all, key| all.cpu_over(key, TOKIO), CPU_OVER_TOKIO, TIMES),
+    ("CPU per MB over that of OTP, once after 100 ms",
+        |all, key| all.cpu_over(key, OTP_DEFERRED), CPU_OVER_OTP, TIMES),
+    ("frames lost", |all, key| all.median_of(key, lost), 0.0, ("", 0)),
+    ("longest added delay", |all, key| all.median_of(key, longest_held_ms),
+        ADAPTIVE_MS as f64, ("ms", 2)),
+    ("longest way of a frame", |all, key| all.median_of(key, |found| found.quiet.way_max_us / 1e3),
+        (ADAPTIVE_MS as f64 + TICK_MS) * BUCKET, ("ms", 1)),
+];
+type Bound = (
+    &'static str,
+    fn(&All, Key) -> Result<f64, String>,
+    f64,
+    Unit,
+);
 
 /// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
 fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
@@ -269,18 +252,15 @@ fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
     share + (1.0 - share).max(0.0) * way.clamp(0.0, 1.0)
 }
 
-pub(super) fn notes(all: &Samples) -> Vec<String> {
+pub(super) fn notes(all: &All) -> Vec<String> {
     let mut notes = vec![
         "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
          process that counts."
             .to_owned(),
     ];
-    let storms = all.storms.iter().enumerate();
-    notes.extend(storms.flat_map(|(index, storm)| {
-        let bound = all.bound(index, storm);
-        bound.into_iter().chain(all.undelayed(index))
-    }));
-    let found = || all.samples.iter().filter_map(|s| s.found.as_ref().ok());
+    let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
+    notes.extend(all.storms.iter().flat_map(of));
+    let found = || all.samples.all();
     let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
     if late > 0 {
         notes.push(format!(

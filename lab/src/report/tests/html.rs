@@ -40,12 +40,15 @@ fn text_is_escaped_in_elements_and_attributes() {
 #[test]
 fn backticks_make_code_and_nothing_else() {
     assert_eq!(
-        inline("set `a<b` and `c`"),
+        inline("set `a<b` and `c`").into_string(),
         "set <code>a&lt;b</code> and <code>c</code>"
     );
-    assert_eq!(inline("a ` alone"), "a ` alone");
-    assert_eq!(inline("`x` and ` alone"), "<code>x</code> and ` alone");
-    assert_eq!(inline(""), "");
+    assert_eq!(inline("a ` alone").into_string(), "a ` alone");
+    assert_eq!(
+        inline("`x` and ` alone").into_string(),
+        "<code>x</code> and ` alone"
+    );
+    assert_eq!(inline("").into_string(), "");
 }
 
 #[test]

@@ -2,17 +2,18 @@
 //! checks it took.
 
 use serde_json::json;
-use std::time::Duration;
 
-use super::client;
-use super::figures::cell;
-use super::lab::Lab;
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::Server;
+use crate::process::{Server, Usage};
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
+use crate::trial::client;
+use crate::trial::columns::{Column, column, or_else, over_rounds};
+use crate::trial::figures::{self, median};
+use crate::trial::lab::Lab;
+use crate::trial::samples::{Describe, Samples};
 
 /// A server with a setting.
 pub(crate) struct Variant {
@@ -22,26 +23,45 @@ pub(crate) struct Variant {
     io_check_us: Option<u64>,
 }
 
-/// One measurement.
-struct Sample {
-    variant: usize,
-    round: u32,
-    found: Result<Found, String>,
-}
-
-/// What it found.
+/// What one measurement found.
 pub(crate) struct Found {
     load: HttpSummary,
-    /// What the server process used meanwhile.
-    cpu_us: f64,
-    switches: u64,
+    /// What the server process used meanwhile, if there was one.
+    served: Option<(f64, u64)>,
     stats: Option<RuntimeStats>,
+}
+
+const UNSERVED: &str = "no server between";
+#[rustfmt::skip]
+const COLUMNS: [Column<Found>; 6] = [
+    column("requests/s", "/s", 0, |found| found.load.per_second),
+    or_else("one round", over_rounds("spread of rounds", "%", 1,
+        |found| spread(found.iter().map(|found| found.load.per_second)))),
+    column("p99", "us", 0, |found| found.load.latency.p99_us),
+    or_else(UNSERVED, column("CPU per request", "us", 1,
+        |found| found.per_request(|(cpu_us, _)| cpu_us))),
+    or_else(UNSERVED, column("context switches per request", "", 2,
+        |found| found.per_request(|(_, switches)| switches as f64))),
+    column("failed", "", 0, |found| found.load.failed as f64),
+];
+
+impl Found {
+    fn per_request(&self, of: fn((f64, u64)) -> f64) -> f64 {
+        let requests = self.load.requests.max(1) as f64;
+        self.served.map_or(f64::NAN, |served| of(served) / requests)
+    }
+}
+
+impl Describe for Found {
+    fn describe(&self) -> String {
+        format!("{:.0} requests/s", self.load.per_second)
+    }
 }
 
 /// All measurements of one comparison.
 pub(crate) struct Throughput {
     variants: Vec<Variant>,
-    samples: Vec<Sample>,
+    samples: Samples<usize, Found>,
 }
 
 /// The bound that stands for "hardly ever checks while busy".
@@ -85,103 +105,40 @@ impl Throughput {
         variants: Vec<Variant>,
         one: impl Fn(&Variant) -> Result<Found>,
     ) -> Self {
-        let mut samples = Vec::new();
-        for round in 0..lab.rounds() {
-            for (index, variant) in variants.iter().enumerate() {
-                let found = one(variant).map_err(|error| error.to_string());
-                let words = match &found {
-                    Ok(found) => format!("{:.0} requests/s", found.load.per_second),
-                    Err(error) => error.clone(),
-                };
-                lab.progress(&format!("checks: {what}, {}: {words}", variant.name));
-                samples.push(Sample {
-                    variant: index,
-                    round,
-                    found,
-                });
-            }
-        }
+        let name = |index: usize| format!("checks: {what}, {}", variants[index].name);
+        let one = |index: usize| one(&variants[index]);
+        let samples = Samples::measure(lab, lab.rounds(), 0..variants.len(), name, one);
         Throughput { variants, samples }
     }
 
     /// What was reached and what it cost.
     pub(crate) fn table(&self, title: &str) -> Table {
-        let columns = [
-            "server",
-            "requests/s",
-            "spread of rounds",
-            "p99",
-            "CPU per request",
-            "context switches per request",
-            "failed",
-        ];
-        Table {
-            title: title.to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: (0..self.variants.len())
-                .map(|index| self.row(index))
-                .collect(),
-        }
+        let names = self.variants.iter().map(|variant| variant.name.clone());
+        self.samples
+            .table(title, "server", names.zip(0..), &COLUMNS)
     }
 
     /// The checks by origin of every variant that counts them; `None` when none does.
     pub(crate) fn checks_table(&self, title: &str) -> Option<Table> {
-        let counted = self
-            .samples
-            .iter()
-            .filter(|sample| sample.round == 0)
-            .filter_map(|sample| {
-                let found = sample.found.as_ref().ok()?;
-                let name = self.variants[sample.variant].name.as_str();
-                Some((name, found.stats.as_ref()?, Some(found.load.requests)))
-            });
+        let counted = self.samples.first().filter_map(|(index, found)| {
+            let name = self.variants[index].name.as_str();
+            Some((name, found.stats.as_ref()?, Some(found.load.requests)))
+        });
         checks_table(title, counted)
     }
 
     pub(crate) fn raw(&self) -> serde_json::Value {
-        let sample = |sample: &Sample| {
-            let found = sample.found.as_ref().ok();
+        self.samples.raw(|index, round, found| {
+            let served = found.map(|found| found.served.unwrap_or_default());
             json!({
-                "server": self.variants[sample.variant].name,
-                "round": sample.round,
+                "server": self.variants[index].name,
+                "round": round,
                 "load": found.map(|found| &found.load),
-                "cpu_us": found.map(|found| found.cpu_us),
-                "context_switches": found.map(|found| found.switches),
+                "cpu_us": served.map(|(cpu_us, _)| cpu_us),
+                "context_switches": served.map(|(_, switches)| switches),
                 "stats": found.and_then(|found| found.stats.as_ref()),
-                "error": sample.found.as_ref().err(),
             })
-        };
-        self.samples.iter().map(sample).collect()
-    }
-
-    fn row(&self, index: usize) -> Vec<Cell> {
-        let of_variant = || {
-            self.samples
-                .iter()
-                .filter(move |sample| sample.variant == index)
-        };
-        let found = || of_variant().filter_map(|sample| sample.found.as_ref().ok());
-        let error = of_variant().find_map(|sample| sample.found.as_ref().err());
-        let why = error.map_or("not measured", String::as_str);
-        let requests = |found: &Found| found.load.requests.max(1) as f64;
-        let served = |figure: fn(&Found) -> f64, unit, digits| match self.variants[index].peer {
-            Some(_) => cell(found().map(|f| figure(f) / requests(f)), unit, digits, why),
-            None => Cell::Missing("no server between".to_owned()),
-        };
-        vec![
-            Cell::Text(self.variants[index].name.clone()),
-            cell(found().map(|f| f.load.per_second), "/s", 0, why),
-            cell(
-                spread(found().map(|f| f.load.per_second)),
-                "%",
-                1,
-                "one round",
-            ),
-            cell(found().map(|f| f.load.latency.p99_us), "us", 0, why),
-            served(|f| f.cpu_us, "us", 1),
-            served(|f| f.switches as f64, "", 2),
-            cell(found().map(|f| f.load.failed as f64), "", 0, why),
-        ]
+        })
     }
 }
 
@@ -201,15 +158,16 @@ pub(crate) fn at_server(
         spec.services.push("api");
     }
     let server = lab.serve(peer, &spec)?;
-    let stats = || accounts(&server, peer);
+    let stats = || client::accounts(&server, peer);
     let (usage_before, stats_before) = (server.usage(), stats());
     let load = load(&server)?;
     let (usage, stats) = (server.usage(), stats());
-    let switches = |usage: &crate::process::Usage| usage.switches_voluntary + usage.switches_forced;
+    let switches = |usage: &Usage| usage.switches_voluntary + usage.switches_forced;
+    let cpu_us = usage.cpu.saturating_sub(usage_before.cpu).as_secs_f64() * 1e6;
+    let switched = switches(&usage).saturating_sub(switches(&usage_before));
     Ok(Found {
         load,
-        cpu_us: usage.cpu.saturating_sub(usage_before.cpu).as_secs_f64() * 1e6,
-        switches: switches(&usage).saturating_sub(switches(&usage_before)),
+        served: Some((cpu_us, switched)),
         stats: stats.zip(stats_before).map(|(now, then)| now.since(&then)),
     })
 }
@@ -218,23 +176,9 @@ pub(crate) fn at_server(
 pub(crate) fn without_server(load: HttpSummary) -> Found {
     Found {
         load,
-        cpu_us: 0.0,
-        switches: 0,
+        served: None,
         stats: None,
     }
-}
-
-/// What the runtime says of itself; absent where it does not, or does not answer.
-pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
-    if !peer.has_stats() {
-        return None;
-    }
-    client::get(
-        server.address("api").ok()?,
-        "/stats",
-        Duration::from_secs(2),
-    )
-    .ok()
 }
 
 /// I/O checks by origin and by whether they found anything, for whoever counts them.
@@ -253,56 +197,44 @@ pub(crate) fn checks_table<'a>(
             .iter()
             .map(|origin| format!("{origin} (of which empty)")),
     );
-    let last = [
-        "empty",
-        "checks per request",
-        "any task's wait, p50 / p99 at most",
-    ];
-    columns.extend(last.map(str::to_owned));
+    columns.extend(["empty", "checks per request", WAIT].map(str::to_owned));
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
-        let mut row = vec![Cell::Text((*name).to_owned())];
-        for origin in &origins {
-            let checks = stats.checks.get(*origin).copied().unwrap_or_default();
-            row.push(Cell::Text(format!("{} ({})", checks.total, checks.empty)));
-        }
+        let mut row = vec![Cell::from(*name)];
+        row.extend(origins.iter().map(|&origin| {
+            let checks = stats.checks.get(origin).copied().unwrap_or_default();
+            Cell::Text(format!("{} ({})", checks.total, checks.empty))
+        }));
         let total: u64 = stats.checks.values().map(|checks| checks.total).sum();
         let empty: u64 = stats.checks.values().map(|checks| checks.empty).sum();
         let share = 100.0 * empty as f64 / total.max(1) as f64;
-        row.push(Cell::Number {
-            value: share,
-            unit: "%",
-            digits: 1,
-        });
-        row.push(match requests {
-            Some(requests) => {
-                let value = total as f64 / (*requests).max(1) as f64;
-                Cell::Number {
-                    value,
-                    unit: "",
-                    digits: 3,
-                }
-            }
-            None => Cell::Missing("an open loop".to_owned()),
-        });
+        row.push(figures::number(Ok(share), ("%", 1)));
+        let each = requests.map(|requests| total as f64 / requests.max(1) as f64);
+        row.push(figures::number(
+            each.ok_or_else(|| "an open loop".to_owned()),
+            ("", 3),
+        ));
         row.push(match (stats.wait_us(0.5), stats.wait_us(0.99)) {
             (Some(p50), Some(p99)) => Cell::Text(format!("{p50:.1} / {p99:.1} us")),
             _ => Cell::Missing("not measured".to_owned()),
         });
         row
     };
-    Some(Table {
-        title: title.to_owned(),
+    let columns = columns.iter().map(String::as_str);
+    Some(figures::table(
+        title,
         columns,
-        rows: counted.iter().map(row).collect(),
-    })
+        counted.iter().map(row).collect(),
+    ))
 }
+
+const WAIT: &str = "any task's wait, p50 / p99 at most";
 
 /// How far the rounds lie apart, in percent of their middle; nothing for a single round.
 fn spread(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let middle = super::figures::median(values.iter().copied())?;
+    let middle = median(values.iter().copied())?;
     (values.len() > 1 && middle > 0.0).then(|| 100.0 * (highest - lowest) / middle)
 }
 

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
+use super::Part;
 use super::ab;
-use super::checks::Part;
-use super::lab::Lab;
 use super::throughput::{Throughput, at_server, variants};
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
+use crate::trial::lab::Lab;
 
 const CONCURRENCY: u32 = 60;
 const REQUESTS: u64 = 100_000;
@@ -26,10 +26,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         false => built_in(lab, target, requests),
     };
     let throughput = Throughput::measure(lab, "http", variants(&lab.lineup.present), |variant| {
-        let spec = ServerSpec {
-            services: vec!["http"],
-            ..ServerSpec::default()
-        };
+        let spec = ServerSpec::of(&["http"]);
         at_server(lab, variant, spec, |server| load(server.address("http")?))
     });
     let mut notes = Vec::new();
@@ -58,15 +55,6 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
 }
 
 fn built_in(lab: &Lab, target: SocketAddr, requests: u64) -> Result<HttpSummary> {
-    let (target, requests) = (target.to_string(), requests.to_string());
-    let concurrency = CONCURRENCY.to_string();
-    let args = [
-        "http",
-        &target,
-        "--concurrency",
-        &concurrency,
-        "--requests",
-        &requests,
-    ];
-    lab.load(&args)?.result()
+    let flags = format!("--concurrency {CONCURRENCY} --requests {requests}");
+    lab.load(format_args!("http {target} {flags}")).result()
 }

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use super::lab::Lab;
-use crate::error::{Error, Result};
+use super::{UNTOLD, field, unreadable};
+use crate::error::Result;
 use crate::load::{HttpSummary, LatencySummary};
+use crate::trial::lab::Lab;
 
 pub(crate) fn is_installed() -> bool {
     Command::new("ab")
@@ -22,29 +23,14 @@ pub(crate) fn run(
     requests: u64,
 ) -> Result<HttpSummary> {
     let mut command = Command::new("ab");
-    command.args([
-        "-q",
-        "-c",
-        &concurrency.to_string(),
-        "-n",
-        &requests.to_string(),
-    ]);
-    command.arg(format!("http://{target}/"));
+    command.args(format!("-q -c {concurrency} -n {requests} http://{target}/").split(' '));
     let output = lab.tool("ab", &mut command)?.output()?;
-    read(&output).ok_or_else(|| Error::Unreadable {
-        program: "ab".to_owned(),
-        reason: "its report lacks a line that the lab looks for".to_owned(),
-    })
+    read(&output).ok_or_else(|| unreadable("ab"))
 }
 
 /// What `ab` prints, as far as the lab wants it. Its percentiles are whole milliseconds.
 fn read(output: &str) -> Option<HttpSummary> {
-    let field = |name: &str| {
-        let line = output
-            .lines()
-            .find_map(|line| line.trim_start().strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<f64>().ok()
-    };
+    let field = |name: &str| field(output, name);
     let completed = field("Complete requests:")? as u64;
     // Lengths may differ, for the date in the head may; what counts is whether there was a good
     // answer.
@@ -60,10 +46,8 @@ fn read(output: &str) -> Option<HttpSummary> {
             p50_us: us("50%")?,
             p90_us: us("90%")?,
             p99_us: us("99%")?,
-            p999_us: f64::NAN,
             max_us: us("100%")?,
-            mean_us: f64::NAN,
-            curve: Vec::new(),
+            ..UNTOLD
         },
     })
 }

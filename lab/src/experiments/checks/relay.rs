@@ -4,14 +4,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::checks::Part;
+use super::Part;
 use super::database::{self, Database};
-use super::lab::Lab;
 use super::throughput::{Throughput, at_server, direct, variants, without_server};
 use crate::error::{Error, Result};
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
 use crate::process::Server;
+use crate::trial::lab::Lab;
 
 const CONNECTIONS: u32 = 20;
 
@@ -75,11 +75,8 @@ impl Backend {
         match self {
             Backend::Database(database) => database.select(lab, target, CONNECTIONS, length),
             Backend::Pair(_) => {
-                let (target, connections) = (target.to_string(), CONNECTIONS.to_string());
-                let seconds = length.as_secs_f64().to_string();
-                let args = ["request", &target, "--connections", &connections];
-                lab.load(&[&args[..], &["--seconds", &seconds]].concat())?
-                    .result()
+                let load = format!("request {target} --connections {CONNECTIONS}");
+                lab.load(load).lasts(length).result()
             }
         }
     }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::checks::Part;
-use super::grid::{Beside, Grid, Probe};
-use super::lab::Lab;
+use super::Part;
 use super::throughput::checks_table;
 use crate::error::Result;
 use crate::serve::{HogPoll, HogYield};
+use crate::trial::grid::{Beside, Grid, Probe};
+use crate::trial::lab::Lab;
 
 const PROBE: Probe = Probe {
     experiment: "checks",

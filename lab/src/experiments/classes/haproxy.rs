@@ -1,18 +1,16 @@
 //! HAProxy, where it is installed: in front of the same origin as the relay, with an admin page of
 //! its own, from a configuration in a temporary directory.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::lab::Lab;
 use crate::error::{Error, Result};
 use crate::process::{Process, TemporaryDirectory, Usage};
+use crate::trial::client;
+use crate::trial::lab::Lab;
 
 const PROGRAM: &str = "haproxy";
-
-/// A setting of its scheduler, in the words of its configuration.
-pub(crate) type Tuning = (&'static str, u32);
 
 /// One that runs. The process is declared first: it ends before its directory goes.
 pub(crate) struct Haproxy {
@@ -30,16 +28,14 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 impl Haproxy {
-    /// Starts one in front of `origin` and waits until it listens.
-    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &[Tuning]) -> Result<Self> {
+    /// Starts one in front of `origin`, with one more line of its configuration, and waits until
+    /// it listens.
+    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Self> {
         let directory = TemporaryDirectory::new(PROGRAM)?;
         let (relay, admin) = (lab.free_address()?, lab.free_address()?);
         let path = directory.path().join("haproxy.cfg");
         let text = configuration(lab.workers, [relay, admin, origin], tuning);
-        std::fs::write(&path, text).map_err(|source| Error::Write {
-            path: path.clone(),
-            source,
-        })?;
+        std::fs::write(&path, text).map_err(Error::write(&path))?;
         let mut command = Command::new(PROGRAM);
         // In the foreground and without a word: what it complains of is on standard error.
         command
@@ -52,40 +48,21 @@ impl Haproxy {
             relay,
             admin,
         };
-        haproxy.wait()?;
+        client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
         Ok(haproxy)
     }
 
     pub(crate) fn usage(&self) -> Usage {
         self.process.usage()
     }
-
-    fn wait(&self) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(10);
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect_timeout(&self.admin, PATIENCE).is_err() {
-            if Instant::now() >= deadline {
-                return Err(Error::NotReady {
-                    program: PROGRAM.to_owned(),
-                    seconds: PATIENCE.as_secs(),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    }
 }
 
 /// A relay by TCP, as the lab's own is, and a page that needs no backend.
-fn configuration(
-    threads: usize,
-    [relay, admin, origin]: [SocketAddr; 3],
-    tuning: &[Tuning],
-) -> String {
-    let tuning: String = tuning
-        .iter()
-        .map(|(name, value)| format!("    {name} {value}\n"))
-        .collect();
+fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
+    let tuning = match tuning {
+        "" => String::new(),
+        line => format!("    {line}\n"),
+    };
     format!(
         "\
 global
@@ -116,8 +93,7 @@ mod tests {
     #[test]
     fn its_configuration_says_who_is_where_and_how_it_is_tuned() {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let tuning = [("tune.runqueue-depth", 20)];
-        let text = configuration(2, [1, 2, 3].map(address), &tuning);
+        let text = configuration(2, [1, 2, 3].map(address), "tune.runqueue-depth 20");
         for line in [
             "    nbthread 2\n",
             "    tune.runqueue-depth 20\ndefaults\n",

@@ -1,6 +1,7 @@
 //! Medians, and cells of tables.
 
-use crate::report::{Cell, NARROW_SPACE, fixed};
+use crate::report::plot::Lists;
+use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -17,20 +18,42 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The median as a cell, or why there is none.
-pub(crate) fn cell(
-    values: impl IntoIterator<Item = f64>,
-    unit: &'static str,
-    digits: usize,
-    why_missing: &str,
-) -> Cell {
-    match median(values) {
-        Some(value) => Cell::Number {
+/// A unit, and how many digits stand after the point.
+pub(crate) type Unit = (&'static str, usize);
+
+/// A figure as a cell, or why there is none.
+pub(crate) fn number(value: Result<f64, String>, (unit, digits): Unit) -> Cell {
+    match value {
+        Ok(value) => Cell::Number {
             value,
             unit,
             digits,
         },
-        None => Cell::Missing(why_missing.to_owned()),
+        Err(why) => Cell::Missing(why),
+    }
+}
+
+/// A table under named columns.
+pub(crate) fn table<'a>(
+    title: &str,
+    columns: impl IntoIterator<Item = &'a str>,
+    rows: Vec<Vec<Cell>>,
+) -> Table {
+    Table {
+        title: title.to_owned(),
+        columns: columns.into_iter().map(str::to_owned).collect(),
+        rows,
+    }
+}
+
+/// Groups of bars, each of which has an end.
+pub(crate) fn bars(title: &str, unit: &str, log: bool, groups: Lists<String>) -> Plot {
+    Plot::Bars {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        log,
+        endless: String::new(),
+        groups,
     }
 }
 

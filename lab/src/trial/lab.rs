@@ -1,11 +1,15 @@
 //! What every experiment needs.
 
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::{Pin, RunArgs};
+use serde::de::DeserializeOwned;
+
+use super::args::{Pin, RunArgs};
 use crate::error::{Error, Result};
 use crate::load::CpuList;
 use crate::peers::{Lineup, Peer, ServerSpec};
@@ -39,11 +43,9 @@ impl Lab {
         }
         let lab = Lab {
             lineup,
-            workers: if server_cpus.is_empty() {
-                cores
-            } else {
-                server_cpus.len()
-            },
+            workers: Some(server_cpus.len())
+                .filter(|cpus| *cpus > 0)
+                .unwrap_or(cores),
             server_cpus,
             load_cpus,
             chooses_places: args.pin == Pin::Auto,
@@ -151,13 +153,13 @@ impl Lab {
         )
     }
 
-    /// Starts one of the lab's own load generators; its result is JSON.
-    pub(crate) fn load(&self, args: &[&str]) -> Result<Process> {
-        self.load_from(None, args)
+    /// One of the lab's own load generators, by its name, its target and its flags.
+    pub(crate) fn load(&self, words: impl Display) -> Generator<'_> {
+        self.load_from(None, words)
     }
 
     /// As [`load`](Self::load), from a network of its own if one is named.
-    pub(crate) fn load_from(&self, network: Option<&str>, args: &[&str]) -> Result<Process> {
+    pub(crate) fn load_from(&self, network: Option<&str>, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
         if let Some(network) = network {
             let mut inside = Command::new("ip");
@@ -166,18 +168,27 @@ impl Lab {
                 .arg(command.get_program());
             command = inside;
         }
-        command.arg("load").args(args).arg("--json");
+        command.args(["load", "--json"]);
         // Whoever goes on until it is told is told by the end of this.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Process::start("load", &mut command, &self.load_cpus)
+        command.stdin(Stdio::piped());
+        Generator {
+            name: "load",
+            command,
+            cpus: &self.load_cpus,
+        }
+        .with(words)
     }
 
-    /// Starts a split where servers run; its result is JSON.
-    pub(crate) fn split(&self, args: &[&str]) -> Result<Process> {
+    /// A split, where servers run.
+    pub(crate) fn split(&self, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
-        command.arg("split").args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        Process::start("split", &mut command, &self.server_cpus)
+        command.arg("split").stdin(Stdio::null());
+        Generator {
+            name: "split",
+            command,
+            cpus: &self.server_cpus,
+        }
+        .with(words)
     }
 
     /// Starts a program where servers run.
@@ -230,6 +241,56 @@ impl Lab {
     pub(crate) fn done(&self) {
         self.progress("done\n");
     }
+}
+
+/// One of the lab's own programs that is about to start; its result is JSON.
+pub(crate) struct Generator<'a> {
+    name: &'static str,
+    command: Command,
+    cpus: &'a [usize],
+}
+
+impl Generator<'_> {
+    /// Adds words, parted by spaces.
+    pub(crate) fn with(mut self, words: impl Display) -> Self {
+        self.command.args(words.to_string().split_whitespace());
+        self
+    }
+
+    /// Adds a word that may hold spaces.
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        self.command.arg(path);
+        self
+    }
+
+    /// How long it goes on.
+    pub(crate) fn lasts(self, length: Duration) -> Self {
+        self.with(format_args!("--seconds {}", length.as_secs_f64()))
+    }
+
+    /// How long it goes on, with what comes before and after. These grow with what is measured, up
+    /// to where more brings nothing.
+    pub(crate) fn lasts_with_margins(self, length: Duration) -> Self {
+        let drain = (length / 2).min(Duration::from_secs(1));
+        let [warmup, drain] = [warmup(length), drain].map(|length| length.as_secs_f64());
+        self.lasts(length)
+            .with(format_args!("--warmup {warmup} --drain {drain}"))
+    }
+
+    pub(crate) fn start(mut self) -> Result<Process> {
+        self.command.stdout(Stdio::piped());
+        Process::start(self.name, &mut self.command, self.cpus)
+    }
+
+    /// Waits for what it found.
+    pub(crate) fn result<T: DeserializeOwned>(self) -> Result<T> {
+        self.start()?.result()
+    }
+}
+
+/// What comes before a measurement of that length.
+pub(crate) fn warmup(length: Duration) -> Duration {
+    (length / 4).min(Duration::from_millis(500))
 }
 
 /// Processors of servers and of load.

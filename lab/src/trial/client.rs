@@ -2,9 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::peers::Peer;
+use crate::process::Server;
+use crate::serve::RuntimeStats;
 
 /// The JSON that `GET path` answers.
 ///
@@ -38,6 +43,39 @@ pub(crate) fn line<T: DeserializeOwned>(address: SocketAddr, patience: Duration)
     let mut line = Vec::new();
     stream.take(LINE_LEN_MAX).read_to_end(&mut line)?;
     Ok(serde_json::from_slice(&line)?)
+}
+
+/// What the runtime says of itself; absent where it does not, or does not answer.
+pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
+    if !peer.has_stats() {
+        return None;
+    }
+    get(
+        server.address("api").ok()?,
+        "/stats",
+        Duration::from_secs(2),
+    )
+    .ok()
+}
+
+/// Waits until somebody listens there.
+///
+/// # Errors
+/// When patience is over.
+pub(crate) fn until_listening(
+    program: &str,
+    address: SocketAddr,
+    patience: Duration,
+) -> Result<(), Error> {
+    let deadline = Instant::now() + patience;
+    while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+        if Instant::now() >= deadline {
+            let (program, seconds) = (program.to_owned(), patience.as_secs());
+            return Err(Error::NotReady { program, seconds });
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn body(answer: &[u8]) -> io::Result<&[u8]> {

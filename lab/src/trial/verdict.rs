@@ -1,7 +1,12 @@
 //! Verdicts: what was reached, against what is to be reached.
 
-use super::figures::grouped;
+use super::figures::{self, Unit, grouped};
 use crate::report::{Cell, Judged, Outcome, Table};
+
+/// Times as much, percent, and microseconds.
+pub(crate) const TIMES: Unit = ("×", 2);
+pub(crate) const PERCENT: Unit = ("%", 0);
+pub(crate) const MICROS: Unit = ("us", 0);
 
 /// What a figure has to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,13 +25,13 @@ impl Reach {
         }
     }
 
-    fn words(self, unit: &str, digits: usize) -> String {
+    fn words(self, unit: Unit) -> String {
         let (sign, bound) = match self {
             Reach::AtMost(bound) => ("≤", bound),
             Reach::AtLeast(bound) => ("≥", bound),
             Reach::MoreThan(bound) => (">", bound),
         };
-        format!("{sign} {}", with_unit(bound, unit, digits))
+        format!("{sign} {}", with_unit(bound, unit))
     }
 }
 
@@ -40,11 +45,27 @@ pub(crate) struct Verdict {
     /// The figure, or why there is none.
     pub(crate) found: Result<f64, String>,
     pub(crate) reach: Reach,
-    pub(crate) unit: &'static str,
-    pub(crate) digits: usize,
+    pub(crate) unit: Unit,
 }
 
 impl Verdict {
+    pub(crate) fn new(
+        of: impl Into<String>,
+        what: impl Into<String>,
+        found: Result<f64, String>,
+        reach: Reach,
+        unit: Unit,
+    ) -> Self {
+        let (of, what) = (of.into(), what.into());
+        Verdict {
+            of,
+            what,
+            found,
+            reach,
+            unit,
+        }
+    }
+
     /// Whether it holds; `None` without a figure.
     pub(crate) fn holds(&self) -> Option<bool> {
         let found = self.found.as_ref().ok()?;
@@ -54,14 +75,14 @@ impl Verdict {
     /// In words, for the report's account of all verdicts.
     pub(crate) fn judged(&self) -> Judged {
         let found = match &self.found {
-            Ok(found) => Cell::Text(with_unit(*found, self.unit, self.digits)),
+            Ok(found) => Cell::Text(with_unit(*found, self.unit)),
             Err(why) => Cell::Missing(why.clone()),
         };
         Judged {
             of: self.of.clone(),
             what: self.what.clone(),
             found,
-            reach: self.reach.words(self.unit, self.digits),
+            reach: self.reach.words(self.unit),
             outcome: match self.holds() {
                 Some(true) => Outcome::Holds,
                 Some(false) => Outcome::Missed,
@@ -71,31 +92,49 @@ impl Verdict {
     }
 
     fn row(&self) -> Vec<Cell> {
-        let Judged {
-            of,
-            what,
-            found,
-            reach,
-            outcome,
-        } = self.judged();
+        let judged = self.judged();
         vec![
-            Cell::Text(of),
-            Cell::Text(what),
-            found,
-            Cell::Text(reach),
-            Cell::from(outcome.word()),
+            Cell::Text(judged.of),
+            Cell::Text(judged.what),
+            judged.found,
+            Cell::Text(judged.reach),
+            Cell::from(judged.outcome.word()),
         ]
     }
+}
+
+/// A verdict on every row of some kind: what the figure is, on which rows, how it is found, and
+/// what it has to be.
+pub(crate) type Rule<All> = (
+    &'static str,
+    fn(&All, usize) -> bool,
+    fn(&All, usize) -> Result<f64, String>,
+    Reach,
+    Unit,
+);
+
+/// The verdicts on rows of those names, row by row.
+pub(crate) fn by_rules<'a, All>(
+    all: &All,
+    rows: impl IntoIterator<Item = &'a str>,
+    rules: &[Rule<All>],
+) -> Vec<Verdict> {
+    let rows = rows.into_iter().enumerate();
+    let of_row = |(row, name): (usize, &'a str)| {
+        let rules = rules
+            .iter()
+            .filter(move |(_, concerns, ..)| concerns(all, row));
+        rules.map(move |&(what, _, found, reach, unit)| {
+            Verdict::new(name, what, found(all, row), reach, unit)
+        })
+    };
+    rows.flat_map(of_row).collect()
 }
 
 /// The verdicts as a table.
 pub(crate) fn table(title: &str, of: &str, verdicts: &[Verdict]) -> Table {
     let columns = [of, "figure", "found", "to be reached", "verdict"];
-    Table {
-        title: title.to_owned(),
-        columns: columns.map(str::to_owned).into(),
-        rows: verdicts.iter().map(Verdict::row).collect(),
-    }
+    figures::table(title, columns, verdicts.iter().map(Verdict::row).collect())
 }
 
 /// The verdicts in words.
@@ -111,7 +150,7 @@ pub(crate) fn ratio(a: Result<f64, String>, b: Result<f64, String>) -> Result<f6
     }
 }
 
-fn with_unit(value: f64, unit: &str, digits: usize) -> String {
+fn with_unit(value: f64, (unit, digits): Unit) -> String {
     let value = grouped(value, digits);
     match unit {
         "" | "×" => format!("{value}{unit}"),
@@ -129,8 +168,7 @@ mod tests {
             what: "p99 over the lone thread's".to_owned(),
             found,
             reach,
-            unit: "×",
-            digits: 2,
+            unit: TIMES,
         }
     }
 

@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::lab::Lab;
 use crate::error::{Error, Result};
+use crate::trial::lab::Lab;
 
 /// All threads that live, and those that they start.
 const EVENT: &str = "raw_syscalls:sys_enter";

@@ -1,15 +1,17 @@
 //! A private MariaDB and `sysbench`, where both are installed: in a temporary directory, on a port
 //! of their own, gone after the experiment.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::lab::Lab;
+use super::{UNTOLD, field, unreadable};
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
 use crate::process::{Process, TemporaryDirectory};
+use crate::trial::client;
+use crate::trial::lab::Lab;
 
 const SERVER: &str = "mariadbd";
 /// Rows of the one table.
@@ -79,34 +81,16 @@ impl Database {
         length: Duration,
     ) -> Result<HttpSummary> {
         let mut command = sysbench(target);
-        command.arg(format!("--threads={connections}"));
         // Whole seconds are what it takes.
-        command.arg(format!("--time={}", length.as_secs_f64().ceil().max(1.0)));
-        command.args(["--percentile=99", "run"]);
+        let seconds = length.as_secs_f64().ceil().max(1.0);
+        let flags = format!("--threads={connections} --time={seconds} --percentile=99 run");
+        command.args(flags.split(' '));
         let output = lab.tool("sysbench", &mut command)?.output()?;
-        read(&output).ok_or_else(|| Error::Unreadable {
-            program: "sysbench".to_owned(),
-            reason: "its report lacks a line that the lab looks for".to_owned(),
-        })
+        read(&output).ok_or_else(|| unreadable("sysbench"))
     }
 
     fn wait(&self) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(20);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match TcpStream::connect_timeout(&self.address, Duration::from_secs(1)) {
-                Ok(_) => return Ok(()),
-                Err(_) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(50))
-                }
-                Err(_) => {
-                    return Err(Error::NotReady {
-                        program: SERVER.to_owned(),
-                        seconds: PATIENCE.as_secs(),
-                    });
-                }
-            }
-        }
+        client::until_listening(SERVER, self.address, Duration::from_secs(20))
     }
 
     fn prepare(&self, lab: &Lab) -> Result<()> {
@@ -117,16 +101,11 @@ impl Database {
 }
 
 fn install(lab: &Lab, data: &Path) -> Result<()> {
+    const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
+                         --skip-name-resolve";
     let mut command = Command::new("mariadb-install-db");
-    command.args([
-        "--no-defaults",
-        "--auth-root-authentication-method=normal",
-        "--skip-test-db",
-    ]);
-    command
-        .arg("--skip-name-resolve")
-        .arg(user_option())
-        .arg(option("datadir", data));
+    command.args(FLAGS.split_whitespace());
+    command.arg(user_option()).arg(option("datadir", data));
     command.stderr(Stdio::null());
     lab.tool("mariadb-install-db", &mut command)?
         .output()
@@ -136,31 +115,19 @@ fn install(lab: &Lab, data: &Path) -> Result<()> {
 /// The server trusts whoever connects: it listens on the loopback address only, and holds nothing
 /// but noise.
 fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Result<Process> {
-    let socket = directory.path().join("socket");
+    // Networking is turned off by skipping the grant tables unless it is asked for.
+    const FLAGS: &str = "--no-defaults --bind-address=127.0.0.1 --skip-grant-tables \
+                         --skip-networking=0 --skip-log-bin --max-connections=200 \
+                         --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0";
     let mut command = Command::new(SERVER);
     command
-        .arg("--no-defaults")
-        .arg(user_option())
-        .arg(option("datadir", data));
-    command
-        .arg(option("socket", &socket))
-        .arg(option("pid-file", &directory.path().join("pid")));
-    command
-        .arg("--bind-address=127.0.0.1")
+        .args(FLAGS.split_whitespace())
         .arg(format!("--port={}", address.port()));
-    command.args([
-        "--skip-grant-tables",
-        "--skip-log-bin",
-        "--max-connections=200",
-    ]);
-    command.args([
-        "--innodb-buffer-pool-size=64M",
-        "--innodb-flush-log-at-trx-commit=0",
-    ]);
-    // Turned off by skipping the grant tables unless it is asked for.
-    command.arg("--skip-networking=0");
+    command.arg(user_option()).arg(option("datadir", data));
+    command.arg(option("socket", &directory.path().join("socket")));
+    command.arg(option("pid-file", &directory.path().join("pid")));
     let log = directory.path().join("log");
-    let log = std::fs::File::create(&log).map_err(|source| Error::Write { path: log, source })?;
+    let log = std::fs::File::create(&log).map_err(Error::write(&log))?;
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -169,17 +136,13 @@ fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Re
 }
 
 fn sysbench(target: SocketAddr) -> Command {
+    let (host, port) = (target.ip(), target.port());
+    let flags = format!(
+        "oltp_point_select --db-driver=mysql --mysql-user=root --mysql-db=mysql --tables=1 \
+         {TABLE_SIZE} --db-ps-mode=disable --mysql-host={host} --mysql-port={port}"
+    );
     let mut command = Command::new("sysbench");
-    command.args([
-        "oltp_point_select",
-        "--db-driver=mysql",
-        "--mysql-user=root",
-        "--mysql-db=mysql",
-    ]);
-    command
-        .arg(format!("--mysql-host={}", target.ip()))
-        .arg(format!("--mysql-port={}", target.port()));
-    command.args(["--tables=1", TABLE_SIZE, "--db-ps-mode=disable"]);
+    command.args(flags.split(' '));
     command
 }
 
@@ -199,16 +162,7 @@ fn user_option() -> String {
 
 /// What `sysbench` prints, as far as the lab wants it.
 fn read(output: &str) -> Option<HttpSummary> {
-    let field = |name: &str| {
-        let line = output
-            .lines()
-            .find_map(|line| line.trim_start().strip_prefix(name))?;
-        line.split_whitespace()
-            .next()?
-            .trim_end_matches('s')
-            .parse::<f64>()
-            .ok()
-    };
+    let field = |name: &str| field(output, name);
     let requests = field("total number of events:")?;
     let seconds = field("total time:")?;
     Some(HttpSummary {
@@ -218,13 +172,10 @@ fn read(output: &str) -> Option<HttpSummary> {
         seconds,
         per_second: requests / seconds.max(f64::EPSILON),
         latency: LatencySummary {
-            p50_us: f64::NAN,
-            p90_us: f64::NAN,
             p99_us: field("99th percentile:")? * 1e3,
-            p999_us: f64::NAN,
             max_us: field("max:")? * 1e3,
             mean_us: field("avg:")? * 1e3,
-            curve: Vec::new(),
+            ..UNTOLD
         },
     })
 }

@@ -1,0 +1,283 @@
+//! Who relays, under which traffic, and one measurement of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use self::By::{Haproxy as HAProxy, Own};
+use super::haproxy::Haproxy;
+use crate::error::Result;
+use crate::load::{EchoSummary, MixSummary};
+use crate::peers::{Peer, ServerSpec};
+use crate::process::{Server, Usage};
+use crate::trial::lab::Lab;
+use crate::trial::samples::Describe;
+
+/// Clients at once: two thirds fetch large objects, one third empty ones.
+pub(super) const LARGE: u32 = 200;
+pub(super) const EMPTY: u32 = 100;
+pub(super) const ADMIN_HZ: u32 = 200;
+
+/// A relay, and when it is measured.
+#[derive(Debug, PartialEq)]
+pub(super) struct Relay {
+    name: &'static str,
+    pub(super) by: By,
+    /// Whether the verdicts need it, so that it is measured in brief, too.
+    in_brief: bool,
+    /// Whether it is also measured with parts of the traffic.
+    apart: bool,
+}
+
+/// Who relays, and how it is set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum By {
+    /// One of the lab's own relays, by its flags; without shares all is in one class.
+    Own(Peer, &'static str),
+    /// HAProxy, by a line of its configuration.
+    Haproxy(&'static str),
+}
+
+const fn relay(name: &'static str, by: By, in_brief: bool, apart: bool) -> Relay {
+    Relay {
+        name,
+        by,
+        in_brief,
+        apart,
+    }
+}
+
+const OURS: Peer = Peer::Evenkeel;
+
+/// Shares are of urgent, normal and bulk: first as HAProxy's first three classes had it, then what
+/// HAProxy had next, and one that gives bulk nearly all. The bound between two I/O checks says how
+/// much is run in between.
+#[rustfmt::skip]
+const RELAYS: [Relay; 13] = [
+    relay("evenkeel, 16:33:50", Own(OURS, "--shares urgent=16,normal=33,bulk=50"), true, true),
+    relay("evenkeel, one class", Own(OURS, ""), true, false),
+    relay("haproxy", HAProxy(""), true, true),
+    relay("evenkeel, 33:50:17", Own(OURS, "--shares urgent=33,normal=50,bulk=17"), false, false),
+    relay("evenkeel, 4:16:80", Own(OURS, "--shares urgent=4,normal=16,bulk=80"), false, false),
+    relay("evenkeel, 16:33:50, I/O check bound 50 us",
+        Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-us 50"), false, false),
+    relay("evenkeel, 16:33:50, I/O check bound 500 us",
+        Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-us 500"), false, false),
+    relay("evenkeel, 16:33:50, I/O check bound 5000 us",
+        Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-us 5000"), false, false),
+    relay("evenkeel, 16:33:50, 8 events a check",
+        Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 8"), false, false),
+    relay("evenkeel, 16:33:50, 2048 events a check",
+        Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 2048"), false, false),
+    relay("haproxy, tune.runqueue-depth 20", HAProxy("tune.runqueue-depth 20"), false, false),
+    relay("haproxy, tune.maxpollevents 20", HAProxy("tune.maxpollevents 20"), false, false),
+    relay("tokio", Own(Peer::Tokio, ""), false, true),
+];
+
+impl By {
+    /// Whether classes part what is urgent from bulk.
+    pub(super) fn has_classes(self) -> bool {
+        matches!(self, Own(_, flags) if flags.contains("--shares"))
+    }
+}
+
+/// What passes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// Large objects, empty ones, admin calls.
+    Mix,
+    /// Large objects alone.
+    Bulk,
+    /// Large objects and admin calls.
+    BulkAndAdmin,
+    /// Admin calls alone: what they take where nothing is in their way but the machine.
+    Admin,
+}
+
+impl Traffic {
+    /// What it adds to the name of a relay; clients that fetch large objects, and empty ones.
+    fn facts(self) -> (&'static str, u32, u32) {
+        match self {
+            Traffic::Mix => ("", LARGE, EMPTY),
+            Traffic::Bulk => (": bulk alone", LARGE, 0),
+            Traffic::BulkAndAdmin => (": bulk and admin", LARGE, 0),
+            Traffic::Admin => (": admin alone", 0, 0),
+        }
+    }
+}
+
+/// A relay under one kind of traffic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row {
+    pub(super) relay: &'static Relay,
+    pub(super) traffic: Traffic,
+}
+
+/// First every relay that takes part under the whole mix, then those with parts of it.
+pub(super) fn rows(takes_part: impl Fn(By) -> bool, brief: bool) -> Vec<Row> {
+    let measured = |relay: &&Relay| takes_part(relay.by) && (relay.in_brief || !brief);
+    let relays = RELAYS.iter().filter(measured);
+    let traffics = [
+        Traffic::Mix,
+        Traffic::Bulk,
+        Traffic::BulkAndAdmin,
+        Traffic::Admin,
+    ];
+    let under = |traffic: Traffic| {
+        let relays = relays
+            .clone()
+            .filter(move |relay| relay.apart || traffic == Traffic::Mix);
+        relays.map(move |relay| Row { relay, traffic })
+    };
+    traffics.into_iter().flat_map(under).collect()
+}
+
+impl Row {
+    pub(super) fn name(self) -> String {
+        format!("{}{}", self.relay.name, self.traffic.facts().0)
+    }
+
+    /// The name of the relay, whatever passes through.
+    pub(super) fn relay_name(self) -> &'static str {
+        self.relay.name
+    }
+
+    /// The same relay under other traffic.
+    pub(super) fn under(self, traffic: Traffic) -> Row {
+        Row { traffic, ..self }
+    }
+}
+
+/// What one measurement found.
+pub(super) struct Found {
+    pub(super) mix: MixSummary,
+    pub(super) admin: Option<EchoSummary>,
+    /// Processor time of the relay over wall time.
+    pub(super) cores: f64,
+}
+
+impl Found {
+    pub(super) fn bulk_mb_per_s(&self) -> f64 {
+        self.mix.bytes_per_s / 1e6
+    }
+
+    /// A figure of the admin calls; not a number where there were none.
+    pub(super) fn admin(&self, figure: fn(&EchoSummary) -> f64) -> f64 {
+        self.admin.as_ref().map_or(f64::NAN, figure)
+    }
+}
+
+impl Describe for Found {
+    fn describe(&self) -> String {
+        let (bulk, connections) = (self.bulk_mb_per_s(), self.mix.empty_per_s);
+        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
+            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
+            format!(", admin {p50:.0} / {p99:.0} us")
+        });
+        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
+    }
+}
+
+/// A relay that runs.
+enum Running {
+    Own(Server),
+    Haproxy(Haproxy),
+}
+
+impl Running {
+    fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Self> {
+        let (peer, flags) = match by {
+            HAProxy(tuning) => return Haproxy::start(lab, target, tuning).map(Running::Haproxy),
+            Own(peer, flags) => (peer, flags),
+        };
+        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
+        let classes = if by.has_classes() { classes } else { "" };
+        let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
+        spec.relay_target = Some(target);
+        lab.serve(peer, &spec).map(Running::Own)
+    }
+
+    /// Where it relays, and where its admin page is.
+    fn addresses(&self) -> Result<[SocketAddr; 2]> {
+        match self {
+            Running::Own(server) => Ok([server.address("relay")?, server.address("admin")?]),
+            Running::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        match self {
+            Running::Own(server) => server.usage(),
+            Running::Haproxy(haproxy) => haproxy.usage(),
+        }
+    }
+}
+
+pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> {
+    /// From the first connection until the load is steady.
+    const RAMP: Duration = Duration::from_millis(400);
+    let relay = Running::start(lab, row.relay.by, target)?;
+    let [relayed, admin] = relay.addresses()?;
+    let length = lab.measured(Duration::from_millis(1_000));
+    let (_, large, empty) = row.traffic.facts();
+    let (ramp, nice) = (RAMP.as_secs_f64(), lab.load_nice());
+    let mix = format!(
+        "mix {relayed} --large {large} --empty {empty} --warmup {ramp} --nice {nice} --say-ready"
+    );
+    let mix = lab.load(mix).lasts(length).start()?.until_ready()?;
+    std::thread::sleep(RAMP);
+    let before = relay.usage();
+    let admin = if row.traffic == Traffic::Bulk {
+        std::thread::sleep(length);
+        None
+    } else {
+        let calls = format!("calls {admin} --rate {ADMIN_HZ} --warmup 0 --drain 1");
+        Some(lab.load(calls).lasts(length).result()?)
+    };
+    let cores = relay.usage().cores_since(&before);
+    let mix = mix.result()?;
+    Ok(Found { mix, admin, cores })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_brief_only_what_the_verdicts_need_is_measured() {
+        let names = |evenkeel, tokio, haproxy, brief| {
+            let takes_part = |by| match by {
+                Own(peer, _) => {
+                    if peer == OURS {
+                        evenkeel
+                    } else {
+                        tokio
+                    }
+                }
+                HAProxy(_) => haproxy,
+            };
+            let rows = rows(takes_part, brief).into_iter();
+            rows.map(Row::name).collect::<Vec<_>>()
+        };
+        let brief = names(true, true, true, true);
+        assert_eq!(brief.len(), 9);
+        assert_eq!(brief[2], "haproxy");
+        let full = names(true, true, true, false);
+        assert_eq!(full.len(), 22);
+        assert!(full.contains(&"evenkeel, 33:50:17".to_owned()), "{full:?}");
+        assert!(full.contains(&"haproxy, tune.maxpollevents 20".to_owned()));
+        assert_eq!(names(false, true, false, true).len(), 0);
+    }
+
+    #[test]
+    fn names_say_how_relays_are_set() {
+        for Relay { name, by, .. } in &RELAYS {
+            let flags = match by {
+                Own(_, flags) | HAProxy(flags) => *flags,
+            };
+            for number in flags.split(|c: char| !c.is_ascii_digit()) {
+                assert!(name.contains(number), "{name}: {flags}");
+            }
+            assert_eq!(by.has_classes(), name.matches(':').count() == 2, "{name}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The latencies of one cell, a summary for each round.
+
+use self::Figure::{LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
+use super::figures::{grouped, median, micros};
+use crate::load::EchoSummary;
+use crate::report::{Cell, Plot};
+
+/// Requests, of all rounds together, from which a 99.9th percentile is quoted: ten of them lie
+/// beyond it. Of fewer it would be a name for the one or two slowest.
+pub(crate) const P999_REQUESTS_MIN: u64 = 10_000;
+
+/// What is told of latencies, in microseconds if nothing else is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Figure {
+    P50,
+    P99,
+    P999,
+    Longest,
+    /// How late whoever asked was itself.
+    LateP50,
+    LateP99,
+    /// In percent.
+    Unanswered,
+}
+
+impl Figure {
+    fn of(self, found: &EchoSummary) -> f64 {
+        match self {
+            P50 => found.latency.p50_us,
+            P99 => found.latency.p99_us,
+            P999 => found.latency.p999_us,
+            Longest => found.latency.max_us,
+            LateP50 => found.late_p50_us,
+            LateP99 => found.late_p99_us,
+            Unanswered => 100.0 * found.unanswered as f64 / found.requests.max(1) as f64,
+        }
+    }
+}
+
+/// All rounds that found something.
+pub(crate) struct Echoes<'a>(pub(crate) Vec<&'a EchoSummary>);
+
+impl Echoes<'_> {
+    /// Whether not one request was answered.
+    pub(crate) fn is_silent(&self) -> bool {
+        let silent = |echo: &&EchoSummary| echo.unanswered == echo.requests;
+        !self.0.is_empty() && self.0.iter().all(silent)
+    }
+
+    pub(crate) fn median(&self, figure: Figure) -> Option<f64> {
+        median(self.0.iter().map(|echo| figure.of(echo)))
+    }
+
+    /// As bars have it: of who never answers there is no end.
+    pub(crate) fn p99(&self) -> Option<f64> {
+        match self.is_silent() {
+            true => Some(f64::INFINITY),
+            false => self.median(P99),
+        }
+    }
+
+    /// Whether there were enough requests for a 99.9th percentile.
+    pub(crate) fn enough(&self) -> Result<(), String> {
+        enough(self.0.iter().map(|echo| echo.requests).sum())
+    }
+
+    /// Two figures of microseconds, or why there are none.
+    pub(crate) fn pair(&self, figures: [Figure; 2], why: impl FnOnce() -> String) -> Cell {
+        if self.is_silent() {
+            return Cell::from("no answer at all");
+        }
+        let both = figures.map(|figure| {
+            let value = self.median(figure)?;
+            let is_rare = figure == P999 && self.enough().is_err();
+            Some(if is_rare {
+                "–".to_owned()
+            } else {
+                micros(value)
+            })
+        });
+        match both {
+            [Some(first), Some(second)] => Cell::Text(format!("{first} / {second}")),
+            _ => Cell::Missing(why()),
+        }
+    }
+}
+
+/// Whether so many requests have a 99.9th percentile.
+pub(crate) fn enough(requests: u64) -> Result<(), String> {
+    if requests >= P999_REQUESTS_MIN {
+        return Ok(());
+    }
+    let least = grouped(P999_REQUESTS_MIN as f64, 0);
+    Err(format!(
+        "fewer than {least} requests say nothing of a p99.9"
+    ))
+}
+
+/// Whole distributions as curves: how slow the slowest request in so many was. The tail becomes the
+/// right half of the axis, as far as there were that many requests.
+pub(crate) fn curves<'a>(
+    title: String,
+    what: &str,
+    series: impl Iterator<Item = (String, &'a EchoSummary)>,
+) -> Plot {
+    let points = |echo: &EchoSummary| {
+        let curve = echo.latency.curve.iter();
+        let points = curve.map(|(share, us)| (1.0 / (1.0 - share), *us));
+        points
+            .filter(|(one_in, _)| *one_in <= echo.requests as f64)
+            .collect()
+    };
+    Plot::Lines {
+        title,
+        x: format!("one {what} in"),
+        y: "latency, us".to_owned(),
+        log_x: true,
+        log_y: true,
+        series: series.map(|(name, echo)| (name, points(echo))).collect(),
+    }
+}

@@ -1,0 +1,188 @@
+//! Measurements: every case in every round, and what they come to over the rounds.
+
+use serde_json::Value;
+
+use super::columns::Column;
+use super::figures::{self, median};
+use super::lab::Lab;
+use crate::error::Result;
+use crate::report::{Cell, Table};
+
+/// What one measurement finds.
+pub(crate) trait Describe {
+    /// In words, for a line of progress.
+    fn describe(&self) -> String;
+}
+
+/// One measurement: of which case, and what was found or why nothing was.
+pub(crate) struct Sample<K, F> {
+    pub(crate) key: K,
+    pub(crate) round: u32,
+    pub(crate) found: Result<F, String>,
+}
+
+/// All measurements of some cases, each known by its key.
+pub(crate) struct Samples<K, F>(pub(crate) Vec<Sample<K, F>>);
+
+impl<K: Copy + PartialEq, F> Samples<K, F> {
+    /// Measures every case in every round; one that fails is reported, and stops no other.
+    pub(crate) fn measure(
+        lab: &Lab,
+        rounds: u32,
+        keys: impl IntoIterator<Item = K> + Clone,
+        name: impl Fn(K) -> String,
+        measure: impl Fn(K) -> Result<F>,
+    ) -> Self
+    where
+        F: Describe,
+    {
+        let mut samples = Vec::new();
+        for round in 0..rounds {
+            for key in keys.clone() {
+                let found = measure(key).map_err(|error| error.to_string());
+                let words = found.as_ref().map_or_else(Clone::clone, F::describe);
+                lab.progress(&format!("{}: {words}", name(key)));
+                samples.push(Sample { key, round, found });
+            }
+        }
+        Samples(samples)
+    }
+
+    fn of(&self, key: K) -> impl Iterator<Item = &Sample<K, F>> + Clone {
+        self.0.iter().filter(move |sample| sample.key == key)
+    }
+
+    /// What the rounds of a case found.
+    pub(crate) fn found(&self, key: K) -> impl Iterator<Item = &F> + Clone {
+        self.of(key).filter_map(|sample| sample.found.as_ref().ok())
+    }
+
+    /// What all cases found.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &F> + Clone {
+        self.0
+            .iter()
+            .filter_map(|sample| sample.found.as_ref().ok())
+    }
+
+    /// What the first round found.
+    pub(crate) fn first(&self) -> impl Iterator<Item = (K, &F)> {
+        let first = self.0.iter().filter(|sample| sample.round == 0);
+        first.filter_map(|sample| Some((sample.key, sample.found.as_ref().ok()?)))
+    }
+
+    /// Whether a case was measured at all.
+    pub(crate) fn has(&self, key: K) -> bool {
+        self.of(key).next().is_some()
+    }
+
+    /// A part of everything that was found.
+    pub(crate) fn part<P>(&self, of: impl Fn(&F) -> P) -> Samples<K, P> {
+        let part = |sample: &Sample<K, F>| Sample {
+            key: sample.key,
+            round: sample.round,
+            found: sample.found.as_ref().map(&of).map_err(Clone::clone),
+        };
+        Samples(self.0.iter().map(part).collect())
+    }
+
+    /// Why a round of a case failed, if one did.
+    pub(crate) fn error(&self, key: K) -> Option<String> {
+        self.of(key)
+            .find_map(|sample| sample.found.as_ref().err().cloned())
+    }
+
+    /// Why a case has nothing to show.
+    pub(crate) fn why(&self, key: K) -> String {
+        self.error(key).unwrap_or_else(|| "not measured".to_owned())
+    }
+
+    /// The median of the rounds, or why there is none.
+    pub(crate) fn median(&self, key: K, figure: impl Fn(&F) -> f64) -> Result<f64, String> {
+        median(self.found(key).map(figure)).ok_or_else(|| self.why(key))
+    }
+
+    /// A figure of a case, or why there is none.
+    pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Result<f64, String> {
+        let found: Vec<&F> = self.found(key).collect();
+        let value = column.value(&found);
+        value.ok_or_else(|| match column.none {
+            Some(none) if !found.is_empty() => none.to_owned(),
+            _ => self.why(key),
+        })
+    }
+
+    /// A case's row of a table, without its name.
+    pub(crate) fn cells(&self, key: K, columns: &[Column<F>]) -> Vec<Cell> {
+        let cell = |column: &Column<F>| figures::number(self.figure(key, column), column.unit);
+        columns.iter().map(cell).collect()
+    }
+
+    /// A table of named cases, whose first column is `heading`.
+    pub(crate) fn table(
+        &self,
+        title: &str,
+        heading: &str,
+        rows: impl IntoIterator<Item = (String, K)>,
+        columns: &[Column<F>],
+    ) -> Table {
+        let row = |(name, key)| [vec![Cell::Text(name)], self.cells(key, columns)].concat();
+        let rows = rows.into_iter().map(row).collect();
+        let names = columns.iter().map(|column| column.name);
+        figures::table(title, std::iter::once(heading).chain(names), rows)
+    }
+
+    /// Every measurement as JSON: what `entry` makes of key, round and finding, with its error.
+    pub(crate) fn raw(&self, entry: impl Fn(K, u32, Option<&F>) -> Value) -> Value {
+        let sample = |sample: &Sample<K, F>| {
+            let mut value = entry(sample.key, sample.round, sample.found.as_ref().ok());
+            value["error"] = sample.found.as_ref().err().cloned().into();
+            value
+        };
+        self.0.iter().map(sample).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::trial::columns::{column, or_else, over_rounds};
+
+    fn samples(found: &[(usize, Result<f64, &str>)]) -> Samples<usize, f64> {
+        let sample = |(&(key, found), round): (&(usize, Result<f64, &str>), u32)| Sample {
+            key,
+            round,
+            found: found.map_err(str::to_owned),
+        };
+        Samples(found.iter().zip(0..).map(sample).collect())
+    }
+
+    #[test]
+    fn a_cell_is_the_median_of_its_rounds_or_why_there_is_none() {
+        let of = samples(&[
+            (0, Ok(1.0)),
+            (1, Err("it burnt")),
+            (0, Ok(3.0)),
+            (3, Ok(f64::NAN)),
+        ]);
+        let figure: Column<f64> = or_else("not counted", column("a", "us", 0, |value| *value));
+        assert_eq!(of.figure(0, &figure), Ok(2.0));
+        assert_eq!(of.figure(1, &figure), Err("it burnt".to_owned()));
+        assert_eq!(of.figure(2, &figure), Err("not measured".to_owned()));
+        assert_eq!(of.figure(3, &figure), Err("not counted".to_owned()));
+        let most = |values: &[&f64]| values.iter().copied().copied().reduce(f64::max);
+        assert_eq!(of.figure(0, &over_rounds("b", "", 0, most)), Ok(3.0));
+    }
+
+    #[test]
+    fn raw_figures_say_what_went_wrong() {
+        let raw = samples(&[(7, Err("it burnt")), (7, Ok(1.0))])
+            .raw(|key, round, found| json!({ "key": key, "round": round, "found": found }));
+        let expected = json!([
+            { "key": 7, "found": null, "round": 0, "error": "it burnt" },
+            { "key": 7, "found": 1.0, "round": 1, "error": null },
+        ]);
+        assert_eq!(raw, expected);
+    }
+}
