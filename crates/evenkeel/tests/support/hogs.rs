@@ -21,7 +21,8 @@ pub(crate) enum Kind {
 }
 
 /// How long a poll that sleeps does so at a time. It computes for a moment then, and has to be
-/// found blocked before it does so again; beside pauses of the preemption harness that takes longer.
+/// found blocked before it does so again. Beside pauses of the preemption harness that takes
+/// longer.
 const NAP: Duration = Duration::from_millis(if cfg!(evenkeel_preempt) { 500 } else { 20 });
 
 /// Holds up polls until it is opened or dropped.
