@@ -3,6 +3,7 @@
 //! The tree is read once; every rule is a pure function from it to findings, so that each is
 //! tested on a small tree made of strings, with a failure it has to see.
 
+mod breaks;
 mod changelog;
 mod floors;
 mod lengths;
@@ -74,6 +75,7 @@ const RULES: &[Rule] = &[
     markdown::one_title,
     markdown::links_resolve,
     changelog::shape,
+    breaks::apply,
 ];
 
 /// Checks the whole tree; prints every finding before it fails.
