@@ -392,6 +392,8 @@ fn checks_keep_coming_beside_hogs() {
                 })
                 .collect();
             until("all at it", || begun.load(SeqCst) == 2 * workers);
+            // Checks first here and last below: between two readings only checks are added.
+            let before_checks = runtime.stats();
             let before = runtime.stats();
             let polls_since = |before: &Stats| -> u64 {
                 runtime
@@ -403,9 +405,8 @@ fn checks_keep_coming_beside_hogs() {
                     .sum()
             };
             until("a hundred polls", || polls_since(&before) >= 100);
-            // Polls first, checks afterwards: between the two readings only checks are added.
             let polls = polls_since(&before);
-            let checks = runtime.stats().since(&before).checks;
+            let checks = runtime.stats().since(&before_checks).checks;
             let most_on_their_way = workers as u64;
             assert!(
                 checks.due.total() + most_on_their_way >= polls,
