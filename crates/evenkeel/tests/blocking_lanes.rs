@@ -272,15 +272,20 @@ fn what_is_given_up_is_called_off_unless_it_has_begun() {
             assert_eq!(Arc::strong_count(&ran), 1);
             until("off", |lane| lane.busy == 0).await;
             let (go, gone) = mpsc::channel::<()>();
-            let begun = lane.run({
+            let (begins, begun) = mpsc::channel();
+            let running = lane.run({
                 let ran = Arc::clone(&ran);
                 move || {
+                    begins.send(()).unwrap();
                     let _ = gone.recv();
                     ran.fetch_add(1, SeqCst)
                 }
             });
-            until("off", |lane| lane.busy == 1).await;
-            drop(begun);
+            // A thread that is busy with it may not have begun it yet.
+            while begun.try_recv().is_err() {
+                sleep(Duration::from_micros(200)).await;
+            }
+            drop(running);
             drop(go);
             while ran.load(SeqCst) == 0 {
                 sleep(Duration::from_micros(200)).await;

@@ -253,7 +253,10 @@ fn a_stop_hook_that_panics_stops_nothing() {
             assert_eq!(runtime.block_on(runtime.spawn(async { 2 })).unwrap(), 2);
         }
         runtime.shutdown(Duration::from_secs(30)).unwrap();
-        assert_eq!(stopped.load(SeqCst), 3 + 2, "the workers' ran, too");
+        let stopped = stopped.load(SeqCst);
+        // A pause of the preemption harness may cost a worker its seat, and start one more thread.
+        let is_right = stopped == 3 + 2 || (cfg!(evenkeel_preempt) && stopped > 3 + 2);
+        assert!(is_right, "the workers' ran, too: {stopped}");
     });
 }
 
