@@ -197,7 +197,7 @@ impl Lineup {
         if peer.has_stats()
             && let Some(level) = spec.busy_wait
         {
-            command.args(["--busy-wait", level.word()]);
+            command.args(["--busy-wait", &level.to_string()]);
         }
         if peer == Peer::EvenkeelRealTime {
             command.arg("--real-time-workers");
@@ -252,7 +252,7 @@ impl Lineup {
         let mut command = Command::new("erl");
         command.args(["-noshell", "+Bd", "+S", &schedulers]);
         if let Some(level) = spec.busy_wait {
-            command.args(["+sbwt", level.word()]);
+            command.args(["+sbwt", &level.to_string()]);
         }
         command
             .arg("-pa")

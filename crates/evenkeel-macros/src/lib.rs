@@ -19,8 +19,8 @@ use crate::entry::{Entry, expand};
 /// # Options
 ///
 /// - `workers = N`: as many workers as this instead of one per core.
-/// - `busy_wait = "..."`: how long an idle worker spins before it parks: `"none"`, `"very_short"`,
-///   `"short"`, `"medium"`, `"long"`, `"very_long"` or `"adaptive"`.
+/// - `busy_wait = "..."`: how long an idle worker spins before it parks: a level of `BusyWait` as
+///   it is printed, such as `"none"`, `"very_short"` or `"adaptive"`.
 /// - `crate = "..."`: the path of the `evenkeel` crate, if it goes by another name.
 ///
 /// Tokio's `worker_threads` is `workers` here, and its `flavor` has nothing to choose from: it is

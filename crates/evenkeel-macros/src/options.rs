@@ -188,4 +188,14 @@ mod tests {
             assert!(error.contains(advice), "{options}: {error}");
         }
     }
+
+    #[test]
+    fn busy_waits_are_those_of_the_runtime() {
+        let ours = BUSY_WAITS.map(|(name, variant)| (name.to_owned(), variant.to_owned()));
+        let levels = evenkeel::BusyWait::ALL;
+        assert_eq!(
+            ours,
+            levels.map(|level| (level.to_string(), format!("{level:?}")))
+        );
+    }
 }

@@ -90,12 +90,13 @@ const LEVELS_IN_BRIEF: [BusyWait; 3] = [BusyWait::VeryLong, BusyWait::Medium, Bu
 
 fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
     let mut variants = Vec::new();
-    let fixed = if brief {
-        &LEVELS_IN_BRIEF[..]
-    } else {
-        &BusyWait::FIXED
-    };
-    let fixed = fixed.iter().copied().map(Some);
+    let mut levels = BusyWait::ALL.to_vec();
+    levels.retain(|level| *level != BusyWait::Adaptive);
+    levels.reverse();
+    if brief {
+        levels = LEVELS_IN_BRIEF.to_vec();
+    }
+    let fixed = levels.into_iter().map(Some);
     for &peer in peers {
         let levels: Vec<Option<BusyWait>> = match peer {
             Peer::Evenkeel => {
@@ -113,7 +114,7 @@ fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
 impl Variant {
     fn name(self) -> String {
         match self.level {
-            Some(level) => format!("{}, {}", self.peer.name(), level.word()),
+            Some(level) => format!("{}, {}", self.peer.name(), level),
             None => self.peer.name().to_owned(),
         }
     }
@@ -199,8 +200,10 @@ fn plots(variants: &[Variant], samples: &Samples<Variant, Found>) -> Vec<Plot> {
                 groups.push((group.to_owned(), Vec::new()));
             }
             if let Some((_, bars)) = groups.last_mut() {
-                let level = variant.level.map_or("default", BusyWait::word);
-                bars.push((level.to_owned(), value));
+                let level = variant
+                    .level
+                    .map_or("default".to_owned(), |level| level.to_string());
+                bars.push((level, value));
             }
         }
         bars(title, unit, false, groups)
@@ -244,7 +247,7 @@ fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
 fn raw(variant: Variant, round: u32, found: Option<&Found>) -> serde_json::Value {
     json!({
         "peer": variant.peer.name(),
-        "level": variant.level.map(BusyWait::word),
+        "level": variant.level.map(|level| level.to_string()),
         "round": round,
         "cpu_cores": found.map(|f| f.cpu_cores),
         "utilisation_cores": found.and_then(|f| f.utilisation_cores),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 
 pub(crate) use handlers::HandlerArgs;
-use values::BUILT_IN_CLASSES;
+use values::{BUILT_IN_CLASSES, busy_wait};
 pub(crate) use values::{
     Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HandOff, HogPoll, HogYield,
     ProxyRoute, RuntimeName, SHARE_MAX, Shares, within,
@@ -160,7 +160,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) real_time_workers: bool,
     /// How long a worker without work spins before it parks [default: the runtime's own].
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
     pub(crate) busy_wait: Option<BusyWait>,
     /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
     #[arg(long, value_name = "U")]

@@ -1,21 +1,13 @@
 //! Medians, and cells of tables.
 
+use evenkeel_measure::statistics;
+
 use crate::report::plot::Lists;
 use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
 
-/// The median; of an even number the mean of the middle two. `None` of nothing.
+/// The median of those that are finite: of the rounds that have a figure. `None` if there is none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values
-        .into_iter()
-        .filter(|value| value.is_finite())
-        .collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
+    statistics::median(values.into_iter().filter(|value| value.is_finite()))
 }
 
 /// A unit, and how many digits stand after the point.
@@ -73,11 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median([f64::NAN, 5.0]), Some(5.0));
-        assert_eq!(median([]), None);
+    fn a_round_without_a_figure_does_not_count() {
+        assert_eq!(median([f64::NAN, 5.0, f64::INFINITY]), Some(5.0));
+        assert_eq!(median([f64::INFINITY]), None);
     }
 
     #[test]

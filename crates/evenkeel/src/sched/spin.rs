@@ -201,10 +201,8 @@ mod tests {
 
     #[test]
     fn levels_grow() {
-        let limits: Vec<_> = BusyWait::ALL[..6]
-            .iter()
-            .map(|level| level.limit())
-            .collect();
+        let (_, fixed) = BusyWait::ALL.split_last().unwrap();
+        let limits: Vec<_> = fixed.iter().map(|level| level.limit()).collect();
         assert!(limits.is_sorted());
     }
 }

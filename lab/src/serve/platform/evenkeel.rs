@@ -42,8 +42,7 @@ impl Platform for Evenkeel {
         builder.workers(settings.workers);
         builder.real_time_workers(settings.real_time);
         if let Some(level) = settings.busy_wait {
-            // In the same order.
-            builder.busy_wait(evenkeel::BusyWait::ALL[level as usize]);
+            builder.busy_wait(level);
         }
         if let Some(events) = settings.io_check_events {
             builder.io_check_events(events);
@@ -214,21 +213,4 @@ fn waits(classes: &[ClassTimes]) -> Waits {
         }
     }
     sums
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::ValueEnum;
-
-    use crate::serve::BusyWait;
-
-    #[test]
-    fn levels_of_busy_waiting_stand_in_the_same_order() {
-        let ours = BusyWait::value_variants().iter();
-        let names: Vec<String> = ours.map(|level| format!("{level:?}")).collect();
-        assert_eq!(
-            names,
-            evenkeel::BusyWait::ALL.map(|level| format!("{level:?}"))
-        );
-    }
 }

@@ -136,8 +136,10 @@ proptest! {
 fn lengths_are_bounded() {
     assert_eq!(length([0; 4], 10), Err(FrameError::Empty));
     assert_eq!(length([10, 0, 0, 0], 10), Ok(10));
-    let error = length([0xff; 4], 10).unwrap_err();
-    assert_eq!(error.code(), Code::FrameTooLong);
+    for too_long in [[11, 0, 0, 0], [0xff; 4]] {
+        let error = length(too_long, 10).unwrap_err();
+        assert_eq!(error.code(), Code::FrameTooLong);
+    }
 }
 
 #[test]
