@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,10 +14,10 @@ use support::memory::{Faults, MemoryDisk};
 use support::served::{Raw, append, hello, serving, serving_log};
 use support::{LIMIT, Random, rounds, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use txlog::log::{Log, LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{Found, LogPending, Store, StoreError};
+use txlog::store::{Found, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::{Client, ClientError, ReadFrom};
 
@@ -285,17 +286,90 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
     });
 }
 
+/// A log that counts what is asked of it, and can hold back its acknowledgements and its end.
+#[derive(Clone)]
+struct Watched {
+    log: Log<MemoryDisk>,
+    reads: Arc<AtomicUsize>,
+    appends: Arc<AtomicUsize>,
+    /// Whether acknowledgements are held back.
+    held: Arc<watch::Sender<bool>>,
+    /// Whether it never ends.
+    endless: bool,
+}
+
+impl Watched {
+    fn new(log: Log<MemoryDisk>) -> Self {
+        Self {
+            log,
+            reads: Arc::default(),
+            appends: Arc::default(),
+            held: Arc::new(watch::Sender::new(false)),
+            endless: false,
+        }
+    }
+}
+
+impl Store for Watched {
+    type Pending = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>;
+
+    async fn submit(&self, payload: Bytes) -> Result<Self::Pending, StoreError> {
+        let pending = Store::submit(&self.log, payload).await?;
+        self.appends.fetch_add(1, Ordering::Relaxed);
+        let mut held = self.held.subscribe();
+        Ok(Box::pin(async move {
+            let _ = held.wait_for(|held| !held).await;
+            pending.await
+        }))
+    }
+
+    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
+        let records = Store::read(&self.log, from, limits).await;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        records
+    }
+
+    async fn wait_for(&self, sequence: u64) {
+        Store::wait_for(&self.log, sequence).await;
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        Store::bounds(&self.log)
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        Store::record_bytes_max(&self.log)
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        Store::maintain(&self.log).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        if self.endless {
+            std::future::pending().await
+        }
+        Store::close(&self.log).await
+    }
+}
+
+/// Much longer than a server takes that does not wait for what it has taken.
+const HELD: Duration = Duration::from_millis(200);
+
 #[test]
 fn a_server_that_closes_answers_what_it_took() {
     run(async {
         let disk = MemoryDisk::new(1);
         let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
-        let server = Server::bind("127.0.0.1:0", log, ServerConfig::default())
+        let store = Watched::new(log);
+        let (appends, held) = (Arc::clone(&store.appends), Arc::clone(&store.held));
+        held.send_replace(true);
+        let server = Server::bind("127.0.0.1:0", store, ServerConfig::default())
             .await
             .unwrap();
         let address = server.local_addr().unwrap();
         let (end, ends) = oneshot::channel::<()>();
-        let server = evenkeel::spawn(server.run(async {
+        let mut server = evenkeel::spawn(server.run(async {
             let _ = ends.await;
         }));
         let client = Client::connect(address.to_string()).await.unwrap();
@@ -304,11 +378,15 @@ fn a_server_that_closes_answers_what_it_took() {
         for number in 0..100 {
             submitted.push(client.submit(format!("{number}")).await.unwrap());
         }
-        // The first is durable, so the server has begun with the others.
-        let mut submitted = submitted.into_iter();
-        assert_eq!(submitted.next().unwrap().await.unwrap(), 1);
+        while appends.load(Ordering::Relaxed) == 0 {
+            evenkeel::time::sleep(Duration::from_millis(1)).await;
+        }
         end.send(()).unwrap();
-        let mut durable = 1;
+        assert_eq!(idle.faulted().await, Code::Closing);
+        let early = timeout(HELD, &mut server).await;
+        assert!(early.is_err(), "it has answers to send");
+        held.send_replace(false);
+        let mut durable = 0;
         for submitted in submitted {
             match submitted.await {
                 Ok(sequence) => {
@@ -319,13 +397,13 @@ fn a_server_that_closes_answers_what_it_took() {
                 Err(error) => assert_eq!(error.code(), Some(Code::Closing), "{error}"),
             }
         }
-        assert_eq!(idle.faulted().await, Code::Closing);
+        assert_eq!(durable, appends.load(Ordering::Relaxed) as u64);
         server.await.unwrap().unwrap();
         let refused = Client::connect(address.to_string()).await.unwrap_err();
         assert!(matches!(refused, ClientError::Connect { .. }), "{refused}");
         let (log, recovery) = Log::open(disk, small()).await.unwrap();
         assert_eq!(recovery.torn, None);
-        assert!(log.next() > durable);
+        assert_eq!(log.next(), durable + 1);
     });
 }
 
@@ -423,47 +501,6 @@ fn records_without_bytes_count_too() {
     });
 }
 
-/// A log that counts its reads.
-#[derive(Clone)]
-struct Counting {
-    log: Log<MemoryDisk>,
-    reads: Arc<AtomicUsize>,
-}
-
-impl Store for Counting {
-    type Pending = LogPending;
-
-    async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
-        Store::submit(&self.log, payload).await
-    }
-
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
-        let records = Store::read(&self.log, from, limits).await;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        records
-    }
-
-    async fn wait_for(&self, sequence: u64) {
-        Store::wait_for(&self.log, sequence).await;
-    }
-
-    fn bounds(&self) -> (u64, u64) {
-        Store::bounds(&self.log)
-    }
-
-    fn record_bytes_max(&self) -> usize {
-        Store::record_bytes_max(&self.log)
-    }
-
-    async fn maintain(&self) -> Result<(), StoreError> {
-        Store::maintain(&self.log).await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        Store::close(&self.log).await
-    }
-}
-
 #[test]
 fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
     const ASKED: u64 = 300;
@@ -472,9 +509,8 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
             .await
             .unwrap();
         log.append(vec![1; 500_000]).await.unwrap();
-        let reads = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&reads);
-        let store = Counting { log, reads };
+        let store = Watched::new(log);
+        let counted = Arc::clone(&store.reads);
         let config = ServerConfig::default();
         let server = Server::bind("127.0.0.1:0", store, config).await.unwrap();
         let address = server.local_addr().unwrap();
@@ -515,42 +551,6 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
     });
 }
 
-/// A store that never ends.
-#[derive(Clone)]
-struct Endless(Log<MemoryDisk>);
-
-impl Store for Endless {
-    type Pending = LogPending;
-
-    async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
-        Store::submit(&self.0, payload).await
-    }
-
-    async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
-        Store::read(&self.0, from, limits).await
-    }
-
-    async fn wait_for(&self, sequence: u64) {
-        Store::wait_for(&self.0, sequence).await;
-    }
-
-    fn bounds(&self) -> (u64, u64) {
-        self.0.bounds()
-    }
-
-    fn record_bytes_max(&self) -> usize {
-        Store::record_bytes_max(&self.0)
-    }
-
-    async fn maintain(&self) -> Result<(), StoreError> {
-        Store::maintain(&self.0).await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        std::future::pending().await
-    }
-}
-
 #[test]
 fn a_store_that_does_not_close_ends_the_server_all_the_same() {
     run(async {
@@ -559,7 +559,11 @@ fn a_store_that_does_not_close_ends_the_server_all_the_same() {
             close_max: Duration::from_millis(20),
             ..ServerConfig::default()
         };
-        let server = Server::bind("127.0.0.1:0", Endless(log), config);
+        let store = Watched {
+            endless: true,
+            ..Watched::new(log)
+        };
+        let server = Server::bind("127.0.0.1:0", store, config);
         let ended = server.await.unwrap().run(std::future::ready(()));
         let error = timeout(LIMIT, ended).await.unwrap().unwrap_err();
         assert!(error.to_string().contains("did not close"), "{error}");
