@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::*;
-use crate::runtime::Runtime;
+use crate::runtime::{Builder, Runtime};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread;
 use crate::sys::touchy::touchy_wakers;
@@ -147,11 +147,48 @@ fn a_seek_wakes_all_waiting_tasks() {
     });
 }
 
-/// Writes a byte whenever it is woken, and ends the lane in the round that is a pump's last.
+/// When the lane ends under a pump that has written for long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// In the pump's last round.
+    InTheLastRound,
+    /// When the pump has yielded its thread, and waits to go on.
+    BeforeTheNextPump,
+}
+
+/// Writes a byte whenever it is woken, and ends the lane.
 struct Feeder {
     file: Mutex<Option<File>>,
+    ends: Ends,
     accepted: AtomicUsize,
     refused: AtomicBool,
+}
+
+impl Feeder {
+    fn new(ends: Ends) -> std::sync::Arc<Self> {
+        std::sync::Arc::new(Self {
+            file: Mutex::new(None),
+            ends,
+            accepted: AtomicUsize::new(1),
+            refused: AtomicBool::new(false),
+        })
+    }
+
+    fn end(&self, inner: &Arc<Inner>) {
+        let close = {
+            let inner = Arc::clone(inner);
+            move || inner.data_lane().close(inner.handle().shared())
+        };
+        match (self.ends, self.accepted.load(Ordering::SeqCst)) {
+            (Ends::InTheLastRound, ROUNDS_MAX) => close(),
+            // Queued before the pump that is to go on; the lane has one thread.
+            (Ends::BeforeTheNextPump, 1) => {
+                let (lane, shared) = (inner.data_lane(), inner.handle().shared());
+                drop(InLane::kept(lane, shared, called_from(), None, close));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl std::task::Wake for Feeder {
@@ -160,9 +197,7 @@ impl std::task::Wake for Feeder {
             return;
         };
         let Some(file) = file.as_mut() else { return };
-        if self.accepted.load(Ordering::SeqCst) == ROUNDS_MAX {
-            file.inner.data_lane().close(file.inner.handle().shared());
-        }
+        self.end(&file.inner);
         let waker = Waker::from(std::sync::Arc::clone(&self));
         let mut cx = Context::from_waker(&waker);
         match Pin::new(&mut *file).poll_write(&mut cx, b"x") {
@@ -176,17 +211,12 @@ impl std::task::Wake for Feeder {
     }
 }
 
-/// At the moment at which a pump that has written for long yields its thread.
-#[test]
-fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
-    let path = std::env::temp_dir().join(format!("evenkeel-long-{}", std::process::id()));
-    Runtime::new().unwrap().block_on(async {
+fn all_is_written_though_the_lane(ends: Ends, name: &str) {
+    let path = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+    let runtime = Builder::new().disk_threads(1).build().unwrap();
+    runtime.block_on(async {
         let mut file = File::create(&path).await.unwrap();
-        let feeder = std::sync::Arc::new(Feeder {
-            file: Mutex::new(None),
-            accepted: AtomicUsize::new(1),
-            refused: AtomicBool::new(false),
-        });
+        let feeder = Feeder::new(ends);
         let (inner, pipe) = (Arc::clone(&file.inner), Arc::clone(&file.pipe));
         {
             let mut pipe = pipe.lock();
@@ -212,6 +242,16 @@ fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
         drop(feeder.file.lock().take());
         std::fs::remove_file(&path).unwrap();
     });
+}
+
+#[test]
+fn what_was_taken_over_is_written_though_the_lane_closes_under_a_long_writer() {
+    all_is_written_though_the_lane(Ends::InTheLastRound, "long");
+}
+
+#[test]
+fn what_was_taken_over_is_written_though_the_lane_closes_before_a_long_writer_goes_on() {
+    all_is_written_though_the_lane(Ends::BeforeTheNextPump, "goes-on");
 }
 
 /// Either may run any code, such as a look at the same file.
