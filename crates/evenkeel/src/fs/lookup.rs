@@ -10,9 +10,9 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::blocking::core::Core;
 use crate::blocking::directories::Directories;
-use crate::blocking::lane::InLane;
-use crate::blocking::lanes::Device;
-use crate::blocking::lanes::Lanes;
+use crate::blocking::lane::{InLane, Keep};
+use crate::blocking::lanes::{Device, Lanes};
+use crate::blocking::new_work;
 use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sched::context;
@@ -57,7 +57,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    InLane::new(core, handle.shared(), called_from(), Some(name), work)
+    let work = new_work(core, called_from(), Some(name), work);
+    InLane::new(core, handle.shared(), work, Keep::Awaited)
 }
 
 /// The spawn site of the current task, which says more than a line of this module.
@@ -128,7 +129,7 @@ where
     if !context::with_worker(|worker| worker.is_some()) {
         return work();
     }
-    let (task, join) = crate::blocking::new_work(core, called_from(), Some(name), work);
+    let (task, join) = new_work(core, called_from(), Some(name), work);
     core.submit_anyway(handle.shared(), task);
     drop(join);
 }
