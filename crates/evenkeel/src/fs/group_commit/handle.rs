@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::Position;
 use super::company::Company;
-use super::core::{Limits, Next};
+use super::core::{GroupCommitStats, Limits, Next};
 use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::CommitQueue;
@@ -120,28 +120,6 @@ pub struct GroupCommitBuilder {
     queue_records: usize,
     delay: Duration,
     class: Option<Class>,
-}
-
-/// Counters and queue lengths of a log; from [`GroupCommit::stats`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct GroupCommitStats {
-    /// Batches made durable.
-    pub batches: u64,
-    /// Records in them.
-    pub records: u64,
-    /// Bytes of these records.
-    pub bytes: u64,
-    /// The most records in one batch so far.
-    pub largest_batch: usize,
-    /// Records of the batch that is being written.
-    pub writing: usize,
-    /// Records in the queue.
-    pub queued: usize,
-    /// Bytes of these records.
-    pub queued_bytes: usize,
-    /// Appends that wait for room in the queue.
-    pub waiting: usize,
 }
 
 impl GroupCommitBuilder {
@@ -300,17 +278,7 @@ impl GroupCommit {
 
     /// Returns counters and queue lengths.
     pub fn stats(&self) -> GroupCommitStats {
-        let (totals, depth) = self.handle.shared.accounts();
-        GroupCommitStats {
-            batches: totals.batches,
-            records: totals.records,
-            bytes: totals.bytes,
-            largest_batch: totals.largest_batch,
-            writing: depth.writing,
-            queued: depth.queued,
-            queued_bytes: depth.queued_bytes,
-            waiting: depth.waiting,
-        }
+        self.handle.shared.stats()
     }
 
     fn push(&self, record: Bytes, waker: Option<&Waker>) -> Result<usize, CommitError> {
