@@ -1,8 +1,4 @@
 //! Delivery in virtual time: one descriptor, a simulated kernel, and the real wheel.
-//!
-//! Each break in the list of the models also made `all_bytes_are_delivered_in_time` fail. So did a
-//! deadline rounded up by two ticks; and a sweep that does not check the deadline made
-//! `a_watermark_below_the_delay_decides` fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -469,6 +465,23 @@ fn adaptive_is_immediate_without_pressure_and_again_after_it() {
     assert!(afterwards >= 494, "{afterwards} in 2 s");
     assert!(bench.world.calls.get() <= calls + 1);
     assert!(bench.is_silent());
+}
+
+/// The entry in the sweep is from when tasks waited for long. Now they hardly do.
+#[test]
+fn a_delay_that_shrinks_wakes_the_reader_sooner() {
+    let max_delay = Duration::from_millis(512);
+    let mut bench = Bench::new(Kernel::Heeds, Delivery::Adaptive { max_delay }, 1 << 20);
+    bench.world.pressure.set(PRESSURE_MAX);
+    bench.world.send(1);
+    bench.pass(Duration::from_millis(1));
+    bench.world.pressure.set(PRESSURE_MAX / 64);
+    bench.world.send(128 * 1024);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.received, 1 + 128 * 1024, "the watermark is reached");
+    bench.world.send(1);
+    bench.pass(max_delay / 64 + Duration::from_millis(2));
+    assert_eq!(bench.received, 2 + 128 * 1024, "the delay is 8 ms now");
 }
 
 #[test]
