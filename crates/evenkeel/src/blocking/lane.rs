@@ -29,7 +29,7 @@ pub(super) const LINGER: Duration = Duration::from_micros(16);
 const NAME_LEN_MAX: usize = 32;
 
 /// A bounded queue of blocking work with threads of its own: for a database, a library that is not
-/// thread-safe, or a kind of work that must not hold up any other.
+/// thread-safe, or any work that must not hold up other work.
 ///
 /// Files need none: [`fs`](crate::fs) has lanes for each device.
 ///

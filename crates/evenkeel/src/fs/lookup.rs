@@ -29,8 +29,8 @@ pub(super) fn directory_of(path: &Path) -> &Path {
 
 /// Whether opening or reading may wait for a peer rather than for the device.
 pub(super) fn is_special(metadata: &Metadata) -> bool {
-    let kind = metadata.file_type();
-    kind.is_fifo() || kind.is_char_device() || kind.is_socket()
+    let file_type = metadata.file_type();
+    file_type.is_fifo() || file_type.is_char_device() || file_type.is_socket()
 }
 
 /// Whether writes only copy to the system's cache: to a regular file, and without waiting for the

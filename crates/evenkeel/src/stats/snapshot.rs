@@ -217,7 +217,7 @@ pub struct Checks {
     pub idle: CheckCounts,
     /// While spinning.
     pub spin: CheckCounts,
-    /// By another thread than the queue's owner, which was busy.
+    /// Visits: by another worker than the queue's owner, which was stuck in a poll.
     pub monitor: CheckCounts,
 }
 

@@ -40,7 +40,7 @@ mod linux {
     const CALL_MAX: usize = 32;
 
     /// Room for our control message and for those that the kernel writes before it if the user has
-    /// asked for them: time stamps of both kinds, the device, the mark, the priority and the number
+    /// asked for them: both time stamps, the device, the mark, the priority and the number
     /// of dropped datagrams, 224 bytes in all. Aligned as their headers.
     #[repr(C, align(8))]
     #[derive(Clone, Copy)]
@@ -190,8 +190,8 @@ mod linux {
         unsafe {
             let mut message = libc::CMSG_FIRSTHDR(header);
             while !message.is_null() {
-                let kind = ((*message).cmsg_level, (*message).cmsg_type);
-                if kind == (libc::SOL_UDP, libc::UDP_GRO) {
+                let level_and_type = ((*message).cmsg_level, (*message).cmsg_type);
+                if level_and_type == (libc::SOL_UDP, libc::UDP_GRO) {
                     let len = libc::CMSG_DATA(message)
                         .cast::<libc::c_int>()
                         .read_unaligned();

@@ -52,7 +52,7 @@ mod imp {
     pub(crate) fn cpu_time(thread: ThreadId) -> Option<Duration> {
         // The kernel's encoding of a thread's processor-time clock, as `clock_getcpuclockid(3)`
         // makes it for a process: the complement of the id in the upper bits, and below the flag
-        // for "thread" and the kind "scheduler".
+        // for "thread" and the type "scheduler".
         let clock = (!thread.tid << 3) | 0b110;
         read_clock(clock)
     }

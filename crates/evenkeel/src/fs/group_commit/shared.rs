@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::Position;
 use super::core::{Batches, GroupCommitStats, Limits, Next, Refused};
-use super::error::{CommitError, Failure, Kind};
+use super::error::{Cause, CommitError, Failure};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
 
@@ -167,18 +167,18 @@ impl CommitQueue {
 
     fn refused(&self, refused: Refused, bytes: usize) -> CommitError {
         CommitError(match refused {
-            Refused::TooLarge => Kind::TooLarge {
+            Refused::TooLarge => Cause::TooLarge {
                 bytes,
                 bytes_max: self.limits.batch_bytes,
             },
-            Refused::Closed => Kind::Closed,
-            Refused::Failed(failure) => Kind::Failed(failure),
+            Refused::Closed => Cause::Closed,
+            Refused::Failed(failure) => Cause::Failed(failure),
         })
     }
 }
 
 fn failed(failure: Failure) -> CommitError {
-    CommitError(Kind::Failed(failure))
+    CommitError(Cause::Failed(failure))
 }
 
 /// Puts a waker into a slot under the lock, if none of the same task is there.

@@ -76,7 +76,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// No socket of this kind is at `path`.
+    /// No socket for datagrams is at `path`.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.io.get_ref().connect(path)
     }

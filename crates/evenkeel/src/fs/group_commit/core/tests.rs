@@ -433,7 +433,7 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
                 .0
                 .unwrap_err()
         })
-        .map(|failure| super::super::CommitError(super::super::error::Kind::Failed(failure)))
+        .map(|failure| super::super::CommitError(super::super::error::Cause::Failed(failure)))
         .collect();
     assert!(errors.iter().all(|error| error.is_poisoned()));
     let maybe: Vec<bool> = errors.iter().map(|error| error.maybe_written()).collect();

@@ -62,8 +62,8 @@ impl World {
         result
     }
 
-    /// One turn of the worker: an event, or an entry of the sweep. Sleeps if there is neither.
-    fn turn(&self) -> bool {
+    /// One round of the worker: an event, or an entry of the sweep. Sleeps if there is neither.
+    fn round(&self) -> bool {
         let mut numbers = self.numbers.lock();
         while !numbers.event && numbers.armed.is_none() && !numbers.ended {
             numbers = self.changed.wait(numbers);
@@ -161,7 +161,7 @@ fn worker(world: &Arc<World>, bytes: usize) -> Role<()> {
     let world = Arc::clone(world);
     role(move || {
         (0..bytes).for_each(|_| world.send());
-        while world.turn() {}
+        while world.round() {}
     })
 }
 

@@ -11,7 +11,7 @@ use crate::io::interest::Direction;
 use crate::io::pace::{PRESSURE_MAX, Pace, TICK_NS};
 use crate::timer::wheel::Wheel;
 
-/// The time between two turns of the worker.
+/// The time between two rounds of the worker.
 const STEP_NS: u64 = TICK_NS / 4;
 
 /// The kernel, the clock and the sweep.
@@ -130,7 +130,7 @@ struct Bench {
     received: usize,
     deliveries: usize,
     empty_reads: usize,
-    /// Turns for which the reader does not come.
+    /// Rounds for which the reader does not come.
     absent: usize,
 }
 
@@ -149,7 +149,7 @@ impl Bench {
         };
         let mut bench = bench;
         bench.set_mode(mode);
-        bench.turn();
+        bench.round();
         bench.empty_reads = 0;
         bench
     }
@@ -163,7 +163,7 @@ impl Bench {
     }
 
     /// The worker checks its queue and its sweep, and the reader runs if it is awake.
-    fn turn(&mut self) {
+    fn round(&mut self) {
         let (world, mut wakers) = (&self.world, WakeList::new());
         if world.event.take() {
             self.readiness.arrive(Ready::READABLE, world, &mut wakers);
@@ -230,7 +230,7 @@ impl Bench {
         self.mode.delay_max().max(Duration::from_nanos(TICK_NS))
     }
 
-    /// Checks the invariants after each turn of the worker, before the reader's.
+    /// Checks the invariants after each round of the worker, before the reader's.
     fn check(&self) {
         let world = &self.world;
         assert!(
@@ -259,7 +259,7 @@ impl Bench {
         let end = self.world.now.get() + time.as_nanos() as u64;
         while self.world.now.get() < end {
             self.world.now.set(self.world.now.get() + STEP_NS);
-            self.turn();
+            self.round();
         }
     }
 
@@ -325,7 +325,7 @@ proptest! {
                     bench.world.send(bytes);
                 }
                 Op::Pass(time) => bench.pass(time),
-                Op::Absent(turns) => bench.absent = turns,
+                Op::Absent(rounds) => bench.absent = rounds,
                 Op::Mode(mode) => bench.set_mode(mode),
                 Op::Pressure(pressure) => bench.world.pressure.set(pressure),
             }
@@ -531,13 +531,13 @@ fn writers_are_not_held_back() {
 fn a_closed_descriptor_is_not_touched() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     bench.world.send(100);
-    bench.turn();
+    bench.round();
     assert_eq!(bench.world.watermark.get(), 1 << 20);
     bench.readiness.unsettle(&bench.world);
     assert!(bench.is_silent(), "given back as it was");
     let calls = bench.world.calls.get();
     bench.world.event.set(true);
-    bench.turn();
+    bench.round();
     assert_eq!(bench.world.calls.get(), calls);
     assert_eq!(bench.world.wheel.borrow().len(), 0);
 }
