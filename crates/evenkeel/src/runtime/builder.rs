@@ -19,6 +19,7 @@ use crate::sys::cpus;
 use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
+use super::setters::setters;
 use super::threads::{StartError, Threads};
 
 /// More than any machine has processors; a greater number is a mistake.
@@ -108,16 +109,15 @@ impl Builder {
             class_error: None,
         }
     }
+}
 
+setters! {
+    Builder;
     /// Sets the number of workers, the threads that run tasks and check I/O: 1 to 1024.
     ///
     /// Default: the number of CPUs that this process may use, by its affinity mask and by the CPU
     /// quotas of its control groups, rounded up: a quota of 1.9 CPUs gives 2.
-    pub fn workers(&mut self, workers: usize) -> &mut Self {
-        self.workers = Some(workers);
-        self
-    }
-
+    workers(workers: usize) => workers = Some(workers);
     /// Sets whether workers have real-time priority. A worker that wakes then goes before every
     /// ordinary thread of the machine, both hogs of this process and other programs. Default:
     /// false. The chapter [Hogs](crate::guide::hogs) says when to use it.
@@ -133,40 +133,82 @@ impl Builder {
     /// without real-time budget, [`build`](Builder::build) fails. `hand_off_after` may be at most
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
-    pub fn real_time_workers(&mut self, real_time: bool) -> &mut Self {
-        self.config.real_time = real_time;
-        self
-    }
-
+    real_time_workers(real_time: bool) => config.real_time = real_time;
     /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
     /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
-    pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
-        self.config.thread_name = name.into();
-        self
-    }
-
+    thread_name(name: impl Into<String>) => config.thread_name = name.into();
     /// Sets how long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
-    pub fn busy_wait(&mut self, level: BusyWait) -> &mut Self {
-        self.config.busy_wait = level;
-        self
-    }
-
+    busy_wait(level: BusyWait) => config.busy_wait = level;
     /// Sets the longest time between two I/O checks of a busy worker; a poll that is under way then
     /// delays the check. From 10 microseconds to 1 second. Default: 100 microseconds,
     /// [`defaults::IO_CHECK_BOUND`].
-    pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
-        self.config.io_check_bound = bound;
-        self
-    }
-
+    io_check_bound(bound: Duration) => config.io_check_bound = bound;
     /// Sets how many events one I/O check takes from the system at most: 1 to 65536. The rest wait
     /// for the next check. A small number keeps checks short; a great one makes better use of each
     /// system call. Default: 256, [`defaults::IO_CHECK_EVENTS`].
-    pub fn io_check_events(&mut self, events: usize) -> &mut Self {
-        self.config.io_check_events = events;
-        self
-    }
+    io_check_events(events: usize) => config.io_check_events = events;
+    /// Sets how long a poll may last before its worker's seat is given to another thread, so that
+    /// it holds up nothing else. The stuck thread goes on in the heavy pool. From 200 microseconds
+    /// to a minute; `None` switches hand-off and the heavy pool off. Default: 1 millisecond,
+    /// [`defaults::HAND_OFF_AFTER`].
+    ///
+    /// The chapter [Hogs](crate::guide::hogs) says what hand-off means for a task.
+    hand_off_after(after: Option<Duration>) => config.hand_off_after = after;
+    /// Sets how many threads that are not blocked the heavy pool has at most: 1 to 1024. When they
+    /// are all in use, no more seats are handed over for polls that compute: the worker stays
+    /// stuck, which [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4
+    /// for each worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16,
+    /// [`defaults::HEAVY_THREADS_MIN`].
+    heavy_threads(threads: usize) => heavy_threads = Some(threads);
+    /// Sets how many threads the heavy pool has at most, beside the others, that are blocked in a
+    /// task's poll: in a sleep, a lock or a system call. From 0 to 32768. Default: 512,
+    /// [`defaults::BLOCKED_THREADS`]. When they are all in use, a worker that blocks stays stuck.
+    ///
+    /// They are there for mistakes: work that is known to block belongs in
+    /// [`spawn_blocking`](crate::spawn_blocking).
+    blocked_threads(threads: usize) => config.blocked_threads = threads;
+    /// Sets a function that is called when a task hogs, on a thread for blocking work: at most once
+    /// a second for each kind of task. If it panics, nothing else happens.
+    on_hog(hook: impl Fn(&HogReport) + Send + Sync + 'static)
+        => config.on_hog = Some(HogHook::new(hook));
+    /// Sets how many threads do blocking work at most: 1 to 32768. Default: 512,
+    /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
+    max_blocking_threads(threads: usize) => config.max_blocking_threads = threads;
+    /// Sets how many pieces of blocking work may wait for a thread, at least 1; more are refused,
+    /// with an error for which [`JoinError::is_refused`](crate::task::JoinError::is_refused) is
+    /// true. Default: 65536, [`defaults::BLOCKING_QUEUE`].
+    blocking_queue_limit(limit: usize) => config.blocking_queue_limit = limit;
+    /// Sets how long a thread for blocking work waits for more before it ends. Default: 10 seconds,
+    /// [`defaults::BLOCKING_KEEP_ALIVE`].
+    blocking_keep_alive(keep_alive: Duration) => config.blocking_keep_alive = keep_alive;
+    /// Sets how many threads read and write the files of each device at most: 1 to 1024. Default:
+    /// 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk) lists the other
+    /// threads.
+    disk_threads(threads: usize) => config.disk_threads = threads;
+    /// Sets how much work may wait in each lane of a device, at least 1; more is refused with
+    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
+    /// [`defaults::DISK_QUEUE`].
+    disk_queue_limit(limit: usize) => config.disk_queue_limit = limit;
+    /// Sets whether the kernel's completion queue (io_uring) may do reads that wait for a device,
+    /// if the kernel allows it. Otherwise, and on other systems than Linux, threads do them all.
+    /// Default: true. [`DiskStats`](crate::stats::DiskStats) reports which is used.
+    disk_ring(ring: bool) => config.disk_ring = ring;
+    /// Sets how long file work may wait for a thread before it fails with
+    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does if a
+    /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
+    /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
+    disk_wait_limit(limit: Option<Duration>) => disk_wait_limit = limit;
+    /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
+    /// panics, the thread goes on.
+    on_thread_start(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_start = Some(Hook::new(hook));
+    /// Sets a function that runs last on each thread that runs tasks or blocking work. If it
+    /// panics, nothing else happens.
+    on_thread_stop(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_stop = Some(Hook::new(hook));
+}
 
+impl Builder {
     /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
     /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
     /// defaults.
@@ -185,114 +227,6 @@ impl Builder {
         if let Err(error) = self.config.classes.set(name, config) {
             self.class_error.get_or_insert(error);
         }
-        self
-    }
-
-    /// Sets how long a poll may last before its worker's seat is given to another thread, so that
-    /// it holds up nothing else. The stuck thread goes on in the heavy pool. From 200 microseconds
-    /// to a minute; `None` switches hand-off and the heavy pool off. Default: 1 millisecond,
-    /// [`defaults::HAND_OFF_AFTER`].
-    ///
-    /// The chapter [Hogs](crate::guide::hogs) says what hand-off means for a task.
-    pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
-        self.config.hand_off_after = after;
-        self
-    }
-
-    /// Sets how many threads that are not blocked the heavy pool has at most: 1 to 1024. When they
-    /// are all in use, no more seats are handed over for polls that compute: the worker stays
-    /// stuck, which [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4
-    /// for each worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16,
-    /// [`defaults::HEAVY_THREADS_MIN`].
-    pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
-        self.heavy_threads = Some(threads);
-        self
-    }
-
-    /// Sets how many threads the heavy pool has at most, beside the others, that are blocked in a
-    /// task's poll: in a sleep, a lock or a system call. From 0 to 32768. Default: 512,
-    /// [`defaults::BLOCKED_THREADS`]. When they are all in use, a worker that blocks stays stuck.
-    ///
-    /// They are there for mistakes: work that is known to block belongs in
-    /// [`spawn_blocking`](crate::spawn_blocking).
-    pub fn blocked_threads(&mut self, threads: usize) -> &mut Self {
-        self.config.blocked_threads = threads;
-        self
-    }
-
-    /// Sets a function that is called when a task hogs, on a thread for blocking work: at most once
-    /// a second for each kind of task. If it panics, nothing else happens.
-    pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
-        self.config.on_hog = Some(HogHook::new(hook));
-        self
-    }
-
-    /// Sets how many threads do blocking work at most: 1 to 32768. Default: 512,
-    /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
-    pub fn max_blocking_threads(&mut self, threads: usize) -> &mut Self {
-        self.config.max_blocking_threads = threads;
-        self
-    }
-
-    /// Sets how many pieces of blocking work may wait for a thread, at least 1; more are refused,
-    /// with an error for which [`JoinError::is_refused`](crate::task::JoinError::is_refused) is
-    /// true. Default: 65536, [`defaults::BLOCKING_QUEUE`].
-    pub fn blocking_queue_limit(&mut self, limit: usize) -> &mut Self {
-        self.config.blocking_queue_limit = limit;
-        self
-    }
-
-    /// Sets how long a thread for blocking work waits for more before it ends. Default: 10 seconds,
-    /// [`defaults::BLOCKING_KEEP_ALIVE`].
-    pub fn blocking_keep_alive(&mut self, keep_alive: Duration) -> &mut Self {
-        self.config.blocking_keep_alive = keep_alive;
-        self
-    }
-
-    /// Sets how many threads read and write the files of each device at most: 1 to 1024. Default:
-    /// 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk) lists the other
-    /// threads.
-    pub fn disk_threads(&mut self, threads: usize) -> &mut Self {
-        self.config.disk_threads = threads;
-        self
-    }
-
-    /// Sets how much work may wait in each lane of a device, at least 1; more is refused with
-    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
-    /// [`defaults::DISK_QUEUE`].
-    pub fn disk_queue_limit(&mut self, limit: usize) -> &mut Self {
-        self.config.disk_queue_limit = limit;
-        self
-    }
-
-    /// Sets whether the kernel's completion queue (io_uring) may do reads that wait for a device,
-    /// if the kernel allows it. Otherwise, and on other systems than Linux, threads do them all.
-    /// Default: true. [`DiskStats`](crate::stats::DiskStats) reports which is used.
-    pub fn disk_ring(&mut self, ring: bool) -> &mut Self {
-        self.config.disk_ring = ring;
-        self
-    }
-
-    /// Sets how long file work may wait for a thread before it fails with
-    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does if a
-    /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
-    /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
-    pub fn disk_wait_limit(&mut self, limit: Option<Duration>) -> &mut Self {
-        self.disk_wait_limit = limit;
-        self
-    }
-
-    /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
-    /// panics, the thread goes on.
-    pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
-        self.config.on_thread_start = Some(Hook::new(hook));
-        self
-    }
-
-    /// Sets a function that runs last on each thread that runs tasks or blocking work. If it
-    /// panics, nothing else happens.
-    pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
-        self.config.on_thread_stop = Some(Hook::new(hook));
         self
     }
 
