@@ -56,12 +56,12 @@ fn wait_for(runtime: &Runtime, task: JoinHandle<()>) {
 fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_pool() {
     watched("shared line", || {
         let runtime = runtime(2);
-        for turn in 0..60 {
+        for round in 0..60 {
             // Three in four, so that long rows of hogs come only from the order in which they end.
-            let length = if turn % 4 == 3 { Duration::ZERO } else { LONG };
+            let length = if round % 4 == 3 { Duration::ZERO } else { LONG };
             wait_for(&runtime, one_shot(&runtime, (Class::NORMAL, "all"), length));
-            if turn > 16 {
-                assert_eq!(in_pool(&runtime), [], "after {turn}");
+            if round > 16 {
+                assert_eq!(in_pool(&runtime), [], "after {round}");
             }
         }
         let hogs = runtime.stats().hogs;
@@ -123,13 +123,13 @@ fn an_urgent_task_does_not_wait_in_the_pool_whatever_its_kind_is_known_for() {
 fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
     watched("one", || {
         let runtime = runtime(2);
-        let turns = |turns: usize, length| async move {
-            for _ in 0..turns {
+        let polls = |polls: usize, length| async move {
+            for _ in 0..polls {
                 compute(length);
                 yield_now().await;
             }
         };
-        let spawn = |count, length| runtime.spawn(turns(count, length));
+        let spawn = |count, length| runtime.spawn(polls(count, length));
         // More well-behaved tasks than are remembered, after one has hogged.
         wait_for(&runtime, spawn(2, LONG));
         for _ in 0..20 {
