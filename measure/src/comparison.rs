@@ -84,7 +84,7 @@ impl Comparison {
         self.rows.len()
     }
 
-    /// The table as data, without the mean and the notes.
+    /// The table as data, without its [`notes`](Self::notes).
     pub fn table(&self) -> Table {
         let better = match self.better {
             Better::Less => "less",
@@ -99,6 +99,16 @@ impl Comparison {
             columns: self.columns(),
             rows: self.rows.iter().map(|row| self.cells(row)).collect(),
         }
+    }
+
+    /// The lines below the table: the mean of the first candidate's ratios, if there is one, and
+    /// the notes.
+    pub fn notes(&self) -> Vec<String> {
+        let rows = self.rows.iter();
+        let ratios = rows.filter_map(|row| row.ratios.first()?.as_ref());
+        let mean = geometric_mean(ratios.map(|ratio| ratio.of_medians));
+        let mean = mean.map(|mean| format!("geometric mean of the ratios: {mean:.2}"));
+        mean.into_iter().chain(self.notes.clone()).collect()
     }
 
     fn columns(&self) -> Vec<String> {
@@ -146,14 +156,8 @@ impl fmt::Display for Comparison {
         for line in lines(&table, usize::MAX) {
             writeln!(f, "{line}")?;
         }
-        let ratios = self
-            .rows
-            .iter()
-            .filter_map(|row| row.ratios.first()?.as_ref());
-        if let Some(mean) = geometric_mean(ratios.map(|ratio| ratio.of_medians)) {
-            writeln!(f, "geometric mean of the ratios: {mean:.2}")?;
-        }
-        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
+        let notes = self.notes();
+        notes.iter().try_for_each(|note| writeln!(f, "{note}"))
     }
 }
 

@@ -5,7 +5,8 @@
 //! - [`statistics`]: medians, ratios, spreads.
 //! - [`comparison`]: a table of candidates beside a baseline.
 //! - [`table`], [`number`]: tables and numbers as text.
-//! - [`options`]: command line options for rounds.
+//! - [`results`]: the tables of a run, as one JSON file.
+//! - [`options`]: command line options for rounds and for that file.
 //!
 //! It depends on no runtime, so that it can measure any. Names end in the unit, as `p99_us` does;
 //! a [`Duration`](std::time::Duration) needs none.
@@ -41,6 +42,7 @@ pub mod comparison;
 pub mod latency;
 pub mod number;
 pub mod options;
+pub mod results;
 pub mod rounds;
 pub mod statistics;
 pub mod table;

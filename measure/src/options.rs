@@ -1,8 +1,12 @@
-//! Command line options for rounds.
+//! Command line options for rounds, and for the file of the results.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+
+use crate::results::Results;
 
 /// The number of rounds and the length of a measurement, for `#[command(flatten)]`.
 ///
@@ -51,17 +55,54 @@ impl RoundOptions {
     }
 }
 
+/// Where the results go besides the terminal, for `#[command(flatten)]`.
+///
+/// # Examples
+///
+/// ```
+/// use clap::Parser;
+/// use evenkeel_measure::options::JsonOption;
+///
+/// #[derive(Parser)]
+/// struct Arguments {
+///     #[command(flatten)]
+///     json: JsonOption,
+/// }
+///
+/// // Without `--json FILE`, tables are only printed.
+/// let arguments = Arguments::parse_from(["bench"]);
+/// let results = arguments.json.begin("bench")?;
+/// # drop(results);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Args, Clone, Debug, Default)]
+pub struct JsonOption {
+    /// Write the tables to this file as JSON, too
+    #[arg(long = "json", value_name = "FILE")]
+    path: Option<PathBuf>,
+}
+
+impl JsonOption {
+    /// Results that go to the file, if one is named.
+    ///
+    /// # Errors
+    ///
+    /// As [`Results::begin`].
+    pub fn begin(&self, name: &str) -> io::Result<Results> {
+        Results::begin(name, self.path.as_deref())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Command, FromArgMatches};
 
     use super::*;
 
-    fn parsed(line: &str) -> Result<RoundOptions, clap::Error> {
+    fn parsed<O: Args + FromArgMatches>(line: &str) -> Result<O, clap::Error> {
         let words = line.split_whitespace();
-        let matches =
-            RoundOptions::augment_args(Command::new("bench")).try_get_matches_from(words)?;
-        RoundOptions::from_arg_matches(&matches)
+        let matches = O::augment_args(Command::new("bench")).try_get_matches_from(words)?;
+        O::from_arg_matches(&matches)
     }
 
     #[test]
@@ -73,7 +114,7 @@ mod tests {
             ("bench --quick", 5, 100),
             ("bench --quick --rounds 1000 --bench", 1_000, 100),
         ] {
-            let options = parsed(line).expect(line);
+            let options: RoundOptions = parsed(line).expect(line);
             assert_eq!(options.rounds(), rounds, "{line}");
             let sample = options.sample(Duration::from_millis(400));
             assert_eq!(sample.as_millis(), sample_ms, "{line}");
@@ -83,7 +124,15 @@ mod tests {
     #[test]
     fn too_few_and_too_many_are_refused() {
         for line in ["bench --rounds 4", "bench --rounds 1001", "bench --rounds"] {
-            assert!(parsed(line).is_err(), "{line}");
+            assert!(parsed::<RoundOptions>(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_file_is_named_once_or_not_at_all() {
+        let path = |line: &str| parsed::<JsonOption>(line).expect(line).path;
+        assert_eq!(path("bench"), None);
+        assert_eq!(path("bench --json a.json"), Some("a.json".into()));
+        assert!(parsed::<JsonOption>("bench --json").is_err());
     }
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use clap::Parser;
+use evenkeel_measure::options::JsonOption;
 use evenkeel_measure::rounds::alternate;
 use evenkeel_measure::statistics::{Spread, median};
 use evenkeel_measure::table::{Cell, Table};
@@ -160,9 +162,17 @@ fn compare(name: &str, turns: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec
     ]
 }
 
-fn main() {
-    let argument = std::env::args().nth(1).expect("the number of turns");
-    let turns: usize = argument.parse().expect("the number of turns");
+#[derive(Parser)]
+struct Arguments {
+    /// How often each version has its turn.
+    turns: usize,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+fn main() -> std::io::Result<()> {
+    let Arguments { turns, json } = Arguments::parse();
+    let mut results = json.begin("compare")?;
     let (a, b) = (before::Runtime::new(), after::Runtime::new());
     macro_rules! row {
         ($benchmark:ident, $turns:expr) => {
@@ -183,5 +193,7 @@ fn main() {
          after/before, and beside it that of each fifth of them"
     );
     let columns = ["benchmark", "before", "after", "ratio", "fifths"];
-    println!("{}", Table::new(title, &columns, rows));
+    let table = Table::new(title, &columns, rows);
+    println!("{table}");
+    results.add(table, Vec::new())
 }

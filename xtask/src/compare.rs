@@ -11,26 +11,68 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo::{Cargo, root, target_dir};
 
 /// Turns of each benchmark, if not said otherwise: some 20 seconds in all.
-pub(crate) const TURNS: u32 = 3_000;
+const TURNS: u32 = 3_000;
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    revision: String,
+    turns: u32,
+    /// Where the table goes as JSON, too.
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `compare`; the error is advice.
+    pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
+        let (words, json) = match words {
+            [words @ .., "--json", path] => (words, Some(PathBuf::from(path))),
+            words => (words, None),
+        };
+        let (revision, turns) = match words {
+            [revision] => (revision, Ok(TURNS)),
+            [revision, turns] => (revision, turns_from(turns)),
+            _ => return Err("give a revision; `cargo xtask help` says more".to_owned()),
+        };
+        Ok(Self {
+            revision: (*revision).to_owned(),
+            turns: turns?,
+            json,
+        })
+    }
+}
+
+fn turns_from(word: &str) -> Result<u32, String> {
+    let turns = word.parse().ok();
+    let turns = turns.filter(|turns| (40..=1_000_000).contains(turns));
+    turns.ok_or_else(|| {
+        format!("`{word}` is no number of turns from 40 to 1000000; `cargo xtask help` says more")
+    })
+}
 
 /// Builds and runs the comparison.
-pub(crate) fn run(revision: &str, turns: u32) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = target_dir().join("compare");
     std::fs::create_dir_all(&folder).context("cannot make a folder for the program")?;
     let before = Elsewhere::new()?;
-    unpack(revision, &before.0)?;
+    unpack(&options.revision, &before.0)?;
     rename_version(&before.0.join("Cargo.toml"))?;
     std::fs::copy(root().join("xtask/compare/main.rs"), folder.join("main.rs"))
         .context("cannot copy the program")?;
     let path = folder.join("Cargo.toml");
     std::fs::write(&path, manifest(&before.0)?).context("cannot write its manifest")?;
-    Cargo::new("run --release --quiet --manifest-path")
+    let compare = Cargo::new("run --release --quiet --manifest-path")
         .arg(path.to_string_lossy())
         .arg("--target-dir")
         .arg(folder.join("target").to_string_lossy())
         .arg("--")
-        .arg(turns.to_string())
-        .run()
+        .arg(options.turns.to_string());
+    let Some(json) = &options.json else {
+        return compare.run();
+    };
+    // It runs in the workspace's root, whereas the path is meant from here.
+    let json = std::path::absolute(json).context("the file for the figures has no path")?;
+    compare.arg("--json").arg(json.to_string_lossy()).run()
 }
 
 /// A folder outside this tree, removed when dropped. Within the tree, cargo would have the earlier
@@ -113,6 +155,7 @@ path = \"main.rs\"
 before = {{ package = \"evenkeel\", path = {}, default-features = false }}
 after = {{ package = \"evenkeel\", path = {}, default-features = false }}
 evenkeel-measure = {{ path = {} }}
+clap = {{ version = \"4.6\", features = [\"derive\"] }}
 tokio = {{ version = \"1\", default-features = false, features = [\"sync\"] }}
 
 # As the workspace builds what it measures.
@@ -140,6 +183,33 @@ mod tests {
         rename_version(&path).expect("it is there");
         let renamed = std::fs::read_to_string(&path).expect("it is there");
         assert_eq!(renamed, text.replace("1.2.3", "0.0.0"));
+    }
+
+    #[test]
+    fn turns_and_a_file_may_follow_the_revision() {
+        let parsed = |line: &str| Options::parse(&line.split_whitespace().collect::<Vec<_>>());
+        let expected = |turns, json: Option<&str>| {
+            Ok(Options {
+                revision: "HEAD".to_owned(),
+                turns,
+                json: json.map(PathBuf::from),
+            })
+        };
+        assert_eq!(parsed("HEAD"), expected(TURNS, None));
+        assert_eq!(parsed("HEAD 40"), expected(40, None));
+        assert_eq!(parsed("HEAD --json a"), expected(TURNS, Some("a")));
+        assert_eq!(parsed("HEAD 40 --json a"), expected(40, Some("a")));
+        for line in [
+            "",
+            "HEAD 1",
+            "HEAD x",
+            "HEAD 40 a",
+            "--json a",
+            "HEAD --json",
+        ] {
+            let advice = parsed(line).expect_err(line);
+            assert!(advice.contains("cargo xtask help"), "{advice}");
+        }
     }
 
     #[test]

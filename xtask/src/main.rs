@@ -21,7 +21,7 @@ enum Request {
     List,
     Everything,
     One(String),
-    Compare(String, u32),
+    Compare(compare::Options),
     Chaos(u32),
     Burst(u64),
     Preempt(preempt::Options),
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         }
         Ok(Request::Everything) => steps::run_all(),
         Ok(Request::One(name)) => steps::run_one(&name),
-        Ok(Request::Compare(revision, turns)) => compare::run(&revision, turns),
+        Ok(Request::Compare(options)) => compare::run(&options),
         Ok(Request::Chaos(rounds)) => chaos::run(rounds),
         Ok(Request::Burst(seed)) => chaos::burst(seed),
         Ok(Request::Preempt(options)) => preempt::run(&options),
@@ -69,13 +69,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         [] | ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => Ok(Request::Help),
         ["ci"] => Ok(Request::Everything),
         ["ci", "--list"] => Ok(Request::List),
-        ["compare", revision] => Ok(Request::Compare((*revision).to_owned(), compare::TURNS)),
-        ["compare", revision, turns] => match turns.parse() {
-            Ok(turns @ 40..=1_000_000) => Ok(Request::Compare((*revision).to_owned(), turns)),
-            _ => Err(format!(
-                "`{turns}` is no number of turns from 40 to 1000000; `cargo xtask help` says more"
-            )),
-        },
+        ["compare", rest @ ..] => compare::Options::parse(rest).map(Request::Compare),
         ["chaos"] => Ok(Request::Chaos(chaos::ROUNDS)),
         ["chaos", rounds] => match rounds.parse() {
             Ok(rounds @ 1..=1_000) => Ok(Request::Chaos(rounds)),
@@ -106,9 +100,9 @@ What the project checks of itself.
     cargo xtask ci           every step below, in order; stops at the first failure
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
-    cargo xtask compare <revision> [turns]
+    cargo xtask compare <revision> [turns] [--json FILE]
                              the scheduler of this tree beside that of a revision, in one process
-                             and taking turns: what a change costs
+                             and taking turns: what a change costs; the table as JSON, too
     cargo xtask chaos [rounds]
                              all tests on a machine that takes processors away in random bursts;
                              Linux, and root for the priority
@@ -158,9 +152,7 @@ mod tests {
         assert_eq!(parsed("tidy --help"), Ok(Request::Help));
         assert_eq!(parsed("ci"), Ok(Request::Everything));
         assert_eq!(parsed("ci --list"), Ok(Request::List));
-        let compared = |turns| Ok(Request::Compare("HEAD".to_owned(), turns));
-        assert_eq!(parsed("compare HEAD"), compared(compare::TURNS));
-        assert_eq!(parsed("compare HEAD 40"), compared(40));
+        assert!(matches!(parsed("compare HEAD 40"), Ok(Request::Compare(_))));
         assert_eq!(parsed("chaos"), Ok(Request::Chaos(chaos::ROUNDS)));
         assert_eq!(parsed("chaos 3"), Ok(Request::Chaos(3)));
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));

@@ -106,7 +106,7 @@ pub const LANE_QUEUE: usize = 1_024;
 /// How long work waits in a user's lane; see
 /// [`LaneBuilder::wait_limit`](crate::blocking::LaneBuilder::wait_limit).
 ///
-/// As [`DISK_WAIT`], so that lanes of all kinds give up alike.
+/// As [`DISK_WAIT`], so that all lanes give up alike.
 pub const LANE_WAIT: Duration = DISK_WAIT;
 
 /// How long a dropped [`Runtime`](crate::runtime::Runtime) waits for its threads.

@@ -3,16 +3,16 @@
 //! If the extension traits of both families are in scope, a call such as `stream.read(..)` is
 //! ambiguous. Then name the trait (`AsyncReadExt::read(&mut stream, ..)`), or import only one.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-use crate::net::stream;
 use crate::net::tcp::{self, TcpStream};
 #[cfg(unix)]
 use crate::net::unix::{self, UnixStream};
+use crate::net::{methods, stream};
 
 /// Implements `AsyncRead` for a type whose source is `$source`.
 macro_rules! async_read {
@@ -39,37 +39,11 @@ macro_rules! async_read {
     };
 }
 
-/// Implements `AsyncWrite` for a type whose source is `$source`. Nothing is buffered, so there is
-/// nothing to flush. Closing sends the end of the stream.
+/// Implements `AsyncWrite` for a type whose source is `$source`.
 macro_rules! async_write {
     ($type:ty, |$this:ident| $source:expr) => {
         impl AsyncWrite for $type {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = self.get_mut();
-                stream::poll_write($source, cx, buf)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = self.get_mut();
-                stream::poll_write_vectored($source, cx, bufs)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let $this = self.get_mut();
-                Poll::Ready(stream::shutdown_write($source))
-            }
+            methods::writing!(|$this| $source, poll_close);
         }
     };
 }

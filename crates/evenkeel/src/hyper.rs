@@ -17,7 +17,7 @@
 //! http2_takes(Executor);
 //! ```
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use pin_project_lite::pin_project;
 
 use crate::class::Class;
 use crate::net::tcp::{self, TcpStream};
-use crate::net::{read, stream};
+use crate::net::{methods, read};
 use crate::runtime;
 
 /// Runs hyper's own tasks, such as the streams of an HTTP/2 connection, as tasks of the runtime.
@@ -143,41 +143,11 @@ macro_rules! reading {
     };
 }
 
-/// Implements `Write` for a type whose source is `$source`. Nothing is buffered, so there is
-/// nothing to flush.
+/// Implements `Write` for a type whose source is `$source`.
 macro_rules! writing {
     ($type:ty, |$this:ident| $source:expr) => {
         impl rt::Write for $type {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = self.get_mut();
-                stream::poll_write($source, cx, buf)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = self.get_mut();
-                stream::poll_write_vectored($source, cx, bufs)
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                true
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let $this = self.get_mut();
-                Poll::Ready(stream::shutdown_write($source))
-            }
+            methods::writing!(|$this| $source, poll_shutdown, is_write_vectored);
         }
     };
 }

@@ -104,17 +104,13 @@ compile_error!(
 
 #[cfg(not(evenkeel_loom))]
 pub mod blocking;
-/// The part that is modelled.
-#[cfg(evenkeel_loom)]
-mod blocking {
-    pub(crate) mod turns;
-}
 mod class;
 #[cfg(not(evenkeel_loom))]
 mod clock;
 mod counters;
 #[cfg(not(evenkeel_loom))]
 mod defaults;
+#[cfg(not(evenkeel_loom))]
 pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]
 mod futures_io;
@@ -135,14 +131,29 @@ pub mod stats;
 mod sync;
 #[cfg(not(evenkeel_loom))]
 mod sys;
-/// The part that modelled code needs.
+#[cfg(not(evenkeel_loom))]
+pub mod task;
+#[cfg(not(evenkeel_loom))]
+pub mod time;
+mod timer;
+
+/// The parts of some modules that are modelled, or that modelled code needs.
+#[cfg(evenkeel_loom)]
+mod blocking {
+    pub(crate) mod turns;
+}
+#[cfg(evenkeel_loom)]
+mod fs {
+    mod group_commit;
+}
 #[cfg(evenkeel_loom)]
 mod sys {
     pub(crate) mod prefetch;
 }
-pub mod task;
-pub mod time;
-mod timer;
+#[cfg(evenkeel_loom)]
+mod task {
+    mod ready_list;
+}
 
 pub use class::{Class, ClassConfig, ClassError, ClassInfo};
 #[cfg(all(feature = "macros", not(evenkeel_loom)))]

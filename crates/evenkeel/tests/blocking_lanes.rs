@@ -256,7 +256,7 @@ fn what_classes_are_entitled_to_changes_for_what_waits() {
 }
 
 #[test]
-fn what_is_given_up_is_called_off_unless_it_has_begun() {
+fn work_that_is_given_up_is_cancelled_unless_it_has_begun() {
     watched("given up", || {
         Runtime::new().unwrap().block_on(async {
             let lane = Lane::builder("off").build().unwrap();
@@ -321,7 +321,7 @@ fn what_is_cancelled_behind_a_lane_that_hangs_leaves_the_queue_with_all_it_captu
 
 /// Values that work captured may use the lane again when they are dropped, and may panic.
 #[test]
-fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
+fn cancelled_work_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
     struct Uses(Lane);
     impl Drop for Uses {
         fn drop(&mut self) {
@@ -345,7 +345,7 @@ fn what_is_called_off_is_dropped_under_no_lock_and_its_panics_reach_nobody() {
 
 /// It affects neither the count of work done nor the histograms.
 #[test]
-fn what_was_called_off_is_not_counted_as_done() {
+fn cancelled_work_is_not_counted_as_done() {
     watched("cancelled", || {
         Runtime::new().unwrap().block_on(async {
             let lane = Lane::builder("own").build().unwrap();
@@ -413,7 +413,7 @@ fn lanes_are_bounded_and_nonsense_is_refused() {
 }
 
 #[test]
-fn shutdown_calls_off_what_waits_and_refuses_more() {
+fn shutdown_cancels_work_that_waits_and_refuses_more() {
     watched("shutdown", || {
         let runtime = Runtime::new().unwrap();
         let (lane, hold) = runtime.block_on(async {

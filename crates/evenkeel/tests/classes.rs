@@ -19,7 +19,7 @@ use evenkeel::stats::Load;
 use evenkeel::task::{self, JoinHandle, JoinSet, yield_now};
 use evenkeel::{Class, ClassConfig, ClassError};
 use hang::{until, watched};
-use hogs::{Gate, Kind, compute, compute_until_handed_off, cpu};
+use hogs::{Gate, Hold, compute, compute_until_handed_off, cpu};
 use support::within;
 
 /// Longer than any test takes on a busy machine.
@@ -525,7 +525,7 @@ fn load_grows_with_what_waits_and_is_nothing_when_idle() {
                 for _ in 0..count {
                     drop(evenkeel::spawn(async {}));
                 }
-                entrance.wait(Kind::Sleeps);
+                entrance.wait(Hold::Sleeps);
             });
             until("they wait", || gate.arrived() == 1);
             let first = handle.load(Class::BULK);

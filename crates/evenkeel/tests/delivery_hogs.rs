@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::net::{Delivery, TcpListener, TcpStream};
 use evenkeel::runtime::Builder;
-use hogs::{Gate, Kind};
+use hogs::{Gate, Hold};
 use support::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -35,7 +35,7 @@ async fn echo(mut server: TcpStream) {
 
 /// As many hogs as workers, which stay until the end: the worker of each descriptor loses its seat,
 /// with entries in its sweep.
-fn tails_come_beside(kind: Kind, workers: usize) {
+fn tails_come_beside(hold: Hold, workers: usize) {
     let runtime = Builder::new().workers(workers).build().unwrap();
     let handle = runtime.handle().clone();
     let mut gate = Gate::closed();
@@ -59,7 +59,7 @@ fn tails_come_beside(kind: Kind, workers: usize) {
             if round == 3 {
                 for _ in 0..workers {
                     let entrance = gate.entrance();
-                    hogs.push(handle.spawn(async move { entrance.wait(kind) }));
+                    hogs.push(handle.spawn(async move { entrance.wait(hold) }));
                 }
             }
             let began = Instant::now();
@@ -79,11 +79,11 @@ fn tails_come_beside(kind: Kind, workers: usize) {
 
 #[test]
 fn tails_come_beside_tasks_that_compute() {
-    tails_come_beside(Kind::Spins, 2);
+    tails_come_beside(Hold::Spins, 2);
 }
 
 #[test]
 fn tails_come_beside_tasks_that_block() {
-    tails_come_beside(Kind::Sleeps, 2);
-    tails_come_beside(Kind::Locks, 1);
+    tails_come_beside(Hold::Sleeps, 2);
+    tails_come_beside(Hold::Locks, 1);
 }

@@ -122,10 +122,10 @@ fn reads_that_are_given_up_lose_nothing() {
             fs::write(scratch.path("a"), bytes.clone()).await.unwrap();
             let mut file = File::open(scratch.path("a")).await.unwrap();
             let mut back = Vec::new();
-            let mut turn = 0;
+            let mut reads = 0;
             loop {
-                turn += 1;
-                if turn % 2 == 0 && back.len() + 50_000 < bytes.len() {
+                reads += 1;
+                if reads % 2 == 0 && back.len() + 50_000 < bytes.len() {
                     ask_any(&mut file, 30_000, &mut back).await;
                 }
                 let mut part = vec![0; 10_000];

@@ -27,7 +27,7 @@ use evenkeel::task::{self, JoinHandle, yield_now};
 use evenkeel::time::sleep;
 use evenkeel::{Class, HogReport};
 use hang::{until, watched};
-use hogs::{Entrance, Gate, Kind, LONG, compute, compute_until_handed_off, threads_named};
+use hogs::{Entrance, Gate, Hold, LONG, compute, compute_until_handed_off, threads_named};
 use support::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -118,7 +118,7 @@ fn goes_on(runtime: &Runtime) {
     }
 }
 
-fn everything_goes_on_beside(kind: Kind, workers: usize, hogs: usize) {
+fn everything_goes_on_beside(hold: Hold, workers: usize, hogs: usize) {
     let runtime = runtime(workers);
     let (mut first, mut last) = (Gate::closed(), Gate::closed());
     let (done, all_done) = mpsc::channel();
@@ -146,9 +146,9 @@ fn everything_goes_on_beside(kind: Kind, workers: usize, hogs: usize) {
             let (first, last) = (first.entrance(), last.entrance());
             runtime.spawn(async move {
                 before.run();
-                first.wait(kind);
+                first.wait(hold);
                 during.run();
-                last.wait(kind);
+                last.wait(hold);
                 number
             })
         })
@@ -180,33 +180,33 @@ fn unzip(errands: Vec<(Errands, StdStream)>) -> (Vec<Errands>, Vec<StdStream>) {
 #[test]
 fn a_poll_that_spins_keeps_nothing() {
     watched("spins", || {
-        everything_goes_on_beside(Kind::Spins, 2, 1);
-        everything_goes_on_beside(Kind::Spins, 1, 1);
+        everything_goes_on_beside(Hold::Spins, 2, 1);
+        everything_goes_on_beside(Hold::Spins, 1, 1);
     });
 }
 
 #[test]
 fn a_poll_that_sleeps_keeps_nothing() {
     watched("sleeps", || {
-        everything_goes_on_beside(Kind::Sleeps, 2, 1);
-        everything_goes_on_beside(Kind::Sleeps, 1, 1);
+        everything_goes_on_beside(Hold::Sleeps, 2, 1);
+        everything_goes_on_beside(Hold::Sleeps, 1, 1);
     });
 }
 
 #[test]
 fn a_poll_that_waits_for_a_lock_keeps_nothing() {
     watched("locks", || {
-        everything_goes_on_beside(Kind::Locks, 2, 1);
-        everything_goes_on_beside(Kind::Locks, 1, 1);
+        everything_goes_on_beside(Hold::Locks, 2, 1);
+        everything_goes_on_beside(Hold::Locks, 1, 1);
     });
 }
 
 #[test]
 fn more_polls_that_do_not_return_than_workers_keep_nothing() {
     watched("more than workers", || {
-        everything_goes_on_beside(Kind::Spins, 2, 8);
-        everything_goes_on_beside(Kind::Sleeps, 2, 8);
-        everything_goes_on_beside(Kind::Locks, 1, 8);
+        everything_goes_on_beside(Hold::Spins, 2, 8);
+        everything_goes_on_beside(Hold::Sleeps, 2, 8);
+        everything_goes_on_beside(Hold::Locks, 1, 8);
     });
 }
 
@@ -512,7 +512,7 @@ fn an_abort_while_the_seat_is_lost_drops_the_future_when_the_poll_returns() {
             let held = SaysWhenDropped(Arc::clone(&dropped));
             let task = runtime.spawn(async move {
                 let _held = held;
-                entrance.wait(Kind::Sleeps);
+                entrance.wait(Hold::Sleeps);
                 if wakes_itself {
                     yield_now().await;
                 }
@@ -543,7 +543,7 @@ fn holder(
     let held = SaysWhenDropped(Arc::clone(dropped));
     drop(runtime.spawn(async move {
         let _held = held;
-        entrance.wait(Kind::Sleeps);
+        entrance.wait(Hold::Sleeps);
         pending::<()>().await;
     }));
     Location::caller()
@@ -645,7 +645,7 @@ fn without_hand_off_nothing_is_handed_off_and_nothing_hogs() {
 /// Computes until the gate opens.
 fn stuck(runtime: &Runtime, gate: &Gate) -> JoinHandle<()> {
     let entrance = gate.entrance();
-    runtime.spawn(async move { entrance.wait(Kind::Spins) })
+    runtime.spawn(async move { entrance.wait(Hold::Spins) })
 }
 
 #[test]

@@ -16,7 +16,7 @@ use evenkeel::runtime::{Builder, Runtime};
 use evenkeel::task::yield_now;
 use evenkeel::time::sleep;
 use hang::{until, watched};
-use hogs::{Gate, Kind, LONG, compute, compute_until_handed_off};
+use hogs::{Gate, Hold, LONG, compute, compute_until_handed_off};
 use support::within;
 
 /// Longer than any test takes on a busy machine.
@@ -42,7 +42,7 @@ fn a_hog_that_nobody_takes_the_seat_from_is_one_all_the_same() {
         let runtime = builder.build().unwrap();
         let mut gate = Gate::closed();
         let entrance = gate.entrance();
-        let first = runtime.spawn(async move { entrance.wait(Kind::Spins) });
+        let first = runtime.spawn(async move { entrance.wait(Hold::Spins) });
         until("the pool is full", || threads(&runtime) == 1);
         let handle = runtime.handle().clone();
         let refused = move || handle.stats().heavy.refused;
@@ -121,7 +121,7 @@ fn no_thread_is_started_that_finds_no_desk() {
         let entrance = gate.entrance();
         let blocked = runtime.spawn(async move {
             compute_until_handed_off();
-            entrance.wait(Kind::Locks);
+            entrance.wait(Hold::Locks);
         });
         until("it is found blocked", || runtime.stats().heavy.blocked == 1);
         let before = started.load(SeqCst);
@@ -200,7 +200,7 @@ fn threads_that_compute_and_then_block_stay_within_the_heavy_pools_bounds() {
                 let entrance = gate.entrance();
                 runtime.spawn(async move {
                     compute(LONG);
-                    entrance.wait(Kind::Locks);
+                    entrance.wait(Hold::Locks);
                 })
             })
             .collect();

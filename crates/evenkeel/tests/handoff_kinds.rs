@@ -17,7 +17,7 @@ use evenkeel::stats::{HeavyStats, HogStats};
 use evenkeel::task::{self, JoinHandle, yield_now};
 use evenkeel::{Class, HogReport};
 use hang::{until, watched};
-use hogs::{Entrance, Gate, Kind, LONG, compute};
+use hogs::{Entrance, Gate, Hold, LONG, compute};
 use support::within;
 
 /// Longer than any test takes on a busy machine.
@@ -56,12 +56,12 @@ fn wait_for(runtime: &Runtime, task: JoinHandle<()>) {
 fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_pool() {
     watched("shared line", || {
         let runtime = runtime(2);
-        for turn in 0..60 {
+        for round in 0..60 {
             // Three in four, so that long rows of hogs come only from the order in which they end.
-            let length = if turn % 4 == 3 { Duration::ZERO } else { LONG };
+            let length = if round % 4 == 3 { Duration::ZERO } else { LONG };
             wait_for(&runtime, one_shot(&runtime, (Class::NORMAL, "all"), length));
-            if turn > 16 {
-                assert_eq!(in_pool(&runtime), [], "after {turn}");
+            if round > 16 {
+                assert_eq!(in_pool(&runtime), [], "after {round}");
             }
         }
         let hogs = runtime.stats().hogs;
@@ -111,7 +111,7 @@ fn an_urgent_task_does_not_wait_in_the_pool_whatever_its_kind_is_known_for() {
         // The pool is full, so a task that was sent there would wait.
         let gate = Gate::closed();
         let before = heavy(&runtime).hand_offs;
-        drop(stuck(&runtime, gate.entrance(), Kind::Spins));
+        drop(stuck(&runtime, gate.entrance(), Hold::Spins));
         until("the pool is full", || heavy(&runtime).hand_offs > before);
         wait_for(&runtime, one_shot(&runtime, urgent, Duration::ZERO));
         drop(gate);
@@ -123,13 +123,13 @@ fn an_urgent_task_does_not_wait_in_the_pool_whatever_its_kind_is_known_for() {
 fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
     watched("one", || {
         let runtime = runtime(2);
-        let turns = |turns: usize, length| async move {
-            for _ in 0..turns {
+        let polls = |polls: usize, length| async move {
+            for _ in 0..polls {
                 compute(length);
                 yield_now().await;
             }
         };
-        let spawn = |count, length| runtime.spawn(turns(count, length));
+        let spawn = |count, length| runtime.spawn(polls(count, length));
         // More well-behaved tasks than are remembered, after one has hogged.
         wait_for(&runtime, spawn(2, LONG));
         for _ in 0..20 {
@@ -149,8 +149,8 @@ fn one_task_that_hogs_all_its_life_says_nothing_of_others_of_its_kind() {
 // ---- Tasks that block ----
 
 /// Holds its thread until the gate opens. All are of one kind.
-fn stuck(runtime: &Runtime, entrance: Entrance, kind: Kind) -> JoinHandle<()> {
-    runtime.spawn(async move { entrance.wait(kind) })
+fn stuck(runtime: &Runtime, entrance: Entrance, hold: Hold) -> JoinHandle<()> {
+    runtime.spawn(async move { entrance.wait(hold) })
 }
 
 /// New tasks are run.
@@ -160,12 +160,12 @@ fn goes_on(runtime: &Runtime) {
     }
 }
 
-fn many_that_block_take_threads_and_nothing_else(kind: Kind) {
+fn many_that_block_take_threads_and_nothing_else(hold: Hold) {
     const MANY: usize = 60;
     let runtime = Builder::new().workers(2).heavy_threads(2).build().unwrap();
     let mut gate = Gate::closed();
     let tasks: Vec<_> = (0..MANY)
-        .map(|_| stuck(&runtime, gate.entrance(), kind))
+        .map(|_| stuck(&runtime, gate.entrance(), hold))
         .collect();
     until("all are in their polls", || gate.arrived() == MANY);
     goes_on(&runtime);
@@ -197,14 +197,14 @@ fn many_that_block_take_threads_and_nothing_else(kind: Kind) {
 #[test]
 fn many_that_sleep_take_threads_and_nothing_else() {
     watched("sleep", || {
-        many_that_block_take_threads_and_nothing_else(Kind::Sleeps);
+        many_that_block_take_threads_and_nothing_else(Hold::Sleeps);
     });
 }
 
 #[test]
 fn many_that_wait_for_a_lock_take_threads_and_nothing_else() {
     watched("locks", || {
-        many_that_block_take_threads_and_nothing_else(Kind::Locks);
+        many_that_block_take_threads_and_nothing_else(Hold::Locks);
     });
 }
 
@@ -216,7 +216,7 @@ fn threads_that_are_blocked_have_a_bound_and_when_it_is_reached_it_is_said() {
         let runtime = builder.build().unwrap();
         let mut gate = Gate::closed();
         let tasks: Vec<_> = (0..3)
-            .map(|_| stuck(&runtime, gate.entrance(), Kind::Sleeps))
+            .map(|_| stuck(&runtime, gate.entrance(), Hold::Sleeps))
             .collect();
         until("three are blocked", || heavy(&runtime).blocked == 3);
         goes_on(&runtime);
@@ -225,7 +225,7 @@ fn threads_that_are_blocked_have_a_bound_and_when_it_is_reached_it_is_said() {
 
         // A fourth, of another kind, keeps its worker.
         let entrance = gate.entrance();
-        let fourth = runtime.spawn(async move { entrance.wait(Kind::Sleeps) });
+        let fourth = runtime.spawn(async move { entrance.wait(Hold::Sleeps) });
         until("it is refused", || heavy(&runtime).refused > stats.refused);
         let waits = runtime.spawn(async {});
         thread::sleep(Duration::from_millis(50));
@@ -243,10 +243,10 @@ fn threads_that_are_blocked_have_a_bound_and_when_it_is_reached_it_is_said() {
 fn tasks_that_are_trusted_to_block_and_compute_take_few_threads() {
     watched("trust", || {
         let runtime = Builder::new().workers(1).heavy_threads(4).build().unwrap();
-        let spawn = |kind, entrance: Entrance| runtime.spawn(async move { entrance.wait(kind) });
+        let spawn = |hold, entrance: Entrance| runtime.spawn(async move { entrance.wait(hold) });
         let mut gate = Gate::closed();
         let blocked: Vec<_> = (0..12)
-            .map(|_| spawn(Kind::Sleeps, gate.entrance()))
+            .map(|_| spawn(Hold::Sleeps, gate.entrance()))
             .collect();
         until("they are blocked", || heavy(&runtime).blocked == 12);
         assert_eq!(in_pool(&runtime).len(), 1, "the kind is known");
@@ -257,7 +257,7 @@ fn tasks_that_are_trusted_to_block_and_compute_take_few_threads() {
         until("their threads end", || heavy(&runtime).threads <= 1);
         let mut gate = Gate::closed();
         let computing: Vec<_> = (0..40)
-            .map(|_| spawn(Kind::Spins, gate.entrance()))
+            .map(|_| spawn(Hold::Spins, gate.entrance()))
             .collect();
         until("they are in the pool", || heavy(&runtime).queued > 20);
         let began = Instant::now();
@@ -308,7 +308,7 @@ fn a_report_says_whether_a_hog_was_blocked_and_the_type_of_its_future() {
         let hook = move |report: &HogReport| sink.lock().unwrap().push(report.clone());
         let runtime = Builder::new().workers(1).on_hog(hook).build().unwrap();
         let mut gate = Gate::closed();
-        let task = stuck(&runtime, gate.entrance(), Kind::Sleeps);
+        let task = stuck(&runtime, gate.entrance(), Hold::Sleeps);
         until("it is reported", || !reports.lock().unwrap().is_empty());
         let report = reports.lock().unwrap()[0].clone();
         assert!(report.blocked && report.running, "{report:?}");

@@ -17,7 +17,7 @@ use evenkeel::net::UdpSocket;
 use evenkeel::runtime::{Builder, Runtime};
 use evenkeel::task::yield_now;
 use hang::{until, watched};
-use hogs::{Gate, Kind, LONG, compute, compute_until_handed_off};
+use hogs::{Gate, Hold, LONG, compute, compute_until_handed_off};
 use support::descriptors;
 
 fn threads() -> usize {
@@ -63,7 +63,7 @@ fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
             let so_far = hand_offs();
             let mut gate = Gate::closed();
             let entrance = gate.entrance();
-            drop(runtime.spawn(async move { entrance.wait(Kind::Sleeps) }));
+            drop(runtime.spawn(async move { entrance.wait(Hold::Sleeps) }));
             until("it is stuck", || gate.arrived() == 1);
             if round % 3 == 0 {
                 until("it was handed off", || hand_offs() > so_far);

@@ -123,7 +123,7 @@ async fn one_half_of_a_task_that_computes_leaves_the_other_its_turn() {
         .await
     });
     let busy_ended = within(both).await.unwrap().unwrap();
-    assert!(!busy_ended, "the other half had no turn in {ROUNDS} rounds");
+    assert!(!busy_ended, "the other half did not run in {ROUNDS} rounds");
 }
 
 /// A future that was once asked to yield may go on until it has made progress, and no longer.
@@ -221,8 +221,8 @@ fn a_task_of_very_many_futures_gives_way() {
     let mut builder = Builder::new();
     let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let (stopped, turns) = (Arc::clone(&stop), Arc::new(AtomicUsize::new(0)));
-    let of_others = Arc::clone(&turns);
+    let (stopped, polls) = (Arc::clone(&stop), Arc::new(AtomicUsize::new(0)));
+    let of_others = Arc::clone(&polls);
     let busy = runtime.spawn(async move {
         let mut busy: Vec<_> = (0..3_000)
             .map(|_| {
@@ -254,5 +254,5 @@ fn a_task_of_very_many_futures_gives_way() {
     });
     runtime.block_on(within(other)).unwrap();
     runtime.block_on(within(busy)).unwrap();
-    assert_eq!(turns.load(SeqCst), 10);
+    assert_eq!(polls.load(SeqCst), 10);
 }

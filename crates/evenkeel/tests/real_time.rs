@@ -21,7 +21,7 @@ use std::time::Duration;
 use evenkeel::runtime::{BuildError, Builder, Runtime};
 use evenkeel::task::JoinHandle;
 use hang::{until, watched};
-use hogs::{Gate, Kind};
+use hogs::{Gate, Hold};
 use support::within;
 
 /// The names of policies in `sched(7)`.
@@ -174,7 +174,7 @@ fn hooks_and_what_they_start_have_it_not() {
 #[test]
 fn a_hogs_thread_loses_it_and_its_heir_has_it() {
     watched("hand-off", || {
-        for kind in [Kind::Spins, Kind::Sleeps] {
+        for hold in [Hold::Spins, Hold::Sleeps] {
             let Some(runtime) = runtime("heir", 1) else {
                 return;
             };
@@ -182,7 +182,7 @@ fn a_hogs_thread_loses_it_and_its_heir_has_it() {
             let entrance = gate.entrance();
             let hog = runtime.spawn(async move {
                 have_it_once().await;
-                entrance.wait(kind);
+                entrance.wait(hold);
             });
             until("the hog runs", || gate.arrived() == 1);
             // Both are called on the worker.
@@ -214,7 +214,7 @@ fn a_hog_that_nobody_takes_the_seat_from_loses_it() {
                 let entrance = gate.entrance();
                 runtime.spawn(async move {
                     have_it_once().await;
-                    entrance.wait(Kind::Spins);
+                    entrance.wait(Hold::Spins);
                 })
             })
             .collect();
@@ -244,7 +244,7 @@ fn a_hog_at_the_end_loses_it() {
             let entrance = gate.entrance();
             drop(runtime.spawn(async move {
                 have_it_once().await;
-                entrance.wait(Kind::Spins);
+                entrance.wait(Hold::Spins);
             }));
             until("the hog runs", || gate.arrived() == 1);
             assert!(runtime.shutdown(Duration::from_millis(1)).is_err());

@@ -151,15 +151,15 @@ fn tasks_that_yield_for_ever_keep_nothing() {
     watched("yielding", || {
         let runtime = runtime(2);
         let stop = Arc::new(AtomicBool::new(false));
-        let turns: Vec<_> = (0..16).map(|_| Arc::new(AtomicUsize::new(0))).collect();
-        let hogs: Vec<_> = turns
+        let polls: Vec<_> = (0..16).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        let hogs: Vec<_> = polls
             .iter()
             .enumerate()
-            .map(|(number, turns)| {
-                let (stop, turns) = (Arc::clone(&stop), Arc::clone(turns));
+            .map(|(number, polls)| {
+                let (stop, polls) = (Arc::clone(&stop), Arc::clone(polls));
                 runtime.spawn_in(ALL[number % 3], async move {
                     while !stop.load(SeqCst) {
-                        turns.fetch_add(1, SeqCst);
+                        polls.fetch_add(1, SeqCst);
                         evenkeel::task::yield_now().await;
                     }
                 })
@@ -174,9 +174,9 @@ fn tasks_that_yield_for_ever_keep_nothing() {
                 assert_eq!(runtime.block_on(runtime.spawn_in(class, work)).unwrap(), 3);
             }
         }
-        for turns in &turns {
-            let before = turns.load(SeqCst);
-            until("each has turns", || turns.load(SeqCst) > before + 2);
+        for polls in &polls {
+            let before = polls.load(SeqCst);
+            until("each is polled", || polls.load(SeqCst) > before + 2);
         }
         stop.store(true, SeqCst);
         hogs.into_iter()
@@ -236,15 +236,15 @@ fn a_storm_of_a_workers_own_wakes_starves_no_task_that_yields() {
                     })
                 })
                 .collect();
-            let turns = Arc::new(AtomicUsize::new(0));
-            let (stopped, count) = (Arc::clone(&stop), Arc::clone(&turns));
+            let polls = Arc::new(AtomicUsize::new(0));
+            let (stopped, count) = (Arc::clone(&stop), Arc::clone(&polls));
             tasks.push(runtime.spawn_in(class, async move {
                 while !stopped.load(SeqCst) {
                     count.fetch_add(1, SeqCst);
                     evenkeel::task::yield_now().await;
                 }
             }));
-            until("it has turns", || turns.load(SeqCst) > 20);
+            until("it is polled", || polls.load(SeqCst) > 20);
             stop.store(true, SeqCst);
             for task in tasks {
                 runtime.block_on(within(task)).unwrap();

@@ -363,7 +363,7 @@ fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
         let entrance = gate.entrance();
         let hogs = runtime.spawn(async move {
             hogs::compute_until_handed_off();
-            entrance.wait(hogs::Kind::Sleeps);
+            entrance.wait(hogs::Hold::Sleeps);
         });
         until("the lane is full", || gate.arrived() == 1);
         go.send(()).unwrap();

@@ -5,6 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
 use support::program::{Server, run_command, wait};
 
 fn program(arguments: &[&str]) -> Command {
@@ -254,9 +255,15 @@ fn the_bench_measures_both_and_leaves_nothing() {
         "1",
     ];
     let mut all = arguments.to_vec();
-    all.extend(["--seconds", "0.1"]);
+    let json = directory.path().join("bench.json");
+    all.extend(["--seconds", "0.1", "--json", json.to_str().unwrap()]);
     let (done, said, errors) = run_command(&all);
     assert!(done, "{errors}");
+    let written: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(
+        written["tables"][0]["rows"][1][0],
+        json!({ "text": "txlog" })
+    );
     assert!(
         said.contains("sync each") && said.contains("times the appends"),
         "{said}"

@@ -27,6 +27,8 @@ HOW TO READ A TABLE
   whether more or less of the figure is better. `spread` is the least and the greatest ratio of
   any one round: where it has 1 inside, the row decides nothing. The geometric mean is of the
   ratios of all rows above it.
+  --json writes the same tables for programs. Name the file by its whole path: cargo starts a
+  benchmark in its package's folder.
 
 SCHEDULER: microseconds for one iteration
   The loads by which Tokio judges changes to its own scheduler, with 4 workers:

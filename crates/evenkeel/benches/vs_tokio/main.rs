@@ -1,7 +1,7 @@
 //! Evenkeel beside Tokio, in turn, on the same loads: `-- --help` explains.
 //!
 //! ```text
-//! cargo bench -p evenkeel --all-features --bench vs_tokio [-- FILTER] [--rounds N] [--quick]
+//! cargo bench -p evenkeel --all-features --bench vs_tokio -- [FILTER] [--quick] [--json FILE]
 //! ```
 
 // What is asked for, and what is told of it.
@@ -55,12 +55,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the tables of each part as soon as it is measured.
+/// Prints and writes the tables of each part as soon as it is measured.
 fn compare(options: &Options) -> io::Result<()> {
+    let mut results = options.json.begin("vs_tokio")?;
     let mut row_count = 0;
     for part in [scheduler::compare, network::compare, memory::compare] {
         for table in part(options)? {
             print!("{table}");
+            results.add_comparison(&table)?;
             row_count += table.row_count();
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_measure::options::RoundOptions;
+use evenkeel_measure::options::{JsonOption, RoundOptions};
 
 use crate::help;
 use crate::memory::{Runtime, Subject};
@@ -25,6 +25,8 @@ pub(crate) struct Options {
     filter: Option<String>,
     #[command(flatten)]
     rounds: RoundOptions,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
     /// In a process that this program starts of itself: print the bytes of one subject.
     #[arg(long, hide = true, requires = "subject")]
     pub(crate) measure_memory: Option<Runtime>,

@@ -16,6 +16,8 @@ HOW TO READ A TABLE
   runtime made for it and ended after it, with a worker for each processor; the order changes from
   round to round. `ratio` is made of the two medians: above 1 evenkeel is faster. `spread` is the
   least and the greatest ratio of any one round: where it has 1 inside, the row decides nothing.
+  --json writes the same tables for programs. Name the file by its whole path: cargo starts a
+  benchmark in its package's folder.
 
 WHAT A ROW IS
   So many tasks (x1, x32), each in its own part of one file, do one operation of that size after

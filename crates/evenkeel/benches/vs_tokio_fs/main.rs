@@ -1,7 +1,7 @@
 //! Files of Evenkeel beside Tokio's, in turn, on the same loads: `-- --help` explains.
 //!
 //! ```text
-//! cargo bench -p evenkeel --all-features --bench vs_tokio_fs [-- FILTER] [--rounds N] [--quick]
+//! cargo bench -p evenkeel --all-features --bench vs_tokio_fs -- [FILTER] [--json FILE]
 //! ```
 
 mod cell;
@@ -42,6 +42,7 @@ fn compare(options: &Options) -> io::Result<()> {
             "the filter is in no row's name; --help lists them all",
         ));
     }
+    let mut results = options.json.begin("vs_tokio_fs")?;
     let files = Files::make(&options.dir, &cells)?;
     for way in [Way::Offset, Way::Sequence] {
         let contenders = contenders(way);
@@ -62,6 +63,7 @@ fn compare(options: &Options) -> io::Result<()> {
             table.add(&name, &figures);
         }
         print!("{table}");
+        results.add_comparison(&table)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use evenkeel_measure::options::RoundOptions;
+use evenkeel_measure::options::{JsonOption, RoundOptions};
 
 use crate::help;
 
@@ -22,6 +22,8 @@ pub(crate) struct Options {
     words: Vec<String>,
     #[command(flatten)]
     rounds: RoundOptions,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
     /// Print the figures of each round, too.
     #[arg(long)]
     pub(crate) raw: bool,

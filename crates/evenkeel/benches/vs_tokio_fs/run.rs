@@ -91,14 +91,14 @@ type Task = Pin<Box<dyn Future<Output = io::Result<u64>> + Send>>;
 
 /// A task's part of the file, and how long it goes on.
 #[derive(Clone, Copy)]
-struct Turn {
+struct Part {
     cell: Cell,
     begin: u64,
     length: u64,
     until: Instant,
 }
 
-impl Turn {
+impl Part {
     /// The offset of an operation, if there is time for it.
     fn offset(&self, number: u64) -> Option<u64> {
         let at = number * self.cell.size as u64;
@@ -189,16 +189,16 @@ async fn all(
     let began = Instant::now();
     let tasks: Vec<Task> = (files.into_iter().zip(0..))
         .map(|(file, number)| {
-            let turn = Turn {
+            let part = Part {
                 cell,
                 begin: number * length,
                 length,
                 until: began + sample,
             };
             spawn(match contender {
-                Contender::Evenkeel | Contender::NoRing => Box::pin(evenkeel_task(file, turn)),
-                Contender::Tokio => Box::pin(tokio_task(file, turn)),
-                Contender::ByHand => Box::pin(by_hand_task(file, turn)),
+                Contender::Evenkeel | Contender::NoRing => Box::pin(evenkeel_task(file, part)),
+                Contender::Tokio => Box::pin(tokio_task(file, part)),
+                Contender::ByHand => Box::pin(by_hand_task(file, part)),
             })
         })
         .collect();
@@ -209,15 +209,15 @@ async fn all(
     Ok(operations as f64 / began.elapsed().as_secs_f64())
 }
 
-async fn evenkeel_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
+async fn evenkeel_task(file: std::fs::File, part: Part) -> io::Result<u64> {
     let mut file = evenkeel::fs::File::from_std(file)?;
-    if turn.cell.way == Way::Sequence {
-        return in_sequence(&mut file, turn).await;
+    if part.cell.way == Way::Sequence {
+        return in_sequence(&mut file, part).await;
     }
-    let mut bytes = vec![1; turn.cell.size];
+    let mut bytes = vec![1; part.cell.size];
     let mut count = 0;
-    while let Some(offset) = turn.offset(count) {
-        bytes = match turn.cell.work {
+    while let Some(offset) = part.offset(count) {
+        bytes = match part.cell.work {
             Work::Read => file.read_exact_at(bytes, offset).await?,
             Work::Write => file.write_all_at(bytes, offset).await?,
         };
@@ -226,16 +226,16 @@ async fn evenkeel_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
     Ok(count)
 }
 
-async fn tokio_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
+async fn tokio_task(file: std::fs::File, part: Part) -> io::Result<u64> {
     let mut file = tokio::fs::File::from_std(file);
-    if turn.cell.way == Way::Sequence {
-        return in_sequence(&mut file, turn).await;
+    if part.cell.way == Way::Sequence {
+        return in_sequence(&mut file, part).await;
     }
-    let mut bytes = vec![1; turn.cell.size];
+    let mut bytes = vec![1; part.cell.size];
     let mut count = 0;
-    while let Some(offset) = turn.offset(count) {
+    while let Some(offset) = part.offset(count) {
         file.seek(SeekFrom::Start(offset)).await?;
-        match turn.cell.work {
+        match part.cell.work {
             Work::Read => {
                 file.read_exact(&mut bytes).await?;
             }
@@ -249,14 +249,14 @@ async fn tokio_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
     Ok(count)
 }
 
-async fn by_hand_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
+async fn by_hand_task(file: std::fs::File, part: Part) -> io::Result<u64> {
     let file = Arc::new(file);
-    let mut bytes = vec![1; turn.cell.size];
+    let mut bytes = vec![1; part.cell.size];
     let mut count = 0;
-    while let Some(offset) = turn.offset(count) {
+    while let Some(offset) = part.offset(count) {
         let file = Arc::clone(&file);
         let work = tokio::task::spawn_blocking(move || {
-            match turn.cell.work {
+            match part.cell.work {
                 Work::Read => file.read_exact_at(&mut bytes, offset)?,
                 Work::Write => file.write_all_at(&bytes, offset)?,
             }
@@ -269,19 +269,19 @@ async fn by_hand_task(file: std::fs::File, turn: Turn) -> io::Result<u64> {
 }
 
 /// The same code for both: Tokio's traits.
-async fn in_sequence<F>(file: &mut F, turn: Turn) -> io::Result<u64>
+async fn in_sequence<F>(file: &mut F, part: Part) -> io::Result<u64>
 where
     F: AsyncReadExt + AsyncWriteExt + AsyncSeekExt + Unpin,
 {
-    let mut bytes = vec![1; turn.cell.size];
+    let mut bytes = vec![1; part.cell.size];
     let mut count = 0;
-    file.seek(SeekFrom::Start(turn.begin)).await?;
-    while let Some(offset) = turn.offset(count) {
+    file.seek(SeekFrom::Start(part.begin)).await?;
+    while let Some(offset) = part.offset(count) {
         // Round again, at the end of the part.
-        if count > 0 && offset == turn.begin {
+        if count > 0 && offset == part.begin {
             file.seek(SeekFrom::Start(offset)).await?;
         }
-        match turn.cell.work {
+        match part.cell.work {
             Work::Read => {
                 file.read_exact(&mut bytes).await?;
             }

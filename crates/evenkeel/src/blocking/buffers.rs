@@ -1,8 +1,8 @@
 //! Long buffers, which the pipes of all files of a runtime share.
 //!
 //! The buffer that was used last is used next, while it is in the caches. If each file had its own,
-//! a hundred files that are written in turn would each find theirs in main memory, and keep it for
-//! good.
+//! a hundred files that are written one after the other would each find theirs in main memory, and
+//! keep it for good.
 
 use crate::sched::shared::Shared;
 use crate::sync::Mutex;

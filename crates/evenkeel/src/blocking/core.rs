@@ -112,16 +112,17 @@ struct State {
     running: Slab<Running>,
     /// A moving mean of how long work took.
     lately: u64,
-    accounts: Tally,
+    tally: Tally,
 }
 
+/// What has become of the work.
 #[derive(Clone, Debug)]
-struct Tally {
-    done: u64,
-    refused: u64,
-    expired: u64,
-    waits: [u64; BUCKETS],
-    runs: [u64; BUCKETS],
+pub(crate) struct Tally {
+    pub(crate) done: u64,
+    pub(crate) refused: u64,
+    pub(crate) expired: u64,
+    pub(crate) waits: [u64; BUCKETS],
+    pub(crate) runs: [u64; BUCKETS],
 }
 
 impl Tally {
@@ -145,11 +146,7 @@ pub(crate) struct CoreStats {
     pub(crate) idle: usize,
     pub(crate) busy: usize,
     pub(crate) queued: usize,
-    pub(crate) done: u64,
-    pub(crate) refused: u64,
-    pub(crate) expired: u64,
-    pub(crate) waits: [u64; BUCKETS],
-    pub(crate) runs: [u64; BUCKETS],
+    pub(crate) tally: Tally,
 }
 
 enum Hand {
@@ -235,7 +232,7 @@ impl Core {
                 armed: false,
                 running: Slab::new(),
                 lately: 0,
-                accounts: Tally {
+                tally: Tally {
                     done: 0,
                     refused: 0,
                     expired: 0,
@@ -284,7 +281,7 @@ impl Core {
         };
         note_ticket(&state.order, &job);
         if let Err(job) = state.order.push(now, class, job) {
-            state.accounts.refused += 1;
+            state.tally.refused += 1;
             drop(state);
             job.task.fail(self.queue_full().into_join());
             return false;
@@ -446,7 +443,7 @@ impl Core {
         let (patient, orphans): (Vec<Job>, Vec<Job>) =
             left.into_iter().partition(|job| job.patient);
         self.note_queued(&state);
-        state.accounts.refused += orphans.len() as u64;
+        state.tally.refused += orphans.len() as u64;
         // The submitter set no timer, as it expected this thread. Now one is needed, as the others
         // may hang.
         let waits = !state.order.is_empty() && self.settings.wait.is_some();
@@ -504,7 +501,7 @@ impl Core {
             let cancelled = task.is_aborted();
             let began = clock.cycles();
             if !cancelled {
-                count(&mut state.accounts.waits, began.saturating_sub(since));
+                count(&mut state.tally.waits, began.saturating_sub(since));
             }
             let running = state.running.insert(Running {
                 spawned_at: task.header().spawned_at(),
@@ -519,7 +516,7 @@ impl Core {
             let account = |_: &Header| {
                 took = clock.cycles().saturating_sub(began);
                 if !cancelled {
-                    self.state.lock().accounts.note_done(took);
+                    self.state.lock().tally.note_done(took);
                 }
             };
             // The work never waits, so it is complete after one run.
@@ -621,7 +618,7 @@ impl Core {
         let now = clock.cycles();
         let mut state = self.state.lock();
         let expired = state.order.take_expired(now);
-        state.accounts.expired += expired.len() as u64;
+        state.tally.expired += expired.len() as u64;
         self.note_queued(&state);
         let next = state.order.next_expiry();
         state.armed = next.is_some() && !state.closed;
@@ -700,11 +697,7 @@ impl Core {
             idle: state.asleep.len() + state.spinning,
             busy: state.running.len(),
             queued: state.order.len(),
-            done: state.accounts.done,
-            refused: state.accounts.refused,
-            expired: state.accounts.expired,
-            waits: state.accounts.waits,
-            runs: state.accounts.runs,
+            tally: state.tally.clone(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) const LINGER: Duration = Duration::from_micros(16);
 const NAME_LEN_MAX: usize = 32;
 
 /// A bounded queue of blocking work with threads of its own: for a database, a library that is not
-/// thread-safe, or a kind of work that must not hold up any other.
+/// thread-safe, or any work that must not hold up other work.
 ///
 /// Files need none: [`fs`](crate::fs) has lanes for each device.
 ///
@@ -105,14 +105,8 @@ impl Lane {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let named = None;
-        InLane::new(
-            &self.core,
-            &self.shared,
-            Location::caller(),
-            named,
-            function,
-        )
+        let work = super::new_work(&self.core, Location::caller(), None, function);
+        InLane::new(&self.core, &self.shared, work, Keep::Awaited)
     }
 }
 
@@ -137,79 +131,37 @@ pub(crate) struct InLane<T> {
     shared: Arc<Shared>,
 }
 
+/// In which cases work in a lane is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// While somebody waits for it.
+    Awaited,
+    /// Also if nobody waits for it, or the runtime shuts down before it has begun.
+    Begun,
+    /// Also if the lane is full, or has closed: then on this thread. For work that completes
+    /// earlier work.
+    Always,
+}
+
 impl<T: Send + 'static> InLane<T> {
-    pub(crate) fn new<F>(
-        core: &Arc<Core>,
-        shared: &Arc<Shared>,
-        spawned_at: &'static Location<'static>,
-        name: Option<&'static str>,
-        function: F,
-    ) -> Self
-    where
-        F: FnOnce() -> T + Send + 'static,
-    {
-        Self::submit(
-            core,
-            shared,
-            super::new_work(core, spawned_at, name, function),
-            false,
-        )
-    }
-
-    /// Work that is done even if nobody waits for it or the runtime shuts down before it has begun.
-    pub(crate) fn kept<F>(
-        core: &Arc<Core>,
-        shared: &Arc<Shared>,
-        spawned_at: &'static Location<'static>,
-        name: Option<&'static str>,
-        function: F,
-    ) -> Self
-    where
-        F: FnOnce() -> T + Send + 'static,
-    {
-        Self::submit(
-            core,
-            shared,
-            super::new_work(core, spawned_at, name, function),
-            true,
-        )
-    }
-
-    /// As [`kept`](Self::kept), but also if the lane is full, or has closed: then on this thread.
-    /// For work that completes earlier work.
-    pub(crate) fn anyway<F>(
-        core: &Arc<Core>,
-        shared: &Arc<Shared>,
-        spawned_at: &'static Location<'static>,
-        name: Option<&'static str>,
-        function: F,
-    ) -> Self
-    where
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (task, join) = super::new_work(core, spawned_at, name, function);
-        core.submit_anyway(shared, task);
-        Self::submitted(core, shared, join, true)
-    }
-
-    fn submit(
+    /// Puts work that was made for this lane into it.
+    pub(crate) fn new(
         core: &Arc<Core>,
         shared: &Arc<Shared>,
         (task, join): (Runnable, JoinHandle<T>),
-        kept: bool,
+        keep: Keep,
     ) -> Self {
-        let brief = core.submit(shared, task, kept);
-        let mut submitted = Self::submitted(core, shared, join, kept);
-        submitted.brief = brief;
-        submitted
-    }
-
-    fn submitted(core: &Arc<Core>, shared: &Arc<Shared>, join: JoinHandle<T>, kept: bool) -> Self {
+        let mut brief = false;
+        match keep {
+            Keep::Awaited => brief = core.submit(shared, task, false),
+            Keep::Begun => brief = core.submit(shared, task, true),
+            Keep::Always => core.submit_anyway(shared, task),
+        }
         Self {
             join,
             core: Arc::clone(core),
-            kept,
-            brief: false,
+            kept: keep != Keep::Awaited,
+            brief,
             shared: Arc::clone(shared),
         }
     }

@@ -55,7 +55,7 @@ pub(crate) struct Lanes {
     pub(crate) general: Arc<Core>,
     pub(crate) paths: Arc<Core>,
     pub(crate) backend: Arc<Backend>,
-    registry: Mutex<Table>,
+    table: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
@@ -93,21 +93,20 @@ impl Lanes {
             general: Arc::new(Core::new(general, config, clock)),
             paths: Arc::new(Core::new(paths, config, clock)),
             backend: Arc::new(Backend::new(config)),
-            registry: Mutex::default(),
+            table: Mutex::default(),
         }
     }
 
     pub(crate) fn device(&self, shared: &Arc<Shared>, number: u64) -> Arc<Device> {
-        let mut registry = self.registry.lock();
-        if let Some(device) = registry.devices.get(&number) {
+        let mut table = self.table.lock();
+        if let Some(device) = table.devices.get(&number) {
             return Arc::clone(device);
         }
-        if registry.devices.len() >= DEVICES_MAX {
+        if table.devices.len() >= DEVICES_MAX {
             // Devices without open files, work and threads make room.
-            (registry.devices)
-                .retain(|_, device| Arc::strong_count(device) > 1 || !device.is_empty());
+            (table.devices).retain(|_, device| Arc::strong_count(device) > 1 || !device.is_empty());
         }
-        let closed = registry.closed;
+        let closed = table.closed;
         let make = |label: &str| {
             let device = new_device(shared, label);
             if closed {
@@ -116,13 +115,13 @@ impl Lanes {
             }
             Arc::new(device)
         };
-        if registry.devices.len() >= DEVICES_MAX {
-            let others = registry.others.get_or_insert_with(|| make("others"));
+        if table.devices.len() >= DEVICES_MAX {
+            let others = table.others.get_or_insert_with(|| make("others"));
             return Arc::clone(others);
         }
         let device = make(&label_of(number));
-        registry.devices.insert(number, Arc::clone(&device));
-        debug_assert!(registry.devices.len() <= DEVICES_MAX);
+        table.devices.insert(number, Arc::clone(&device));
+        debug_assert!(table.devices.len() <= DEVICES_MAX);
         device
     }
 
@@ -131,27 +130,27 @@ impl Lanes {
         shared: &Arc<Shared>,
         settings: Settings,
     ) -> Result<Arc<Core>, Unnamed> {
-        let mut registry = self.registry.lock();
-        if registry.closed {
+        let mut table = self.table.lock();
+        if table.closed {
             return Err(Unnamed::Closed);
         }
         // Lanes that were dropped and have no work and no threads left make room.
-        (registry.named).retain(|core| Arc::strong_count(core) > 1 || !core.is_empty());
-        if (registry.named.iter()).any(|core| **core.name() == *settings.name) {
+        (table.named).retain(|core| Arc::strong_count(core) > 1 || !core.is_empty());
+        if (table.named.iter()).any(|core| **core.name() == *settings.name) {
             return Err(Unnamed::Taken);
         }
-        if registry.named.len() >= NAMED_MAX {
+        if table.named.len() >= NAMED_MAX {
             return Err(Unnamed::TooMany);
         }
         let core = Arc::new(Core::new(settings, &shared.config, shared.clock));
-        registry.named.push(Arc::clone(&core));
-        debug_assert!(registry.named.len() <= NAMED_MAX);
+        table.named.push(Arc::clone(&core));
+        debug_assert!(table.named.len() <= NAMED_MAX);
         Ok(core)
     }
 
     fn devices(&self) -> Vec<Arc<Device>> {
-        let registry = self.registry.lock();
-        let devices = registry.devices.values().chain(&registry.others);
+        let table = self.table.lock();
+        let devices = table.devices.values().chain(&table.others);
         devices.map(Arc::clone).collect()
     }
 
@@ -161,24 +160,24 @@ impl Lanes {
     }
 
     fn all(&self) -> Vec<Arc<Core>> {
-        let registry = self.registry.lock();
-        let mut devices: Vec<_> = registry.devices.iter().collect();
+        let table = self.table.lock();
+        let mut devices: Vec<_> = table.devices.iter().collect();
         devices.sort_by_key(|(number, _)| **number);
         let devices = devices.into_iter().map(|(_, device)| device);
         let of_devices = devices
-            .chain(&registry.others)
+            .chain(&table.others)
             .flat_map(|device| device.lanes());
         [&self.general, &self.paths]
             .into_iter()
             .chain(of_devices)
-            .chain(&registry.named)
+            .chain(&table.named)
             .map(Arc::clone)
             .collect()
     }
 
     /// Refuses work from now on, and cancels queued work.
     pub(crate) fn close(&self, shared: &Arc<Shared>) {
-        self.registry.lock().closed = true;
+        self.table.lock().closed = true;
         self.all().iter().for_each(|core| core.close(shared));
         self.devices()
             .iter()

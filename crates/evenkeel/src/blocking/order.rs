@@ -205,7 +205,7 @@ impl<T> Order<T> {
 
     /// Takes the work to be done next, with the time at which it was added.
     pub(crate) fn pop(&mut self) -> Option<(u64, T, Charge)> {
-        let index = self.turn()?;
+        let index = self.next_row()?;
         let row = &mut self.rows[index];
         let (since, work) = row.take_first()?;
         let advance = row.over_share(row.mean);
@@ -216,7 +216,8 @@ impl<T> Order<T> {
         Some((since, work, Charge { class, advance }))
     }
 
-    fn turn(&mut self) -> Option<usize> {
+    /// The row whose work is to be done next.
+    fn next_row(&mut self) -> Option<usize> {
         let with_work = |(_, row): &(usize, &Row<T>)| !row.line.is_empty();
         let rows = || self.rows.iter().enumerate().filter(with_work);
         let (least_index, least) = rows().min_by_key(|(_, row)| row.had)?;

@@ -225,7 +225,7 @@ impl<F: Send + 'static> CompletionQueue<F> {
             .flatten();
         drop(state);
         if let Some(bell) = bell {
-            bell.ring();
+            bell.sound();
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl<F> CompletionQueue<F> {
         let bell = state.bell.clone();
         drop(state);
         if let Some(bell) = bell {
-            bell.ring();
+            bell.sound();
         }
     }
 }
@@ -311,7 +311,7 @@ impl<F> Mailbox<F> {
     fn take(&self, ring: &Reads<Read<F>>, reads: &mut Vec<Read<F>>) -> bool {
         let mut state = self.state.lock();
         reads.append(&mut state.reads);
-        // Set before the wait and under the lock: reads that come from now on ring the bell.
+        // Set before the wait and under the lock: reads that come from now on sound the bell.
         state.asleep = true;
         !(state.closed && reads.is_empty() && ring.len() == 0)
     }

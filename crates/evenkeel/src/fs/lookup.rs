@@ -10,9 +10,9 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::blocking::core::Core;
 use crate::blocking::directories::Directories;
-use crate::blocking::lane::InLane;
-use crate::blocking::lanes::Device;
-use crate::blocking::lanes::Lanes;
+use crate::blocking::lane::{InLane, Keep};
+use crate::blocking::lanes::{Device, Lanes};
+use crate::blocking::new_work;
 use crate::class::Class;
 use crate::runtime::handle::Handle;
 use crate::sched::context;
@@ -29,8 +29,8 @@ pub(super) fn directory_of(path: &Path) -> &Path {
 
 /// Whether opening or reading may wait for a peer rather than for the device.
 pub(super) fn is_special(metadata: &Metadata) -> bool {
-    let kind = metadata.file_type();
-    kind.is_fifo() || kind.is_char_device() || kind.is_socket()
+    let file_type = metadata.file_type();
+    file_type.is_fifo() || file_type.is_char_device() || file_type.is_socket()
 }
 
 /// Whether writes only copy to the system's cache: to a regular file, and without waiting for the
@@ -57,7 +57,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    InLane::new(core, handle.shared(), called_from(), Some(name), work)
+    let work = new_work(core, called_from(), Some(name), work);
+    InLane::new(core, handle.shared(), work, Keep::Awaited)
 }
 
 /// The spawn site of the current task, which says more than a line of this module.
@@ -128,7 +129,7 @@ where
     if !context::with_worker(|worker| worker.is_some()) {
         return work();
     }
-    let (task, join) = crate::blocking::new_work(core, called_from(), Some(name), work);
+    let (task, join) = new_work(core, called_from(), Some(name), work);
     core.submit_anyway(handle.shared(), task);
     drop(join);
 }

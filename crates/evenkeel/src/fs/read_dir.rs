@@ -178,7 +178,7 @@ impl fmt::Debug for ReadDir {
 pub struct DirEntry {
     entry: Arc<Entry>,
     /// Most file systems return it with the name.
-    kind: Option<FileType>,
+    file_type: Option<FileType>,
 }
 
 /// The fields are dropped in this order.
@@ -190,7 +190,7 @@ struct Entry {
 impl DirEntry {
     fn new(std: std::fs::DirEntry, directory: &Arc<Directory>) -> Self {
         Self {
-            kind: std.file_type().ok(),
+            file_type: std.file_type().ok(),
             entry: Arc::new(Entry {
                 std,
                 _directory: Arc::clone(directory),
@@ -235,8 +235,8 @@ impl DirEntry {
     ///
     /// Cancel safe.
     pub async fn file_type(&self) -> io::Result<FileType> {
-        match self.kind {
-            Some(kind) => Ok(kind),
+        match self.file_type {
+            Some(file_type) => Ok(file_type),
             None => self.metadata().await.map(|metadata| metadata.file_type()),
         }
     }

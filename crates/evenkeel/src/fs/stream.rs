@@ -21,7 +21,8 @@ use slab::Slab;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use crate::blocking::buffers::Buffers;
-use crate::blocking::lane::{InLane, linger};
+use crate::blocking::lane::{InLane, Keep, linger};
+use crate::blocking::new_work;
 use crate::io::readiness::wake_all;
 use crate::sync::{Arc, Mutex, MutexGuard};
 
@@ -207,13 +208,8 @@ enum Direction {
 
 impl Pump {
     /// Starts a pump; the caller has set `pumping`. Returns whether it will likely end within a
-    /// moment.
-    fn start(inner: &Arc<Inner>, pipe: &Arc<Mutex<Pipe>>, direction: Direction) -> bool {
-        Self::submit(inner, pipe, direction, false)
-    }
-
-    /// `again`: the new pump continues another, so it must not be refused.
-    fn submit(
+    /// moment. `again`: it continues another, so it must not be refused.
+    fn start(
         inner: &Arc<Inner>,
         pipe: &Arc<Mutex<Pipe>>,
         direction: Direction,
@@ -238,9 +234,10 @@ impl Pump {
             Direction::Read => "fs::File read",
             Direction::Write => "fs::File write",
         };
-        let into_lane = if again { InLane::anyway } else { InLane::kept };
+        let keep = if again { Keep::Always } else { Keep::Begun };
         let (lane, handle) = (inner.data_lane(), inner.handle());
-        let started = into_lane(lane, handle.shared(), called_from(), Some(name), work);
+        let work = new_work(lane, called_from(), Some(name), work);
+        let started = InLane::new(lane, handle.shared(), work, keep);
         let brief = started.is_brief();
         let mut pipe = pipe.lock();
         if pipe.pumps == number {
@@ -333,7 +330,7 @@ impl Pump {
         // Other work in the lane goes first. Then another pump writes the rest, which has been
         // taken over.
         self.ended.set(true);
-        Pump::submit(&self.inner, &self.pipe, Direction::Write, true);
+        Pump::start(&self.inner, &self.pipe, Direction::Write, true);
     }
 
     fn finish(&self, mut pipe: MutexGuard<'_, Pipe>) {
@@ -502,7 +499,7 @@ impl File {
         (pipe.pumping, pipe.writing) = (true, true);
         drop(pipe);
         // If some bytes were taken over before, it continues the pump that ended.
-        Pump::submit(&self.inner, &self.pipe, Direction::Write, owes);
+        Pump::start(&self.inner, &self.pipe, Direction::Write, owes);
         let pipe = self.pipe.lock();
         if pipe.stopped {
             // The lane has refused it at once, so this write has failed.
@@ -618,7 +615,7 @@ impl AsyncRead for File {
             pipe.asked = wanted.min(most);
             (pipe.pumping, pipe.writing) = (true, false);
             drop(pipe);
-            if Pump::start(&self.inner, &self.pipe, Direction::Read) {
+            if Pump::start(&self.inner, &self.pipe, Direction::Read, false) {
                 let (core, handle) = (self.inner.data_lane(), self.inner.handle());
                 linger(core, handle.shared(), || !self.pipe.lock().pumping);
             }

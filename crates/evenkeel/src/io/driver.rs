@@ -55,7 +55,8 @@ pub(crate) struct Swept {
 #[derive(Debug)]
 pub(crate) struct Driver {
     queue: Mutex<Queue>,
-    registry: mio::Registry,
+    /// Where descriptors are registered.
+    kernel: mio::Registry,
     waker: mio::Waker,
     slots: Mutex<Slots<Arc<Readiness>>>,
     /// How many descriptors are registered, to be read without the lock: a queue without any needs
@@ -90,15 +91,15 @@ impl Driver {
     /// The system has no readiness queues or descriptors left.
     pub(crate) fn new(events_max: usize, clock: Clock) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
-        let registry = poll.registry().try_clone()?;
-        let waker = mio::Waker::new(&registry, WAKE)?;
+        let kernel = poll.registry().try_clone()?;
+        let waker = mio::Waker::new(&kernel, WAKE)?;
         Ok(Self {
             queue: Mutex::new(Queue {
                 poll,
                 events: mio::Events::with_capacity(events_max),
                 wake_up: false,
             }),
-            registry,
+            kernel,
             waker,
             slots: Mutex::new(Slots::new()),
             registered: AtomicUsize::new(0),
@@ -125,7 +126,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The kernel cannot watch this kind of descriptor, its limit is reached, or the runtime has
+    /// The kernel cannot watch such a descriptor, its limit is reached, or the runtime has
     /// shut down.
     pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
         let mut slots = self.slots.lock();
@@ -137,7 +138,7 @@ impl Driver {
         drop(slots);
         let both = mio::Interest::READABLE | mio::Interest::WRITABLE;
         if let Err(error) = self
-            .registry
+            .kernel
             .register(&mut SourceFd(&fd), mio::Token(token.0), both)
         {
             let removed = self.slots.lock().remove(token);
@@ -160,7 +161,7 @@ impl Driver {
             let before = self.registered.fetch_sub(1, Ordering::Relaxed);
             debug_assert!(before > 0, "more descriptors left than were registered");
         }
-        self.registry.deregister(&mut SourceFd(&fd))
+        self.kernel.deregister(&mut SourceFd(&fd))
     }
 
     /// Announces that the owner goes to sleep in [`check`](Self::check). Returns the tick of the

@@ -57,7 +57,7 @@ const WATERMARK_MAX: usize = i32::MAX as usize;
 pub(crate) struct Orders {
     /// Set the kernel's watermark to this number of bytes.
     pub(crate) watermark: Option<usize>,
-    /// Add an entry to the sweep, at this tick.
+    /// Add an entry to the sweep, at this tick, in place of the one that is there.
     pub(crate) arm: Option<u64>,
     /// Remove the entry from the sweep.
     pub(crate) disarm: bool,
@@ -250,16 +250,22 @@ impl Pace {
         };
         self.since = now;
         self.deadline = now + delay - spare;
-        if self.armed.is_none() {
+        // An earlier entry stays: when it is due, `due` moves it. A later one, from before an
+        // adaptive delay shrank, would hold the reader back for too long.
+        let wanted = self.tick_to_wake(now);
+        if self.armed.is_none_or(|armed| armed > wanted) {
             self.arm(now, orders);
         }
     }
 
-    /// Chooses the tick of the deadline, but none that has begun. Rounding down means that a delay
-    /// is exceeded by no more than the worker is late.
+    /// The tick of the deadline, but none that has begun. Rounding down means that a delay is
+    /// exceeded by no more than the worker is late.
+    fn tick_to_wake(&self, now: u64) -> u64 {
+        (self.deadline / TICK_NS).max(now / TICK_NS + 1)
+    }
+
     fn arm(&mut self, now: u64, orders: &mut Orders) {
-        debug_assert!(self.armed.is_none(), "one entry for each descriptor");
-        let tick = (self.deadline / TICK_NS).max(now / TICK_NS + 1);
+        let tick = self.tick_to_wake(now);
         self.armed = Some(tick);
         orders.arm = Some(tick);
     }

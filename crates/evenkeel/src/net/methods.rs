@@ -106,10 +106,60 @@ macro_rules! readiness {
     };
 }
 
-/// Methods and traits of every stream: attempts, the I/O traits, and readiness for one waiter.
+/// Methods and traits of every stream: its halves, attempts, the I/O traits, and readiness for one
+/// waiter. The module beside the stream's, `split`, has the halves.
 macro_rules! stream {
-    ($stream:ident) => {
+    ($stream:ident, $mio:ty, $address:ty) => {
         impl $stream {
+            #[cfg(any(feature = "hyper", feature = "futures-io"))]
+            pub(crate) fn source(&self) -> &$crate::net::source::Source<$mio> {
+                &self.io
+            }
+
+            pub(super) fn from_mio(stream: $mio) -> ::std::io::Result<Self> {
+                let io = $crate::net::source::Source::new(stream)?;
+                Ok(Self { io })
+            }
+
+            /// The two directions of this stream, borrowed: for two futures within one task.
+            pub fn split(&mut self) -> (super::ReadHalf<'_>, super::WriteHalf<'_>) {
+                super::split::split(self)
+            }
+
+            /// The two directions of this stream, each owned: for two tasks.
+            ///
+            /// Dropping the write half shuts the write side down, which the peer sees as the end of
+            /// the stream. The connection is closed when both halves are gone.
+            pub fn into_split(self) -> (super::OwnedReadHalf, super::OwnedWriteHalf) {
+                super::split::into_split(self)
+            }
+
+            /// The address of the peer.
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call: a TCP connection was reset by its peer, for example.
+            pub fn peer_addr(&self) -> ::std::io::Result<$address> {
+                self.io.get_ref().peer_addr()
+            }
+
+            /// Reads bytes and leaves them to be read again; waits until there are some.
+            ///
+            /// Returns 0 at the end of the stream, and if `buf` is empty.
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe.
+            pub async fn peek(&self, buf: &mut [u8]) -> ::std::io::Result<usize> {
+                let mut buf = ::tokio::io::ReadBuf::new(buf);
+                let peek = |stream: &_| $crate::net::read::peek(stream, &mut buf);
+                self.io.io($crate::net::source::Direction::Read, peek).await
+            }
+
             /// Sets how the reader of this stream is woken.
             ///
             /// May be called at any time, by the holder of either half. Data that was held back is
@@ -238,55 +288,169 @@ macro_rules! async_read {
     };
 }
 
-/// Implements `AsyncWrite` for `$type`, whose source is `$source`. Nothing is buffered, so there is
-/// nothing to flush.
+/// Implements Tokio's `AsyncWrite` for `$type`, whose source is `$source`.
 macro_rules! async_write {
     (<$($lifetime:lifetime)?> $type:ty, |$stream:ident| $source:expr) => {
         impl $(<$lifetime>)? ::tokio::io::AsyncWrite for $type {
-            fn poll_write(
-                self: ::std::pin::Pin<&mut Self>,
-                cx: &mut ::std::task::Context<'_>,
-                buf: &[u8],
-            ) -> ::std::task::Poll<::std::io::Result<usize>> {
-                let $stream = self.get_mut();
-                $crate::net::stream::poll_write($source, cx, buf)
-            }
+            $crate::net::methods::writing!(|$stream| $source, poll_shutdown, is_write_vectored);
+        }
+    };
+}
 
-            fn poll_write_vectored(
-                self: ::std::pin::Pin<&mut Self>,
-                cx: &mut ::std::task::Context<'_>,
-                bufs: &[::std::io::IoSlice<'_>],
-            ) -> ::std::task::Poll<::std::io::Result<usize>> {
-                let $stream = self.get_mut();
-                $crate::net::stream::poll_write_vectored($source, cx, bufs)
-            }
+/// The methods of a trait for writing, of which there are three. Nothing is buffered, so there is
+/// nothing to flush. `$close`, the last method, sends the end of the stream.
+macro_rules! writing {
+    (|$stream:ident| $source:expr, $close:ident $(, $is_write_vectored:ident)?) => {
+        fn poll_write(
+            self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+            buf: &[u8],
+        ) -> ::std::task::Poll<::std::io::Result<usize>> {
+            let $stream = self.get_mut();
+            $crate::net::stream::poll_write($source, cx, buf)
+        }
 
-            fn is_write_vectored(&self) -> bool {
+        fn poll_write_vectored(
+            self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+            bufs: &[::std::io::IoSlice<'_>],
+        ) -> ::std::task::Poll<::std::io::Result<usize>> {
+            let $stream = self.get_mut();
+            $crate::net::stream::poll_write_vectored($source, cx, bufs)
+        }
+
+        $(
+            fn $is_write_vectored(&self) -> bool {
                 true
             }
+        )?
 
-            fn poll_flush(
-                self: ::std::pin::Pin<&mut Self>,
-                _cx: &mut ::std::task::Context<'_>,
-            ) -> ::std::task::Poll<::std::io::Result<()>> {
-                ::std::task::Poll::Ready(Ok(()))
+        fn poll_flush(
+            self: ::std::pin::Pin<&mut Self>,
+            _cx: &mut ::std::task::Context<'_>,
+        ) -> ::std::task::Poll<::std::io::Result<()>> {
+            ::std::task::Poll::Ready(Ok(()))
+        }
+
+        fn $close(
+            self: ::std::pin::Pin<&mut Self>,
+            _cx: &mut ::std::task::Context<'_>,
+        ) -> ::std::task::Poll<::std::io::Result<()>> {
+            let $stream = self.get_mut();
+            ::std::task::Poll::Ready($crate::net::stream::shutdown_write($source))
+        }
+    };
+}
+
+/// Methods of every listener for accepting, and `from_mio`. Its struct has the fields
+/// `io: Source<_>` and `pause: Pause`. The attributes are those of `accept`: what it returns.
+macro_rules! listener {
+    ($(#[$doc:meta])* $listener:ident, $mio:ty => $stream:ident, $address:ty) => {
+        impl $listener {
+            pub(super) fn from_mio(listener: $mio) -> ::std::io::Result<Self> {
+                Ok(Self {
+                    io: $crate::net::source::Source::new(listener)?,
+                    pause: $crate::net::accept::Pause::new(),
+                })
             }
 
-            fn poll_shutdown(
-                self: ::std::pin::Pin<&mut Self>,
-                _cx: &mut ::std::task::Context<'_>,
-            ) -> ::std::task::Poll<::std::io::Result<()>> {
-                let $stream = self.get_mut();
-                ::std::task::Poll::Ready($crate::net::stream::shutdown_write($source))
+            $(#[$doc])*
+            ///
+            /// A connection that was aborted while it was queued is skipped.
+            ///
+            /// # Errors
+            ///
+            /// Errors come from the system and leave the listener as it was, so a server may carry
+            /// on.
+            ///
+            /// When the process or the system is out of descriptors (`EMFILE`, `ENFILE`) or of
+            /// memory for sockets, the error is returned at once, and the *next* attempt waits
+            /// first: 10 ms, doubling to 100 ms while the shortage lasts, and none after a success.
+            /// A loop that only logs the error and accepts again therefore neither spins nor stops
+            /// serving; the connections wait in the backlog.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe: no connection is lost. Any number of tasks may wait at once.
+            pub async fn accept(&self) -> ::std::io::Result<($stream, $address)> {
+                self.pause.wait().await;
+                let accept = |io: &$mio| $crate::net::accept::skip_dead(|| io.accept());
+                let direction = $crate::net::source::Direction::Read;
+                let accepted = self.io.io(direction, accept).await;
+                let (stream, from) = self.pause.note(accepted)?;
+                Ok(($stream::from_mio(stream)?, from))
+            }
+
+            /// Like [`accept`](Self::accept), for one waiter at a time.
+            ///
+            /// # Errors
+            ///
+            /// As [`accept`](Self::accept).
+            pub fn poll_accept(
+                &self,
+                cx: &mut ::std::task::Context<'_>,
+            ) -> ::std::task::Poll<::std::io::Result<($stream, $address)>> {
+                ::std::task::ready!(self.pause.poll(cx));
+                let accept = |io: &$mio| $crate::net::accept::skip_dead(|| io.accept());
+                let direction = $crate::net::source::Direction::Read;
+                let accepted = ::std::task::ready!(self.io.poll_io(cx, direction, accept));
+                let (stream, from) = self.pause.note(accepted)?;
+                ::std::task::Poll::Ready(Ok(($stream::from_mio(stream)?, from)))
             }
         }
     };
 }
 
-/// Conversions of every socket from the standard library and back, and access to its descriptor.
+/// Defines `$option` and `$set_option` of `$socket`, which pass on to `$get` and `$set` of
+/// `$inner`. The first attributes are about all of them.
+macro_rules! options {
+    (
+        $(#[$about:meta])*
+        $socket:ident, |$this:ident| $inner:expr;
+        $(
+            $(#[$doc:meta])*
+            $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;
+        )*
+    ) => {
+        $(#[$about])*
+        impl $socket {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call.
+            pub fn $option(&self) -> ::std::io::Result<$type> {
+                let $this = self;
+                $inner.$get()
+            }
+
+            #[doc = concat!("Sets the option; see [`Self::", stringify!($option), "`].")]
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call.
+            pub fn $set_option(&self, value: $type) -> ::std::io::Result<()> {
+                let $this = self;
+                $inner.$set(value)
+            }
+        )*}
+    };
+}
+
+/// Conversions of every socket from the standard library and back, its address, and access to its
+/// descriptor.
 macro_rules! descriptor {
-    ($socket:ident, $mio:ty, $std:ty) => {
+    ($socket:ident, $mio:ty, $std:ty, $address:ty) => {
         impl $socket {
+            /// The address that this socket is bound to: that of this end.
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call.
+            pub fn local_addr(&self) -> ::std::io::Result<$address> {
+                self.io.get_ref().local_addr()
+            }
+
             /// Takes over a socket of the standard library, and sets it to non-blocking mode.
             ///
             /// # Errors
@@ -344,7 +508,9 @@ macro_rules! descriptor {
     };
 }
 
-pub(super) use {async_read, async_write, descriptor, readiness, stream};
+pub(super) use {async_read, async_write, descriptor, listener, options, readiness, stream};
+
+pub(crate) use writing;
 
 use crate::io::Interest;
 use crate::net::source::Direction;

@@ -28,14 +28,15 @@
 //!
 //! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.
 
-// `source` is the base of all sockets, and `stream` of byte streams. `methods` and `halves` define
-// the methods that several types share. `read` reads into uninitialised memory, `accept` serves
-// listeners, and `addr` resolves names.
+// `source` is the base of all sockets, and `stream` of byte streams. `methods`, `halves`
+// and `datagrams` define the methods that several types share. `read` reads into uninitialised
+// memory, `accept` serves listeners, and `addr` resolves names.
 
 mod accept;
 mod addr;
+mod datagrams;
 mod halves;
-mod methods;
+pub(crate) mod methods;
 pub(crate) mod read;
 mod read_size;
 pub(crate) mod source;

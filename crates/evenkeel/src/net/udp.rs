@@ -15,7 +15,7 @@ use tokio::io::ReadBuf;
 pub use self::batch::{Datagram, RecvBatch};
 use crate::net::addr::{each_address, no_address, resolve};
 use crate::net::source::{Direction, Source};
-use crate::net::{Delivery, ToSocketAddrs, methods, read};
+use crate::net::{Delivery, ToSocketAddrs, datagrams, methods, read};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sys::recv_batch;
 
@@ -100,15 +100,34 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// An attempt to receive one datagram. It also fails if merging began during the wait.
-    fn unmerged<R>(
+    /// Receives or peeks by `op`, unless datagrams are merged, also if that began during the wait.
+    async fn receive<R>(
         &self,
-        mut receive: impl FnMut(&mio::net::UdpSocket) -> io::Result<R>,
-    ) -> impl FnMut(&mio::net::UdpSocket) -> io::Result<R> {
-        move |socket| {
-            self.one_by_one()?;
-            receive(socket)
-        }
+        mut op: impl FnMut(&mio::net::UdpSocket) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.one_by_one()?;
+        let attempt = |socket: &_| self.one_by_one().and_then(|()| op(socket));
+        self.io.io(Direction::Read, attempt).await
+    }
+
+    /// As [`receive`](Self::receive), for one waiter at a time.
+    fn poll_receive<R>(
+        &self,
+        cx: &mut Context<'_>,
+        mut op: impl FnMut(&mio::net::UdpSocket) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.one_by_one()?;
+        let attempt = |socket: &_| self.one_by_one().and_then(|()| op(socket));
+        self.io.poll_io(cx, Direction::Read, attempt)
+    }
+
+    /// As [`receive`](Self::receive), without waiting.
+    fn try_receive<R>(
+        &self,
+        op: impl FnOnce(&mio::net::UdpSocket) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.one_by_one()?;
+        self.io.try_io(Direction::Read, op)
     }
 
     /// Sets how the reader of this socket is woken.
@@ -129,11 +148,6 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// How the reader of this socket is woken.
-    pub fn delivery(&self) -> Delivery {
-        self.io.delivery()
-    }
-
     /// Makes `addr` the only peer that this socket sends to and receives from.
     ///
     /// Where a name has several addresses, the first that can be connected is. Nothing is sent, so
@@ -149,63 +163,10 @@ impl UdpSocket {
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         each_address(addr, |addr| future::ready(self.io.get_ref().connect(addr))).await
     }
-
-    /// The address that this socket is bound to.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
-    /// The address that this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// `NotConnected` if there is none.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().peer_addr()
-    }
 }
 
-/// Sending.
+/// Sending to any peer.
 impl UdpSocket {
-    /// Sends `buf` as one datagram to the connected peer, and returns its length.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call: the peer refused an earlier datagram, for example, or `buf` is
-    /// too long.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once.
-    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io
-            .io(Direction::Write, |socket| socket.send(buf))
-            .await
-    }
-
-    /// Like [`send`](Self::send), for one waiter at a time.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Self::send).
-    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.io
-            .poll_io(cx, Direction::Write, |socket| socket.send(buf))
-    }
-
-    /// Like [`send`](Self::send), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if there is no room, else as [`send`](Self::send).
-    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_io(Direction::Write, |socket| socket.send(buf))
-    }
-
     /// Sends `buf` as one datagram to `target` (if it has several addresses, to the first), and
     /// returns its length.
     ///
@@ -247,247 +208,30 @@ impl UdpSocket {
         self.io
             .try_io(Direction::Write, |socket| socket.send_to(buf, target))
     }
-
-    /// Like [`writable`](Self::writable), for one waiter at a time; shares it with
-    /// [`poll_send`](Self::poll_send) and [`poll_send_to`](Self::poll_send_to).
-    ///
-    /// # Errors
-    ///
-    /// The runtime is shutting down.
-    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Write)
-    }
 }
 
-/// Receiving.
+/// Peeking without an `async` method.
 impl UdpSocket {
-    /// Receives one datagram from the connected peer, and returns its length.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call (the peer refused an earlier datagram, for example), or
-    /// `InvalidInput` if the socket [merges datagrams](Self::merge_datagrams).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
-    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io
-            .io(Direction::Read, self.unmerged(|socket| socket.recv(buf)))
-            .await
-    }
-
-    /// Like [`recv`](Self::recv), for one waiter at a time, into the unfilled part of `buf`.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Self::recv).
-    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.one_by_one()?;
-        self.io.poll_io(
-            cx,
-            Direction::Read,
-            self.unmerged(|socket| read::recv(socket, buf).map(drop)),
-        )
-    }
-
-    /// Like [`recv`](Self::recv), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
-    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io
-            .try_io(Direction::Read, self.unmerged(|socket| socket.recv(buf)))
-    }
-
-    /// Receives one datagram and returns its length and its sender.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
-    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        self.io
-            .io(
-                Direction::Read,
-                self.unmerged(|socket| socket.recv_from(buf)),
-            )
-            .await
-    }
-
-    /// Like [`recv_from`](Self::recv_from), for one waiter at a time, into the unfilled part of
-    /// `buf`.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn poll_recv_from(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        self.one_by_one()?;
-        let from = self.io.poll_io(
-            cx,
-            Direction::Read,
-            self.unmerged(|socket| read::recv_from(socket, buf)),
-        );
-        Poll::Ready(internet(&ready!(from)?))
-    }
-
-    /// Like [`recv_from`](Self::recv_from), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else the system's.
-    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        self.io.try_io(
-            Direction::Read,
-            self.unmerged(|socket| socket.recv_from(buf)),
-        )
-    }
-
-    /// Like [`recv`](Self::recv), but appends to `buf`, which may be a `Vec<u8>` or a buffer of the
-    /// `bytes` crate.
-    ///
-    /// The datagram is truncated to the room that the buffer has at the time; a buffer that can
-    /// grow makes room for 64 bytes if it has none.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Self::recv).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`recv`](Self::recv).
-    pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io
-            .io(
-                Direction::Read,
-                self.unmerged(|socket| read::recv_buf(socket, buf)),
-            )
-            .await
-    }
-
-    /// Like [`recv_buf`](Self::recv_buf), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
-    pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io.try_io(
-            Direction::Read,
-            self.unmerged(|socket| read::recv_buf(socket, buf)),
-        )
-    }
-
-    /// Like [`recv_buf`](Self::recv_buf), and also returns the sender.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`recv_from`](Self::recv_from).
-    pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        let received = self
-            .io
-            .io(
-                Direction::Read,
-                self.unmerged(|socket| read::recv_buf_from(socket, buf)),
-            )
-            .await;
-        received.and_then(|(len, from)| Ok((len, internet(&from)?)))
-    }
-
-    /// Like [`recv_buf_from`](Self::recv_buf_from), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else the system's.
-    pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        let received = self.io.try_io(
-            Direction::Read,
-            self.unmerged(|socket| read::recv_buf_from(socket, buf)),
-        );
-        received.and_then(|(len, from)| Ok((len, internet(&from)?)))
-    }
-
-    /// Like [`recv`](Self::recv), and leaves the datagram to be received again.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Self::recv).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
-    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io
-            .io(Direction::Read, self.unmerged(|socket| socket.peek(buf)))
-            .await
-    }
-
     /// Like [`peek`](Self::peek), without waiting.
     ///
     /// # Errors
     ///
     /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.one_by_one()?;
-        self.io
-            .try_io(Direction::Read, self.unmerged(|socket| socket.peek(buf)))
-    }
-
-    /// Like [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
-    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        self.io
-            .io(
-                Direction::Read,
-                self.unmerged(|socket| socket.peek_from(buf)),
-            )
-            .await
+        self.try_receive(|socket| socket.peek(buf))
     }
 
     /// Like [`peek_from`](Self::peek_from), for one waiter at a time.
     ///
     /// # Errors
     ///
-    /// The error of the system call.
+    /// As [`recv`](Self::recv).
     pub fn poll_peek_from(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
-        self.one_by_one()?;
-        let from = self.io.poll_io(
-            cx,
-            Direction::Read,
-            self.unmerged(|socket| read::peek_from(socket, buf)),
-        );
+        let from = self.poll_receive(cx, |socket| read::peek_from(socket, buf));
         Poll::Ready(internet(&ready!(from)?))
     }
 
@@ -495,63 +239,25 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if nothing is there, else the system's.
+    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.one_by_one()?;
-        self.io.try_io(
-            Direction::Read,
-            self.unmerged(|socket| socket.peek_from(buf)),
-        )
-    }
-
-    /// Like [`readable`](Self::readable), for one waiter at a time; shares it with
-    /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
-    ///
-    /// # Errors
-    ///
-    /// The runtime is shutting down.
-    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Read)
+        self.try_receive(|socket| socket.peek_from(buf))
     }
 }
 
-/// Defines `$option` and `$set_option`, which pass on to the socket.
-macro_rules! options {
-    ($($(#[$doc:meta])* $option:ident, $set_option:ident: $type:ty;)*) => {
-        /// Options.
-        impl UdpSocket {$(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            ///
-            /// The error of the system call.
-            pub fn $option(&self) -> io::Result<$type> {
-                self.io.get_ref().$option()
-            }
-
-            #[doc = concat!("Sets the option; see [`Self::", stringify!($option), "`].")]
-            ///
-            /// # Errors
-            ///
-            /// The error of the system call.
-            pub fn $set_option(&self, value: $type) -> io::Result<()> {
-                self.io.get_ref().$set_option(value)
-            }
-        )*}
-    };
-}
-
-options! {
+methods::options! {
+    /// Options.
+    UdpSocket, |socket| socket.io.get_ref();
     /// Whether datagrams may be sent to a broadcast address.
-    broadcast, set_broadcast: bool;
+    broadcast, set_broadcast => broadcast, set_broadcast: bool;
     /// The time to live of the datagrams sent, in hops.
-    ttl, set_ttl: u32;
+    ttl, set_ttl => ttl, set_ttl: u32;
     /// Whether this machine receives the IPv4 multicasts that it sends.
-    multicast_loop_v4, set_multicast_loop_v4: bool;
+    multicast_loop_v4, set_multicast_loop_v4 => multicast_loop_v4, set_multicast_loop_v4: bool;
     /// The time to live of the IPv4 multicasts sent, in hops.
-    multicast_ttl_v4, set_multicast_ttl_v4: u32;
+    multicast_ttl_v4, set_multicast_ttl_v4 => multicast_ttl_v4, set_multicast_ttl_v4: u32;
     /// Whether this machine receives the IPv6 multicasts that it sends.
-    multicast_loop_v6, set_multicast_loop_v6: bool;
+    multicast_loop_v6, set_multicast_loop_v6 => multicast_loop_v6, set_multicast_loop_v6: bool;
 }
 
 /// Multicast groups.
@@ -595,8 +301,20 @@ impl UdpSocket {
     }
 }
 
-methods::descriptor!(UdpSocket, mio::net::UdpSocket, std::net::UdpSocket);
+methods::descriptor!(
+    UdpSocket,
+    mio::net::UdpSocket,
+    std::net::UdpSocket,
+    SocketAddr
+);
 methods::readiness!(UdpSocket);
+datagrams::datagrams!(
+    UdpSocket, SocketAddr, internet,
+    sending fails by: "The error of the system call: the peer refused an earlier datagram, for \
+        example, or `buf` is too long.",
+    receiving fails by: "The error of the system call (the peer refused an earlier datagram, for \
+        example), or `InvalidInput` if the socket [merges datagrams](Self::merge_datagrams).",
+);
 
 fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
     address.as_socket().ok_or_else(|| {

@@ -19,6 +19,7 @@ use crate::sys::cpus;
 use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
+use super::setters::setters;
 use super::threads::{StartError, Threads};
 
 /// More than any machine has processors; a greater number is a mistake.
@@ -59,28 +60,13 @@ const HEAVY_THREADS_MAX: usize = 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
+    /// Invalid, perhaps, and without what is unknown before `build`.
+    config: Config,
     workers: Option<usize>,
-    real_time: bool,
-    thread_name: String,
-    busy_wait: BusyWait,
-    io_check_bound: Duration,
-    io_check_events: usize,
-    classes: ClassTable,
+    heavy_threads: Option<usize>,
+    disk_wait_limit: Option<Duration>,
     /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
-    hand_off_after: Option<Duration>,
-    heavy_threads: Option<usize>,
-    blocked_threads: usize,
-    on_hog: Option<HogHook>,
-    max_blocking_threads: usize,
-    blocking_queue_limit: usize,
-    blocking_keep_alive: Duration,
-    disk_threads: usize,
-    disk_queue_limit: usize,
-    disk_ring: bool,
-    disk_wait_limit: Option<Duration>,
-    on_thread_start: Option<Hook>,
-    on_thread_stop: Option<Hook>,
 }
 
 impl Default for Builder {
@@ -92,17 +78,17 @@ impl Default for Builder {
 impl Builder {
     /// Returns a builder with the defaults, which each setter states and [`defaults`] explains.
     pub fn new() -> Self {
-        Self {
-            workers: None,
+        let config = Config {
+            workers: 0,
             real_time: false,
             thread_name: "evenkeel".to_owned(),
             busy_wait: BusyWait::default(),
+            quota: false,
             io_check_bound: defaults::IO_CHECK_BOUND,
             io_check_events: defaults::IO_CHECK_EVENTS,
             classes: ClassTable::default(),
-            class_error: None,
             hand_off_after: Some(defaults::HAND_OFF_AFTER),
-            heavy_threads: None,
+            heavy_threads: 0,
             blocked_threads: defaults::BLOCKED_THREADS,
             on_hog: None,
             max_blocking_threads: defaults::BLOCKING_THREADS,
@@ -111,21 +97,27 @@ impl Builder {
             disk_threads: defaults::DISK_THREADS,
             disk_queue_limit: defaults::DISK_QUEUE,
             disk_ring: true,
-            disk_wait_limit: Some(defaults::DISK_WAIT),
+            disk_wait_limit: Duration::MAX,
             on_thread_start: None,
             on_thread_stop: None,
+        };
+        Self {
+            config,
+            workers: None,
+            heavy_threads: None,
+            disk_wait_limit: Some(defaults::DISK_WAIT),
+            class_error: None,
         }
     }
+}
 
+setters! {
+    Builder;
     /// Sets the number of workers, the threads that run tasks and check I/O: 1 to 1024.
     ///
     /// Default: the number of CPUs that this process may use, by its affinity mask and by the CPU
     /// quotas of its control groups, rounded up: a quota of 1.9 CPUs gives 2.
-    pub fn workers(&mut self, workers: usize) -> &mut Self {
-        self.workers = Some(workers);
-        self
-    }
-
+    workers(workers: usize) => workers = Some(workers);
     /// Sets whether workers have real-time priority. A worker that wakes then goes before every
     /// ordinary thread of the machine, both hogs of this process and other programs. Default:
     /// false. The chapter [Hogs](crate::guide::hogs) says when to use it.
@@ -141,40 +133,82 @@ impl Builder {
     /// without real-time budget, [`build`](Builder::build) fails. `hand_off_after` may be at most
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
-    pub fn real_time_workers(&mut self, real_time: bool) -> &mut Self {
-        self.real_time = real_time;
-        self
-    }
-
+    real_time_workers(real_time: bool) => config.real_time = real_time;
     /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
     /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
-    pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
-        self.thread_name = name.into();
-        self
-    }
-
+    thread_name(name: impl Into<String>) => config.thread_name = name.into();
     /// Sets how long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
-    pub fn busy_wait(&mut self, level: BusyWait) -> &mut Self {
-        self.busy_wait = level;
-        self
-    }
-
+    busy_wait(level: BusyWait) => config.busy_wait = level;
     /// Sets the longest time between two I/O checks of a busy worker; a poll that is under way then
     /// delays the check. From 10 microseconds to 1 second. Default: 100 microseconds,
     /// [`defaults::IO_CHECK_BOUND`].
-    pub fn io_check_bound(&mut self, bound: Duration) -> &mut Self {
-        self.io_check_bound = bound;
-        self
-    }
-
+    io_check_bound(bound: Duration) => config.io_check_bound = bound;
     /// Sets how many events one I/O check takes from the system at most: 1 to 65536. The rest wait
     /// for the next check. A small number keeps checks short; a great one makes better use of each
     /// system call. Default: 256, [`defaults::IO_CHECK_EVENTS`].
-    pub fn io_check_events(&mut self, events: usize) -> &mut Self {
-        self.io_check_events = events;
-        self
-    }
+    io_check_events(events: usize) => config.io_check_events = events;
+    /// Sets how long a poll may last before its worker's seat is given to another thread, so that
+    /// it holds up nothing else. The stuck thread goes on in the heavy pool. From 200 microseconds
+    /// to a minute; `None` switches hand-off and the heavy pool off. Default: 1 millisecond,
+    /// [`defaults::HAND_OFF_AFTER`].
+    ///
+    /// The chapter [Hogs](crate::guide::hogs) says what hand-off means for a task.
+    hand_off_after(after: Option<Duration>) => config.hand_off_after = after;
+    /// Sets how many threads that are not blocked the heavy pool has at most: 1 to 1024. When they
+    /// are all in use, no more seats are handed over for polls that compute: the worker stays
+    /// stuck, which [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4
+    /// for each worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16,
+    /// [`defaults::HEAVY_THREADS_MIN`].
+    heavy_threads(threads: usize) => heavy_threads = Some(threads);
+    /// Sets how many threads the heavy pool has at most, beside the others, that are blocked in a
+    /// task's poll: in a sleep, a lock or a system call. From 0 to 32768. Default: 512,
+    /// [`defaults::BLOCKED_THREADS`]. When they are all in use, a worker that blocks stays stuck.
+    ///
+    /// They are there for mistakes: work that is known to block belongs in
+    /// [`spawn_blocking`](crate::spawn_blocking).
+    blocked_threads(threads: usize) => config.blocked_threads = threads;
+    /// Sets a function that is called when a task hogs, on a thread for blocking work: at most once
+    /// a second for each kind of task. If it panics, nothing else happens.
+    on_hog(hook: impl Fn(&HogReport) + Send + Sync + 'static)
+        => config.on_hog = Some(HogHook::new(hook));
+    /// Sets how many threads do blocking work at most: 1 to 32768. Default: 512,
+    /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
+    max_blocking_threads(threads: usize) => config.max_blocking_threads = threads;
+    /// Sets how many pieces of blocking work may wait for a thread, at least 1; more are refused,
+    /// with an error for which [`JoinError::is_refused`](crate::task::JoinError::is_refused) is
+    /// true. Default: 65536, [`defaults::BLOCKING_QUEUE`].
+    blocking_queue_limit(limit: usize) => config.blocking_queue_limit = limit;
+    /// Sets how long a thread for blocking work waits for more before it ends. Default: 10 seconds,
+    /// [`defaults::BLOCKING_KEEP_ALIVE`].
+    blocking_keep_alive(keep_alive: Duration) => config.blocking_keep_alive = keep_alive;
+    /// Sets how many threads read and write the files of each device at most: 1 to 1024. Default:
+    /// 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk) lists the other
+    /// threads.
+    disk_threads(threads: usize) => config.disk_threads = threads;
+    /// Sets how much work may wait in each lane of a device, at least 1; more is refused with
+    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
+    /// [`defaults::DISK_QUEUE`].
+    disk_queue_limit(limit: usize) => config.disk_queue_limit = limit;
+    /// Sets whether the kernel's completion queue (io_uring) may do reads that wait for a device,
+    /// if the kernel allows it. Otherwise, and on other systems than Linux, threads do them all.
+    /// Default: true. [`DiskStats`](crate::stats::DiskStats) reports which is used.
+    disk_ring(ring: bool) => config.disk_ring = ring;
+    /// Sets how long file work may wait for a thread before it fails with
+    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does if a
+    /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
+    /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
+    disk_wait_limit(limit: Option<Duration>) => disk_wait_limit = limit;
+    /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
+    /// panics, the thread goes on.
+    on_thread_start(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_start = Some(Hook::new(hook));
+    /// Sets a function that runs last on each thread that runs tasks or blocking work. If it
+    /// panics, nothing else happens.
+    on_thread_stop(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_stop = Some(Hook::new(hook));
+}
 
+impl Builder {
     /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
     /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
     /// defaults.
@@ -190,117 +224,9 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn class(&mut self, name: &str, config: ClassConfig) -> &mut Self {
-        if let Err(error) = self.classes.set(name, config) {
+        if let Err(error) = self.config.classes.set(name, config) {
             self.class_error.get_or_insert(error);
         }
-        self
-    }
-
-    /// Sets how long a poll may last before its worker's seat is given to another thread, so that
-    /// it holds up nothing else. The stuck thread goes on in the heavy pool. From 200 microseconds
-    /// to a minute; `None` switches hand-off and the heavy pool off. Default: 1 millisecond,
-    /// [`defaults::HAND_OFF_AFTER`].
-    ///
-    /// The chapter [Hogs](crate::guide::hogs) says what hand-off means for a task.
-    pub fn hand_off_after(&mut self, after: Option<Duration>) -> &mut Self {
-        self.hand_off_after = after;
-        self
-    }
-
-    /// Sets how many threads that are not blocked the heavy pool has at most: 1 to 1024. When they
-    /// are all in use, no more seats are handed over for polls that compute: the worker stays
-    /// stuck, which [`HeavyStats::refused`](crate::stats::HeavyStats::refused) counts. Default: 4
-    /// for each worker, [`defaults::HEAVY_THREADS_EACH`], and at least 16,
-    /// [`defaults::HEAVY_THREADS_MIN`].
-    pub fn heavy_threads(&mut self, threads: usize) -> &mut Self {
-        self.heavy_threads = Some(threads);
-        self
-    }
-
-    /// Sets how many threads the heavy pool has at most, beside the others, that are blocked in a
-    /// task's poll: in a sleep, a lock or a system call. From 0 to 32768. Default: 512,
-    /// [`defaults::BLOCKED_THREADS`]. When they are all in use, a worker that blocks stays stuck.
-    ///
-    /// They are there for mistakes: work that is known to block belongs in
-    /// [`spawn_blocking`](crate::spawn_blocking).
-    pub fn blocked_threads(&mut self, threads: usize) -> &mut Self {
-        self.blocked_threads = threads;
-        self
-    }
-
-    /// Sets a function that is called when a task hogs, on a thread for blocking work: at most once
-    /// a second for each kind of task. If it panics, nothing else happens.
-    pub fn on_hog(&mut self, hook: impl Fn(&HogReport) + Send + Sync + 'static) -> &mut Self {
-        self.on_hog = Some(HogHook::new(hook));
-        self
-    }
-
-    /// Sets how many threads do blocking work at most: 1 to 32768. Default: 512,
-    /// [`defaults::BLOCKING_THREADS`]. They are started when there is work for them.
-    pub fn max_blocking_threads(&mut self, threads: usize) -> &mut Self {
-        self.max_blocking_threads = threads;
-        self
-    }
-
-    /// Sets how many pieces of blocking work may wait for a thread, at least 1; more are refused,
-    /// with an error for which [`JoinError::is_refused`](crate::task::JoinError::is_refused) is
-    /// true. Default: 65536, [`defaults::BLOCKING_QUEUE`].
-    pub fn blocking_queue_limit(&mut self, limit: usize) -> &mut Self {
-        self.blocking_queue_limit = limit;
-        self
-    }
-
-    /// Sets how long a thread for blocking work waits for more before it ends. Default: 10 seconds,
-    /// [`defaults::BLOCKING_KEEP_ALIVE`].
-    pub fn blocking_keep_alive(&mut self, keep_alive: Duration) -> &mut Self {
-        self.blocking_keep_alive = keep_alive;
-        self
-    }
-
-    /// Sets how many threads read and write the files of each device at most: 1 to 1024. Default:
-    /// 32, [`defaults::DISK_THREADS`]. The chapter [Disk](crate::guide::disk) lists the other
-    /// threads.
-    pub fn disk_threads(&mut self, threads: usize) -> &mut Self {
-        self.disk_threads = threads;
-        self
-    }
-
-    /// Sets how much work may wait in each lane of a device, at least 1; more is refused with
-    /// [`LaneError::QueueFull`](crate::blocking::LaneError::QueueFull). Default: 4096,
-    /// [`defaults::DISK_QUEUE`].
-    pub fn disk_queue_limit(&mut self, limit: usize) -> &mut Self {
-        self.disk_queue_limit = limit;
-        self
-    }
-
-    /// Sets whether the kernel's completion queue (io_uring) may do reads that wait for a device,
-    /// if the kernel allows it. Otherwise, and on other systems than Linux, threads do them all.
-    /// Default: true. [`DiskStats`](crate::stats::DiskStats) reports which is used.
-    pub fn disk_ring(&mut self, ring: bool) -> &mut Self {
-        self.disk_ring = ring;
-        self
-    }
-
-    /// Sets how long file work may wait for a thread before it fails with
-    /// [`LaneError::WaitedTooLong`](crate::blocking::LaneError::WaitedTooLong), as it does if a
-    /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
-    /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
-    pub fn disk_wait_limit(&mut self, limit: Option<Duration>) -> &mut Self {
-        self.disk_wait_limit = limit;
-        self
-    }
-
-    /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
-    /// panics, the thread goes on.
-    pub fn on_thread_start(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
-        self.on_thread_start = Some(Hook::new(hook));
-        self
-    }
-
-    /// Sets a function that runs last on each thread that runs tasks or blocking work. If it
-    /// panics, nothing else happens.
-    pub fn on_thread_stop(&mut self, hook: impl Fn() + Send + Sync + 'static) -> &mut Self {
-        self.on_thread_stop = Some(Hook::new(hook));
         self
     }
 
@@ -332,131 +258,109 @@ impl Builder {
             .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
         let for_all = workers.saturating_mul(defaults::HEAVY_THREADS_EACH);
         let by_default = for_all.clamp(defaults::HEAVY_THREADS_MIN, HEAVY_THREADS_MAX);
-        let heavy_threads = self.heavy_threads.unwrap_or(by_default);
-        self.check_scheduling(workers, heavy_threads)?;
-        self.check_threads()?;
-        Ok(Config {
+        let config = Config {
             workers,
-            real_time: self.real_time,
-            thread_name: self.thread_name.clone(),
-            busy_wait: self.busy_wait,
             quota: cpus::quota().is_some(),
-            io_check_bound: self.io_check_bound,
-            io_check_events: self.io_check_events,
-            classes: self.classes.clone(),
-            hand_off_after: self.hand_off_after,
-            heavy_threads,
-            blocked_threads: self.blocked_threads,
-            on_hog: self.on_hog.clone(),
-            max_blocking_threads: self.max_blocking_threads,
-            blocking_queue_limit: self.blocking_queue_limit,
-            blocking_keep_alive: self.blocking_keep_alive,
-            disk_threads: self.disk_threads,
-            disk_queue_limit: self.disk_queue_limit,
-            disk_ring: self.disk_ring,
+            heavy_threads: self.heavy_threads.unwrap_or(by_default),
             disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
-            on_thread_start: self.on_thread_start.clone(),
-            on_thread_stop: self.on_thread_stop.clone(),
-        })
-    }
-
-    fn check_scheduling(&self, workers: usize, heavy_threads: usize) -> Result<(), BuildError> {
+            ..self.config.clone()
+        };
         if let Some(error) = &self.class_error {
             return Err(BuildError::Class(error.clone()));
         }
-        let hand_off = self.hand_off_after;
-        check(
-            (1..=WORKERS_MAX).contains(&workers),
-            "workers",
-            workers.to_string(),
-            "use 1 to 1024, or leave it out to use the CPUs this process may use",
-        )?;
-        check(
-            CHECK_BOUNDS.contains(&self.io_check_bound),
-            "io_check_bound",
-            format!("{:?}", self.io_check_bound),
-            "use 10 microseconds to 1 second",
-        )?;
-        check(
-            EVENTS.contains(&self.io_check_events),
-            "io_check_events",
-            self.io_check_events.to_string(),
-            "use 1 to 65536",
-        )?;
-        check(
-            hand_off.is_none_or(|after| HAND_OFFS.contains(&after)),
-            "hand_off_after",
-            format!("{hand_off:?}"),
-            "use 200 microseconds to 60 seconds, or None to switch hand-off off",
-        )?;
-        let soon = hand_off.is_some_and(|after| after <= REAL_TIME_HAND_OFF_MAX)
-            && self.io_check_bound <= defaults::REAL_TIME_BOUT;
-        check(
-            soon || !self.real_time,
-            "real_time_workers",
-            format!(
-                "true with hand_off_after({hand_off:?}) and io_check_bound({:?})",
-                self.io_check_bound
-            ),
-            "hand off after 10 milliseconds at most and check I/O at least every 2, or a task that \
-             computes keeps the processor from every other program",
-        )?;
-        check(
-            (1..=HEAVY_THREADS_MAX).contains(&heavy_threads),
-            "heavy_threads",
-            heavy_threads.to_string(),
-            "use 1 to 1024",
-        )?;
-        check(
-            self.blocked_threads <= BLOCKING_THREADS_MAX,
-            "blocked_threads",
-            self.blocked_threads.to_string(),
-            "use at most 32768",
-        )
+        check_scheduling(&config)?;
+        check_threads(&config)?;
+        check_disk(&config)?;
+        Ok(config)
     }
+}
 
-    fn check_threads(&self) -> Result<(), BuildError> {
-        check(
-            !self.thread_name.is_empty() && !self.thread_name.contains('\0'),
-            "thread_name",
-            format!("{:?}", self.thread_name),
-            "use a name of at least one character and without NUL",
-        )?;
-        check(
-            (1..=BLOCKING_THREADS_MAX).contains(&self.max_blocking_threads),
-            "max_blocking_threads",
-            self.max_blocking_threads.to_string(),
-            "use 1 to 32768",
-        )?;
-        check(
-            self.blocking_queue_limit > 0,
-            "blocking_queue_limit",
-            "0".to_owned(),
-            "use at least 1: every piece of blocking work passes through the queue",
-        )?;
-        self.check_disk()
-    }
+fn check_scheduling(config: &Config) -> Result<(), BuildError> {
+    let (bound, hand_off) = (config.io_check_bound, config.hand_off_after);
+    let own_count = "use 1 to 1024, or leave it out to use the CPUs this process may use";
+    within("workers", config.workers, 1..=WORKERS_MAX, own_count)?;
+    let bounds = "use 10 microseconds to 1 second";
+    within("io_check_bound", bound, CHECK_BOUNDS, bounds)?;
+    let events = config.io_check_events;
+    within("io_check_events", events, EVENTS, "use 1 to 65536")?;
+    check(
+        hand_off.is_none_or(|after| HAND_OFFS.contains(&after)),
+        "hand_off_after",
+        format!("{hand_off:?}"),
+        "use 200 microseconds to 60 seconds, or None to switch hand-off off",
+    )?;
+    let soon = hand_off.is_some_and(|after| after <= REAL_TIME_HAND_OFF_MAX)
+        && bound <= defaults::REAL_TIME_BOUT;
+    check(
+        soon || !config.real_time,
+        "real_time_workers",
+        format!("true with hand_off_after({hand_off:?}) and io_check_bound({bound:?})"),
+        "hand off after 10 milliseconds at most and check I/O at least every 2, or a task that \
+         computes keeps the processor from every other program",
+    )
+}
 
-    fn check_disk(&self) -> Result<(), BuildError> {
-        check(
-            (1..=DISK_THREADS_MAX).contains(&self.disk_threads),
-            "disk_threads",
-            self.disk_threads.to_string(),
-            "use 1 to 1024",
-        )?;
-        check(
-            self.disk_queue_limit > 0,
-            "disk_queue_limit",
-            "0".to_owned(),
-            "use at least 1: all file work passes through a queue",
-        )?;
-        check(
-            (self.disk_wait_limit).is_none_or(|limit| limit >= Duration::from_millis(1)),
-            "disk_wait_limit",
-            format!("{:?}", self.disk_wait_limit),
-            "use at least a millisecond, or None for no limit",
-        )
-    }
+fn check_threads(config: &Config) -> Result<(), BuildError> {
+    let heavy = config.heavy_threads;
+    within(
+        "heavy_threads",
+        heavy,
+        1..=HEAVY_THREADS_MAX,
+        "use 1 to 1024",
+    )?;
+    let (blocked, most) = (config.blocked_threads, BLOCKING_THREADS_MAX);
+    within("blocked_threads", blocked, 0..=most, "use at most 32768")?;
+    check(
+        !config.thread_name.is_empty() && !config.thread_name.contains('\0'),
+        "thread_name",
+        format!("{:?}", config.thread_name),
+        "use a name of at least one character and without NUL",
+    )?;
+    let blocking = config.max_blocking_threads;
+    within("max_blocking_threads", blocking, 1..=most, "use 1 to 32768")?;
+    within(
+        "blocking_queue_limit",
+        config.blocking_queue_limit,
+        1..=usize::MAX,
+        "use at least 1: every piece of blocking work passes through the queue",
+    )
+}
+
+fn check_disk(config: &Config) -> Result<(), BuildError> {
+    let threads = config.disk_threads;
+    within(
+        "disk_threads",
+        threads,
+        1..=DISK_THREADS_MAX,
+        "use 1 to 1024",
+    )?;
+    let every = "use at least 1: all file work passes through a queue";
+    within(
+        "disk_queue_limit",
+        config.disk_queue_limit,
+        1..=usize::MAX,
+        every,
+    )?;
+    check(
+        config.disk_wait_limit >= Duration::from_millis(1),
+        "disk_wait_limit",
+        format!("{:?}", Some(config.disk_wait_limit)),
+        "use at least a millisecond, or None for no limit",
+    )
+}
+
+fn within<T: fmt::Debug + PartialOrd>(
+    setting: &'static str,
+    value: T,
+    range: std::ops::RangeInclusive<T>,
+    advice: &'static str,
+) -> Result<(), BuildError> {
+    check(
+        range.contains(&value),
+        setting,
+        format!("{value:?}"),
+        advice,
+    )
 }
 
 fn check(

@@ -14,6 +14,7 @@ mod hog_report;
     reason = "the file holds the type of that name"
 )]
 mod runtime;
+pub(crate) mod setters;
 mod shutdown;
 mod spawn;
 mod threads;

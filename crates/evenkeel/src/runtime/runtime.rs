@@ -117,7 +117,7 @@ impl Runtime {
     /// Drops every future, closes every readiness queue, and ends every thread.
     ///
     /// Blocking work that has not begun is cancelled; this waits for work that has. The chapter
-    /// [Shutdown](crate::guide::shutdown) covers all kinds of tasks and work.
+    /// [Shutdown](crate::guide::shutdown) covers all tasks and work.
     ///
     /// On one of the runtime's own threads this returns `Ok` at once, as it would otherwise wait
     /// for itself, and another thread does the rest.

@@ -14,12 +14,12 @@ use std::task::{Context, Poll};
 use crate::net::source::{Direction, Source};
 use crate::sys::signal::Registration;
 
-/// A kind of signal.
+/// A signal, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignalKind(libc::c_int);
 
 /// Defines one constructor per signal.
-macro_rules! kinds {
+macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $number:ident;)*) => {
         impl SignalKind {$(
             $(#[$doc])*
@@ -30,7 +30,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+signals! {
     /// `SIGALRM`: a timer set by `alarm` has run out. Ends the process by default.
     alarm = SIGALRM;
     /// `SIGCHLD`: a child process has ended or stopped. Ignored by default.
@@ -67,8 +67,8 @@ impl SignalKind {
 
 /// Listens to the signal `kind` from now on.
 ///
-/// The first listener of a kind replaces the default action of the signal for good: after the last
-/// one is dropped the signal is ignored, and does not end the process again. Handlers that any
+/// The first listener of a signal replaces its default action for good: after the last one is
+/// dropped the signal is ignored, and does not end the process again. Handlers that any
 /// library has installed before are still called.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     })
 }
 
-/// A listener for one kind of signal, made by [`signal`](signal()).
+/// A listener for one signal, made by [`signal`](signal()).
 pub struct Signal {
     kind: SignalKind,
     // Above `woken`, so that it is dropped first and no handler writes to a closed socket.
@@ -128,7 +128,7 @@ impl Signal {
             .map(Result::ok)
     }
 
-    /// The kind of signal of this listener.
+    /// The signal of this listener.
     pub fn kind(&self) -> SignalKind {
         self.kind
     }

@@ -53,33 +53,12 @@ impl LaneStats {
             limit: core.threads_max,
             busy: core.busy,
             queued: core.queued,
-            done: core.done,
-            refused: core.refused,
-            expired: core.expired,
-            waits: Waits::new(clock, &core.waits),
-            runs: Waits::new(clock, &core.runs),
+            done: core.tally.done,
+            refused: core.tally.refused,
+            expired: core.tally.expired,
+            waits: Waits::new(clock, &core.tally.waits),
+            runs: Waits::new(clock, &core.tally.runs),
         }
-    }
-
-    fn since(&self, earlier: &LaneStats) -> LaneStats {
-        LaneStats {
-            done: self.done.saturating_sub(earlier.done),
-            refused: self.refused.saturating_sub(earlier.refused),
-            expired: self.expired.saturating_sub(earlier.expired),
-            waits: self.waits.since(&earlier.waits),
-            runs: self.runs.since(&earlier.runs),
-            ..self.clone()
-        }
-    }
-
-    /// Lanes come and go, so they are identified by name.
-    pub(super) fn all_since(now: &[LaneStats], earlier: &[LaneStats]) -> Vec<LaneStats> {
-        now.iter()
-            .map(|lane| {
-                let before = earlier.iter().find(|before| before.name == lane.name);
-                before.map_or_else(|| lane.clone(), |before| lane.since(before))
-            })
-            .collect()
     }
 }
 
@@ -103,13 +82,6 @@ impl DiskStats {
             backend,
             reason,
             ring_reads: lanes.reads_by_ring(),
-        }
-    }
-
-    pub(super) fn since(&self, earlier: &DiskStats) -> DiskStats {
-        DiskStats {
-            ring_reads: self.ring_reads.saturating_sub(earlier.ring_reads),
-            ..self.clone()
         }
     }
 }

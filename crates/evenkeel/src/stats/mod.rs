@@ -8,6 +8,7 @@
 
 mod lanes;
 mod load;
+mod since;
 mod sizes;
 mod snapshot;
 mod waits;

@@ -1,5 +1,7 @@
 //! A histogram of sizes.
 
+use super::since::Subtract;
+
 /// A histogram of the sizes of deliveries, in bytes.
 ///
 /// Each bucket is twice as wide as the one before. A quantile is the upper end of its bucket, so it
@@ -12,14 +14,6 @@ pub struct Sizes {
 impl Sizes {
     pub(crate) fn new(counts: Vec<u64>) -> Self {
         Self { counts }
-    }
-
-    pub(crate) fn since(&self, earlier: &Sizes) -> Sizes {
-        debug_assert_eq!(self.counts.len(), earlier.counts.len());
-        let pairs = self.counts.iter().zip(&earlier.counts);
-        Sizes {
-            counts: pairs.map(|(now, then)| now.saturating_sub(*then)).collect(),
-        }
     }
 
     /// The number of deliveries.
@@ -45,6 +39,13 @@ impl Sizes {
     }
 }
 
+impl Subtract for Sizes {
+    fn subtract(&mut self, earlier: &Self) {
+        debug_assert_eq!(self.counts.len(), earlier.counts.len());
+        self.counts.subtract(&earlier.counts);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +57,8 @@ mod tests {
         assert_eq!(sizes.quantile(0.5), Some(2));
         assert_eq!(sizes.quantile(0.99), Some(4));
         assert_eq!(sizes.quantile(1.0), Some(8));
-        assert_eq!(sizes.since(&sizes).quantile(0.5), None);
+        let mut none = sizes.clone();
+        none.subtract(&sizes);
+        assert_eq!(none.quantile(0.5), None);
     }
 }

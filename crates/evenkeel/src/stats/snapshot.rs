@@ -13,6 +13,7 @@ use crate::sched::kinds::Known;
 use crate::sched::shared::{Seat, Shared};
 
 use super::lanes::{DiskStats, LaneStats};
+use super::since::{Subtract, subtract_matching};
 use super::sizes::Sizes;
 use super::waits::Waits;
 
@@ -216,7 +217,7 @@ pub struct Checks {
     pub idle: CheckCounts,
     /// While spinning.
     pub spin: CheckCounts,
-    /// By another thread than the queue's owner, which was busy.
+    /// Visits: by another worker than the queue's owner, which was stuck in a poll.
     pub monitor: CheckCounts,
 }
 
@@ -350,71 +351,24 @@ impl Stats {
     /// Returns what has happened since an earlier snapshot of the same runtime. Numbers of the
     /// current state are those of `self`.
     pub fn since(&self, earlier: &Stats) -> Stats {
-        let workers = self.workers.iter().zip(&earlier.workers);
-        let classes = self.classes.iter().zip(&earlier.classes);
-        Stats {
-            workers: workers.map(|(now, before)| now.since(before)).collect(),
-            classes: classes
-                .map(|(now, before)| ClassStats {
-                    class: now.class,
-                    name: now.name.clone(),
-                    share: now.share,
-                    run: now.run.saturating_sub(before.run),
-                    heavy: now.heavy.saturating_sub(before.heavy),
-                    polls: now.polls.saturating_sub(before.polls),
-                    hogs: now.hogs.saturating_sub(before.hogs),
-                    waits: now.waits.since(&before.waits),
-                })
-                .collect(),
-            heavy: HeavyStats {
-                hand_offs: self.heavy.hand_offs.saturating_sub(earlier.heavy.hand_offs),
-                early: self.heavy.early.saturating_sub(earlier.heavy.early),
-                refused: self.heavy.refused.saturating_sub(earlier.heavy.refused),
-                monitor: self.heavy.monitor.saturating_sub(earlier.heavy.monitor),
-                ..self.heavy.clone()
-            },
-            hogs: self.hogs_since(earlier),
-            checks: self.checks - earlier.checks,
-            readiness: ReadinessStats {
-                events: self
-                    .readiness
-                    .events
-                    .saturating_sub(earlier.readiness.events),
-                deliveries: self
-                    .readiness
-                    .deliveries
-                    .saturating_sub(earlier.readiness.deliveries),
-                descriptors: self.readiness.descriptors,
-            },
-            delivery: self.delivery.since(&earlier.delivery),
-            blocking: self.blocking,
-            lanes: LaneStats::all_since(&self.lanes, &earlier.lanes),
-            disk: self.disk.since(&earlier.disk),
-            tasks_waiting: self.tasks_waiting,
-            timers: self.timers,
-        }
+        let mut since = self.clone();
+        since.workers.subtract(&earlier.workers);
+        since.classes.subtract(&earlier.classes);
+        since.heavy.subtract(&earlier.heavy);
+        let is_same = |now: &HogStats, before: &HogStats| now.kind() == before.kind();
+        subtract_matching(&mut since.hogs, &earlier.hogs, is_same);
+        since.checks.subtract(&earlier.checks);
+        since.readiness.subtract(&earlier.readiness);
+        since.delivery.subtract(&earlier.delivery);
+        let is_same = |now: &LaneStats, before: &LaneStats| now.name == before.name;
+        subtract_matching(&mut since.lanes, &earlier.lanes, is_same);
+        since.disk.subtract(&earlier.disk);
+        since
     }
 
     /// The lane of this name, if it is there at the moment.
     pub fn lane(&self, name: &str) -> Option<&LaneStats> {
         self.lanes.iter().find(|lane| lane.name == name)
-    }
-
-    fn hogs_since(&self, earlier: &Stats) -> Vec<HogStats> {
-        let since = |hog: &HogStats| {
-            let before = earlier
-                .hogs
-                .iter()
-                .find(|before| before.kind() == hog.kind());
-            let mut hog = hog.clone();
-            if let Some(before) = before {
-                hog.count = hog.count.saturating_sub(before.count);
-                hog.blocked = hog.blocked.saturating_sub(before.blocked);
-                hog.total = hog.total.saturating_sub(before.total);
-            }
-            hog
-        };
-        self.hogs.iter().map(since).collect()
     }
 
     /// The mean of the workers' utilisation, from 0 to 1.
@@ -425,75 +379,26 @@ impl Stats {
 }
 
 impl HogStats {
-    fn kind(
-        &self,
-    ) -> (
-        &'static Location<'static>,
-        &'static str,
-        Option<&str>,
-        Class,
-    ) {
+    fn kind(&self) -> impl PartialEq {
         (self.spawned_at, self.future, self.name, self.class)
-    }
-}
-
-impl DeliveryStats {
-    fn since(&self, earlier: &DeliveryStats) -> DeliveryStats {
-        DeliveryStats {
-            deliveries: self.deliveries.saturating_sub(earlier.deliveries),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-            reads: self.reads.saturating_sub(earlier.reads),
-            empty_reads: self.empty_reads.saturating_sub(earlier.empty_reads),
-            bytes_per_delivery: self.bytes_per_delivery.since(&earlier.bytes_per_delivery),
-            added_delay: self.added_delay.since(&earlier.added_delay),
-            longest_delay: self.longest_delay,
-            swept: self.swept.saturating_sub(earlier.swept),
-        }
-    }
-}
-
-impl WorkerStats {
-    fn since(&self, earlier: &WorkerStats) -> WorkerStats {
-        WorkerStats {
-            run_by_class: (self.run_by_class.iter().zip(&earlier.run_by_class))
-                .map(|(now, before)| now.saturating_sub(*before))
-                .collect(),
-            check: self.check.saturating_sub(earlier.check),
-            spin: self.spin.saturating_sub(earlier.spin),
-            park: self.park.saturating_sub(earlier.park),
-            steal: self.steal.saturating_sub(earlier.steal),
-            lend: self.lend.saturating_sub(earlier.lend),
-            wall: self.wall.saturating_sub(earlier.wall),
-            parks: self.parks.saturating_sub(earlier.parks),
-            steals: self.steals.saturating_sub(earlier.steals),
-            helps: self.helps.saturating_sub(earlier.helps),
-            spin_hits: self.spin_hits.saturating_sub(earlier.spin_hits),
-            spin_misses: self.spin_misses.saturating_sub(earlier.spin_misses),
-        }
     }
 }
 
 impl Sub for Checks {
     type Output = Checks;
 
-    fn sub(self, earlier: Checks) -> Checks {
-        Checks {
-            due: self.due - earlier.due,
-            idle: self.idle - earlier.idle,
-            spin: self.spin - earlier.spin,
-            monitor: self.monitor - earlier.monitor,
-        }
+    fn sub(mut self, earlier: Checks) -> Checks {
+        self.subtract(&earlier);
+        self
     }
 }
 
 impl Sub for CheckCounts {
     type Output = CheckCounts;
 
-    fn sub(self, earlier: CheckCounts) -> CheckCounts {
-        CheckCounts {
-            found: self.found.saturating_sub(earlier.found),
-            empty: self.empty.saturating_sub(earlier.empty),
-        }
+    fn sub(mut self, earlier: CheckCounts) -> CheckCounts {
+        self.subtract(&earlier);
+        self
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
-
 use crate::counters::accounts::BUCKETS;
+
+use super::since::Subtract;
 
 /// A histogram of how long tasks were ready before they were polled, or deliveries were held back.
 ///
@@ -18,34 +19,19 @@ pub struct Waits {
 
 impl Waits {
     pub(crate) fn new(clock: &Clock, counts: &[u64; BUCKETS]) -> Self {
-        let upper = |bucket: usize| clock.to_duration(1 << bucket);
-        Self {
-            buckets: counts
-                .iter()
-                .enumerate()
-                .map(|(b, &count)| (upper(b), count))
-                .collect(),
-        }
+        Self::of_buckets(counts, |upper| clock.to_duration(upper))
     }
 
     /// From buckets of nanoseconds.
     pub(crate) fn of_nanos(counts: &[u64]) -> Self {
-        let buckets = counts.iter().enumerate();
-        Self {
-            buckets: buckets
-                .map(|(bucket, &count)| (Duration::from_nanos(1 << bucket), count))
-                .collect(),
-        }
+        Self::of_buckets(counts, Duration::from_nanos)
     }
 
-    pub(crate) fn since(&self, earlier: &Waits) -> Waits {
-        debug_assert_eq!(self.buckets.len(), earlier.buckets.len());
-        let pairs = self.buckets.iter().zip(&earlier.buckets);
-        let difference = |(now, before): (&(Duration, u64), &(Duration, u64))| {
-            (now.0, now.1.saturating_sub(before.1))
-        };
-        Waits {
-            buckets: pairs.map(difference).collect(),
+    fn of_buckets(counts: &[u64], duration: impl Fn(u64) -> Duration) -> Self {
+        let buckets = counts.iter().enumerate();
+        let buckets = buckets.map(|(bucket, &count)| (duration(1 << bucket), count));
+        Self {
+            buckets: buckets.collect(),
         }
     }
 
@@ -71,6 +57,15 @@ impl Waits {
     }
 }
 
+impl Subtract for Waits {
+    fn subtract(&mut self, earlier: &Self) {
+        debug_assert_eq!(self.buckets.len(), earlier.buckets.len());
+        for ((_, count), (_, before)) in self.buckets.iter_mut().zip(&earlier.buckets) {
+            count.subtract(before);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +83,8 @@ mod tests {
         assert_eq!(waits.quantile(0.5), Some(Duration::from_nanos(2)));
         assert_eq!(waits.quantile(0.99), Some(Duration::from_nanos(4)));
         assert_eq!(waits.quantile(1.0), Some(Duration::from_nanos(8)));
-        assert_eq!(waits.since(&waits).quantile(0.5), None);
+        let mut none = waits.clone();
+        none.subtract(&waits);
+        assert_eq!(none.quantile(0.5), None);
     }
 }

@@ -37,6 +37,8 @@ use loom::sync as imp;
 #[cfg(any(evenkeel_preempt, evenkeel_tsan))]
 use instrumented as imp;
 
+use std::sync::{PoisonError, TryLockError};
+
 pub(crate) use imp::{Arc, MutexGuard};
 
 #[cfg(not(evenkeel_loom))]
@@ -139,10 +141,7 @@ impl<T> Mutex<T> {
     #[inline]
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        match self.0.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
@@ -150,23 +149,17 @@ impl<T> Mutex<T> {
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
-        match self.0.get_mut() {
-            Ok(value) => value,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn into_inner(self) -> T {
-        match self.0.into_inner() {
-            Ok(value) => value,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,10 +180,7 @@ impl Condvar {
     /// Waits for a notification. May also return spuriously.
     #[cfg_attr(evenkeel_preempt, track_caller)]
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        match self.0.wait(guard) {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a notification or a timeout. The flag is set if the time has passed.
@@ -202,10 +192,8 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: std::time::Duration,
     ) -> (MutexGuard<'a, T>, bool) {
-        let (guard, result) = match self.0.wait_timeout(guard, timeout) {
-            Ok(pair) => pair,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let waited = self.0.wait_timeout(guard, timeout);
+        let (guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
         (guard, result.timed_out())
     }
 

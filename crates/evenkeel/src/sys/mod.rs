@@ -13,6 +13,7 @@ pub(crate) mod recv_batch;
 #[cfg(target_os = "linux")]
 pub(crate) mod ring;
 pub(crate) mod signal;
+pub(crate) mod socket;
 pub(crate) mod thread;
 #[cfg(all(test, not(evenkeel_loom)))]
 pub(crate) mod touchy;

@@ -1,8 +1,10 @@
 //! Credentials of the peer of a Unix socket.
 
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+use super::socket::option;
 
 pub(crate) struct Credentials {
     pub(crate) pid: Option<libc::pid_t>,
@@ -22,7 +24,8 @@ pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
         uid: libc::uid_t::MAX,
         gid: libc::gid_t::MAX,
     };
-    let peer = option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, nobody)?;
+    let name = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let peer = option(socket.as_raw_fd(), name, nobody)?;
     Ok(Credentials {
         // A peer in a namespace that this process cannot see has no process id here.
         pid: (peer.pid > 0).then_some(peer.pid),
@@ -45,35 +48,12 @@ pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
         return Err(io::Error::last_os_error());
     }
     #[cfg(target_vendor = "apple")]
-    let pid = Some(option(socket, libc::SOL_LOCAL, libc::LOCAL_PEERPID, 0)?);
+    let pid = Some(option(
+        socket.as_raw_fd(),
+        (libc::SOL_LOCAL, libc::LOCAL_PEERPID),
+        0,
+    )?);
     #[cfg(not(target_vendor = "apple"))]
     let pid = None;
     Ok(Credentials { pid, uid, gid })
-}
-
-/// Reads a socket option of type `T`. The system overwrites all of `value` or nothing.
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn option<T: Copy>(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    mut value: T,
-) -> io::Result<T> {
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; the system writes at most `len` bytes,
-    // the size of the live and initialised `value`. The callers ask for plain numbers, of which any
-    // bytes are a value.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw mut value).cast(),
-            &raw mut len,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(value)
 }

@@ -1,7 +1,8 @@
 //! Prefetching memory that will be needed soon.
 //!
-//! A server that takes its connections in turn finds little of each in the caches when their number
-//! is great. What it will touch next is known, so the processor can fetch it meanwhile.
+//! A server that takes its connections one after the other finds little of each in the caches when
+//! their number is great. What it will touch next is known, so the processor can fetch it
+//! meanwhile.
 #![allow(
     unsafe_code,
     reason = "the processor is asked by an intrinsic; models compile it alone"

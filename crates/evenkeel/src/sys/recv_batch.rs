@@ -31,6 +31,7 @@ pub(crate) use portable::{merge, merges, receive};
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
+    use crate::sys::socket;
     use std::mem::{MaybeUninit, zeroed};
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
     use std::os::fd::AsRawFd;
@@ -40,7 +41,7 @@ mod linux {
     const CALL_MAX: usize = 32;
 
     /// Room for our control message and for those that the kernel writes before it if the user has
-    /// asked for them: time stamps of both kinds, the device, the mark, the priority and the number
+    /// asked for them: both time stamps, the device, the mark, the priority and the number
     /// of dropped datagrams, 224 bytes in all. Aligned as their headers.
     #[repr(C, align(8))]
     #[derive(Clone, Copy)]
@@ -54,39 +55,17 @@ mod linux {
         )
     }
 
+    const MERGE: socket::Name = (libc::SOL_UDP, libc::UDP_GRO);
+
     /// Makes the kernel merge datagrams of one sender and one length. Returns false if it cannot.
     pub(crate) fn merge(socket: BorrowedFd<'_>) -> bool {
-        let on: libc::c_int = 1;
-        // SAFETY: the descriptor is open while it is borrowed, and the pointer is to a live number
-        // of the length given, which the call only reads.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_UDP,
-                libc::UDP_GRO,
-                (&raw const on).cast(),
-                size_of_val(&on) as libc::socklen_t,
-            )
-        };
-        result == 0
+        socket::set_option(socket.as_raw_fd(), MERGE, 1)
     }
 
     /// Whether [`merge`] was called for a socket, here or elsewhere.
     pub(crate) fn merges(socket: BorrowedFd<'_>) -> bool {
-        let mut on: libc::c_int = 0;
-        let mut len = size_of_val(&on) as libc::socklen_t;
-        // SAFETY: the descriptor is open while it is borrowed, and the pointers are to a live
-        // number and to its length, more than which the call does not write.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_UDP,
-                libc::UDP_GRO,
-                (&raw mut on).cast(),
-                &raw mut len,
-            )
-        };
-        result == 0 && on != 0
+        let off: libc::c_int = 0;
+        socket::option(socket.as_raw_fd(), MERGE, off).is_ok_and(|on| on != 0)
     }
 
     /// Receives into slots of `size` bytes each, from the first on, without waiting. Passes each
@@ -190,8 +169,8 @@ mod linux {
         unsafe {
             let mut message = libc::CMSG_FIRSTHDR(header);
             while !message.is_null() {
-                let kind = ((*message).cmsg_level, (*message).cmsg_type);
-                if kind == (libc::SOL_UDP, libc::UDP_GRO) {
+                let level_and_type = ((*message).cmsg_level, (*message).cmsg_type);
+                if level_and_type == MERGE {
                     let len = libc::CMSG_DATA(message)
                         .cast::<libc::c_int>()
                         .read_unaligned();

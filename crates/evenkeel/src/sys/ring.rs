@@ -27,7 +27,7 @@ pub(crate) trait Reading {
 pub(crate) struct Bell(Arc<OwnedFd>);
 
 impl Bell {
-    pub(crate) fn ring(&self) {
+    pub(crate) fn sound(&self) {
         // It fails only if the counter overflows, after 2^64 - 2 calls without a wake-up.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }

@@ -38,6 +38,23 @@ pub(crate) const REAL_TIME_MONITOR: i32 = 2;
 /// The lowest kernel priority of the ordinary policies.
 pub(crate) const NICE_MAX: i32 = 19;
 
+/// Processor time used by the calling thread so far.
+pub(crate) fn own_cpu_time() -> Duration {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+fn read_clock(clock: libc::clockid_t) -> Option<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a live `timespec`.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    (result == 0).then(|| Duration::new(seconds, nanos))
+}
+
 #[cfg(target_os = "linux")]
 mod imp {
     use super::*;
@@ -52,25 +69,9 @@ mod imp {
     pub(crate) fn cpu_time(thread: ThreadId) -> Option<Duration> {
         // The kernel's encoding of a thread's processor-time clock, as `clock_getcpuclockid(3)`
         // makes it for a process: the complement of the id in the upper bits, and below the flag
-        // for "thread" and the kind "scheduler".
+        // for "thread" and the type "scheduler".
         let clock = (!thread.tid << 3) | 0b110;
         read_clock(clock)
-    }
-
-    fn read_clock(clock: libc::clockid_t) -> Option<Duration> {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the pointer is to a live `timespec`.
-        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        (result == 0).then(|| Duration::new(seconds, nanos))
-    }
-
-    pub(crate) fn own_cpu_time() -> Duration {
-        read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
     }
 
     pub(crate) fn usage() -> Usage {
@@ -225,22 +226,10 @@ mod imp {
     }
 
     pub(crate) fn usage() -> Usage {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the pointer is to a live `timespec`.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
         Usage {
-            cpu: Duration::new(seconds, nanos),
+            cpu: own_cpu_time(),
             blocked: 0,
         }
-    }
-
-    pub(crate) fn own_cpu_time() -> Duration {
-        usage().cpu
     }
 
     pub(crate) fn nice() -> i32 {
@@ -279,8 +268,8 @@ mod imp {
 }
 
 pub(crate) use imp::{
-    barrier_everywhere, cpu_time, current, demote, is_runnable, lower, nice, own_cpu_time,
-    prefer_short_slices, register_barrier, set_ordinary, set_real_time, usage,
+    barrier_everywhere, cpu_time, current, demote, is_runnable, lower, nice, prefer_short_slices,
+    register_barrier, set_ordinary, set_real_time, usage,
 };
 
 #[cfg(all(test, target_os = "linux"))]

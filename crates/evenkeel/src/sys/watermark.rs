@@ -2,6 +2,8 @@
 
 use std::os::fd::RawFd;
 
+use super::socket::set_option;
+
 /// Whether TCP streams have a watermark that readiness queues respect. Other systems may have the
 /// option, but that is untested.
 pub(crate) const HAS_WATERMARK: bool = cfg!(target_os = "linux");
@@ -12,17 +14,5 @@ pub(crate) const HAS_WATERMARK: bool = cfg!(target_os = "linux");
 /// `fd` must be open and the caller's own, or the call affects another descriptor.
 pub(crate) fn set(fd: RawFd, bytes: usize) -> bool {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    let len = size_of_val(&bytes) as libc::socklen_t;
-    // SAFETY: the pointer is to a live number of the length given, which the call only reads. Any
-    // number may be passed as a descriptor; one that is not a descriptor makes the call fail.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const bytes).cast(),
-            len,
-        )
-    };
-    result == 0
+    set_option(fd, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes)
 }

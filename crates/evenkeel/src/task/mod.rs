@@ -5,16 +5,11 @@
 //! [`checkpoint`] let other tasks run.
 // The memory of a task is in `sched::task`, giving way in `sched::coop`.
 
-#[cfg(not(evenkeel_loom))]
 mod builder;
-#[cfg(not(evenkeel_loom))]
 mod join_set;
 mod ready_list;
 
-#[cfg(not(evenkeel_loom))]
 pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
-#[cfg(not(evenkeel_loom))]
 pub use crate::sched::coop::{checkpoint, yield_now};
 pub use crate::sched::task::{AbortHandle, JoinError, JoinHandle};
-#[cfg(not(evenkeel_loom))]
 pub use {builder::Builder, join_set::JoinSet};

@@ -18,28 +18,19 @@
 //! as the limit of a future that is ready at once, costs only a reading of the clock. Waiting and
 //! cancelling each take constant time, whatever the number of timers.
 
-#[cfg(not(evenkeel_loom))]
 mod instant;
-#[cfg(not(evenkeel_loom))]
 mod interval;
-#[cfg(not(evenkeel_loom))]
 mod sleep;
-#[cfg(not(evenkeel_loom))]
 mod timeout;
 
-#[cfg(not(evenkeel_loom))]
 pub use instant::Instant;
-#[cfg(not(evenkeel_loom))]
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
-#[cfg(not(evenkeel_loom))]
 pub use sleep::{Sleep, sleep, sleep_until};
-#[cfg(not(evenkeel_loom))]
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 pub use std::time::Duration;
 
 /// The errors of this module, under Tokio's names.
-#[cfg(not(evenkeel_loom))]
 pub mod error {
     pub use super::timeout::Elapsed;
 }

@@ -11,7 +11,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// What a poll does instead of returning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Hold {
     /// It computes.
     Spins,
     /// It is blocked in `std::thread::sleep`.
@@ -78,15 +78,15 @@ impl Drop for Gate {
 
 impl Entrance {
     /// Does not return until the gate is open.
-    pub(crate) fn wait(&self, kind: Kind) {
+    pub(crate) fn wait(&self, hold: Hold) {
         self.inside.fetch_add(1, SeqCst);
-        if kind == Kind::Locks {
+        if hold == Hold::Locks {
             drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         }
         while !self.open.load(SeqCst) {
-            match kind {
-                Kind::Spins | Kind::Locks => std::hint::spin_loop(),
-                Kind::Sleeps => thread::sleep(NAP),
+            match hold {
+                Hold::Spins | Hold::Locks => std::hint::spin_loop(),
+                Hold::Sleeps => thread::sleep(NAP),
             }
         }
     }

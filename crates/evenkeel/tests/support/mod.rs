@@ -105,13 +105,13 @@ pub(crate) fn watch_descriptors() {
     thread_local! {
         static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     }
-    static TURN: Mutex<()> = Mutex::new(());
+    static ALONE: Mutex<()> = Mutex::new(());
     WATCH.with_borrow_mut(|watch| {
         drop(watch.take());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         *watch = Some(Watch {
             before: not_of_runtimes(),
-            _turn: turn,
+            _alone: alone,
         });
     });
 }
@@ -135,7 +135,7 @@ fn not_of_runtimes() -> usize {
 
 struct Watch {
     before: usize,
-    _turn: MutexGuard<'static, ()>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Drop for Watch {

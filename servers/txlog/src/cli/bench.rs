@@ -55,14 +55,16 @@ fn turns(arguments: &BenchArguments) -> Outcome {
         length: Duration::try_from_secs_f64(arguments.seconds)?,
         ahead_bytes: arguments.ahead_bytes,
     };
+    let mut results = arguments.json.begin("txlog bench")?;
     let rounds = arguments.rounds.max(1) as usize;
     let turns = alternate_aloud("txlog bench", rounds, &CANDIDATES, |(_, turn)| turn(&bench))?;
-    println!("{}", table(&turns));
+    let table = table(&turns);
+    println!("{table}");
     let over_rounds = |ratio: fn((&Turn, &Turn)) -> f64| {
         let ratios: Vec<f64> = turns[0].iter().zip(&turns[1]).map(ratio).collect();
         middle_and_spread(&ratios)
     };
-    println!(
+    let summary = format!(
         "{} appenders: {} times the appends of one sync each; p99 is {} times the syncs' p99, {} \
          times their median; medians of the rounds, and the least and the greatest",
         arguments.appenders,
@@ -70,6 +72,8 @@ fn turns(arguments: &BenchArguments) -> Outcome {
         over_rounds(|(_, grouped)| p99_over_syncs(grouped, 99)),
         over_rounds(|(_, grouped)| p99_over_syncs(grouped, 50)),
     );
+    println!("{summary}");
+    results.add(table, vec![summary])?;
     Ok(ExitCode::SUCCESS)
 }
 

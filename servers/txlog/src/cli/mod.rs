@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use evenkeel::runtime::Runtime;
+use evenkeel_measure::options::JsonOption;
 use txlog::advice;
 use txlog::log::LogError;
 
@@ -198,6 +199,8 @@ pub(crate) struct BenchArguments {
     /// How many bytes the log makes its file longer at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
     pub(crate) ahead_bytes: u64,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
 }
 
 #[derive(Debug, Args)]

@@ -2,16 +2,6 @@
 //!
 //! A file whose turn nobody passes on waits for ever, which loom reports: waits have no bound here,
 //! but where a model lets time pass.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, and made a model fail:
-//!
-//! - `leave` passes nothing on, or nobody is woken: all of them
-//! - `waits` looks for its place before it takes the lock: all of them
-//! - `leave` gives back only turns in which something was written:
-//!   `who_gives_up_passes_on_what_it_was_given` and another
-//! - `join` passes on nothing that is overdue: `what_is_overdue_is_passed_on_by_who_comes`
 
 use super::{LEASE_MS, Turns};
 use crate::sync::Arc;

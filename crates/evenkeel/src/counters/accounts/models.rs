@@ -1,15 +1,4 @@
 //! Models of the accounts.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made the model fail:
-//!
-//! - no fence in `write`
-//! - no fence in `times`
-//! - the even version is stored Relaxed
-//! - the first version is loaded Relaxed
-//! - a reader does not look at the version again
-//! - a reader takes an odd version
 
 use super::*;
 use crate::sync::Arc;

@@ -105,21 +105,26 @@ pub(super) enum Refused {
     Failed(Failure),
 }
 
-/// Counters since the log was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
-    pub(super) batches: u64,
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-    pub(super) largest_batch: usize,
-}
-
+/// Counters and queue lengths of a log; from [`GroupCommit::stats`](super::GroupCommit::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Depth {
-    pub(super) waiting: usize,
-    pub(super) queued: usize,
-    pub(super) queued_bytes: usize,
-    pub(super) writing: usize,
+#[non_exhaustive]
+pub struct GroupCommitStats {
+    /// Batches made durable.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of these records.
+    pub bytes: u64,
+    /// The most records in one batch so far.
+    pub largest_batch: usize,
+    /// Records of the batch that is being written.
+    pub writing: usize,
+    /// Records in the queue.
+    pub queued: usize,
+    /// Bytes of these records.
+    pub queued_bytes: usize,
+    /// Appends that wait for room in the queue.
+    pub waiting: usize,
 }
 
 #[derive(Debug)]
@@ -137,7 +142,8 @@ pub(super) struct Batches<W> {
     committer_waker: Option<W>,
     closed: bool,
     failure: Option<Failure>,
-    totals: Totals,
+    /// The counters, without the queue's lengths.
+    totals: GroupCommitStats,
 }
 
 impl<W> Batches<W> {
@@ -158,7 +164,7 @@ impl<W> Batches<W> {
             committer_waker: None,
             closed: false,
             failure: None,
-            totals: Totals::default(),
+            totals: GroupCommitStats::default(),
         }
     }
 
@@ -379,16 +385,13 @@ impl<W> Batches<W> {
         self.failure.as_ref()
     }
 
-    pub(super) fn totals(&self) -> Totals {
-        self.totals
-    }
-
-    pub(super) fn depth(&self) -> Depth {
-        Depth {
+    pub(super) fn stats(&self) -> GroupCommitStats {
+        GroupCommitStats {
             waiting: self.waiting.len,
             queued: self.queued.len,
             queued_bytes: self.queued.bytes,
             writing: self.writing.len(),
+            ..self.totals
         }
     }
 

@@ -51,10 +51,10 @@ impl Failure {
 /// its last whole record, write the records again that are not known to be durable, sync, and go on
 /// from there.
 #[derive(Clone, Debug)]
-pub struct CommitError(pub(super) Kind);
+pub struct CommitError(pub(super) Cause);
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum Cause {
     TooLarge { bytes: usize, bytes_max: usize },
     Closed,
     Failed(Failure),
@@ -63,30 +63,30 @@ pub(super) enum Kind {
 impl CommitError {
     /// Whether the record was refused because it is larger than a batch may be.
     pub fn is_too_large(&self) -> bool {
-        matches!(self.0, Kind::TooLarge { .. })
+        matches!(self.0, Cause::TooLarge { .. })
     }
 
     /// Whether the record was refused because the log was closed.
     pub fn is_closed(&self) -> bool {
-        matches!(self.0, Kind::Closed)
+        matches!(self.0, Cause::Closed)
     }
 
     /// Whether a write or a sync has failed, of this record or of one before it, or the runtime
     /// that wrote them has ended. All later records fail as well.
     pub fn is_poisoned(&self) -> bool {
-        matches!(self.0, Kind::Failed(_))
+        matches!(self.0, Cause::Failed(_))
     }
 
     /// Whether the record may be in the file, and may survive a crash. False if it was certainly
     /// never written.
     pub fn maybe_written(&self) -> bool {
-        matches!(&self.0, Kind::Failed(failure) if failure.maybe_written)
+        matches!(&self.0, Cause::Failed(failure) if failure.maybe_written)
     }
 
     /// The error of the write or the sync that failed, if one did.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0 {
-            Kind::Failed(failure) => failure.source.as_deref(),
+            Cause::Failed(failure) => failure.source.as_deref(),
             _ => None,
         }
     }
@@ -95,15 +95,15 @@ impl CommitError {
 impl fmt::Display for CommitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failure = match &self.0 {
-            Kind::TooLarge { bytes, bytes_max } => {
+            Cause::TooLarge { bytes, bytes_max } => {
                 let advice = "append smaller records or allow larger batches";
                 return write!(
                     f,
                     "a record of {bytes} bytes does not fit a batch of {bytes_max}; {advice}"
                 );
             }
-            Kind::Closed => return f.write_str("the log is closed; open it again to append"),
-            Kind::Failed(failure) => failure,
+            Cause::Closed => return f.write_str("the log is closed; open it again to append"),
+            Cause::Failed(failure) => failure,
         };
         match failure.stage {
             Stage::Write => f.write_str("a write to the log failed")?,
@@ -131,9 +131,9 @@ impl std::error::Error for CommitError {
 impl From<CommitError> for io::Error {
     fn from(error: CommitError) -> Self {
         let kind = match &error.0 {
-            Kind::TooLarge { .. } => io::ErrorKind::InvalidInput,
-            Kind::Closed => io::ErrorKind::BrokenPipe,
-            Kind::Failed(_) => error
+            Cause::TooLarge { .. } => io::ErrorKind::InvalidInput,
+            Cause::Closed => io::ErrorKind::BrokenPipe,
+            Cause::Failed(_) => error
                 .io_error()
                 .map_or(io::ErrorKind::Other, io::Error::kind),
         };

@@ -13,12 +13,13 @@ use bytes::Bytes;
 
 use super::Position;
 use super::company::Company;
-use super::core::{Limits, Next};
+use super::core::{GroupCommitStats, Limits, Next};
 use super::error::{CommitError, Failure, Stage};
 use super::file::CommitLog;
 use super::shared::CommitQueue;
 use crate::class::Class;
 use crate::runtime;
+use crate::runtime::setters::setters;
 use crate::sched::coop::yield_now;
 use crate::sync::hint;
 use crate::time::{Instant, Sleep, sleep_until};
@@ -122,68 +123,26 @@ pub struct GroupCommitBuilder {
     class: Option<Class>,
 }
 
-/// Counters and queue lengths of a log; from [`GroupCommit::stats`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct GroupCommitStats {
-    /// Batches made durable.
-    pub batches: u64,
-    /// Records in them.
-    pub records: u64,
-    /// Bytes of these records.
-    pub bytes: u64,
-    /// The most records in one batch so far.
-    pub largest_batch: usize,
-    /// Records of the batch that is being written.
-    pub writing: usize,
-    /// Records in the queue.
-    pub queued: usize,
-    /// Bytes of these records.
-    pub queued_bytes: usize,
-    /// Appends that wait for room in the queue.
-    pub waiting: usize,
-}
-
-impl GroupCommitBuilder {
+setters! {
+    GroupCommitBuilder;
     /// The most bytes of a batch, and so of a record; 1 MiB by default, at least 1.
-    pub fn batch_bytes(&mut self, bytes: usize) -> &mut Self {
-        self.batch_bytes = bytes.max(1);
-        self
-    }
-
+    batch_bytes(bytes: usize) => batch_bytes = bytes.max(1);
     /// The most records of a batch; 4 096 by default, at least 1.
-    pub fn batch_records(&mut self, records: usize) -> &mut Self {
-        self.batch_records = records.max(1);
-        self
-    }
-
+    batch_records(records: usize) => batch_records = records.max(1);
     /// The most bytes in the queue; 4 MiB by default, at least as many as a batch may have.
-    pub fn queue_bytes(&mut self, bytes: usize) -> &mut Self {
-        self.queue_bytes = bytes;
-        self
-    }
-
+    queue_bytes(bytes: usize) => queue_bytes = bytes;
     /// The most records in the queue; 16 384 by default, at least as many as a batch may have.
-    pub fn queue_records(&mut self, records: usize) -> &mut Self {
-        self.queue_records = records;
-        self
-    }
-
+    queue_records(records: usize) => queue_records = records;
     /// How long a record that finds no sync under way waits for others; not at all by default.
     ///
     /// A full batch is written at once. The resolution is a millisecond.
-    pub fn delay(&mut self, delay: Duration) -> &mut Self {
-        self.delay = delay;
-        self
-    }
-
+    delay(delay: Duration) => delay = delay;
     /// The class of the task that writes; by default that of the task that calls
     /// [`open`](Self::open).
-    pub fn class(&mut self, class: Class) -> &mut Self {
-        self.class = Some(class);
-        self
-    }
+    class(class: Class) => class = Some(class);
+}
 
+impl GroupCommitBuilder {
     /// Opens `log`, whose next record has the position `next`: the default one if it is empty.
     /// Spawns the task that writes.
     ///
@@ -300,17 +259,7 @@ impl GroupCommit {
 
     /// Returns counters and queue lengths.
     pub fn stats(&self) -> GroupCommitStats {
-        let (totals, depth) = self.handle.shared.accounts();
-        GroupCommitStats {
-            batches: totals.batches,
-            records: totals.records,
-            bytes: totals.bytes,
-            largest_batch: totals.largest_batch,
-            writing: depth.writing,
-            queued: depth.queued,
-            queued_bytes: depth.queued_bytes,
-            waiting: depth.waiting,
-        }
+        self.handle.shared.stats()
     }
 
     fn push(&self, record: Bytes, waker: Option<&Waker>) -> Result<usize, CommitError> {

@@ -14,11 +14,13 @@ mod file;
 mod handle;
 mod shared;
 
+#[cfg(not(evenkeel_loom))]
+pub use self::core::GroupCommitStats;
 pub use self::error::CommitError;
 #[cfg(not(evenkeel_loom))]
 pub use self::file::{CommitFile, CommitLog, FileLog, write_all_at};
 #[cfg(not(evenkeel_loom))]
-pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder, GroupCommitStats};
+pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder};
 
 /// The position of a record in its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

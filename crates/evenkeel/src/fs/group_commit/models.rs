@@ -3,13 +3,6 @@
 //! The file is a counter without any ordering of its own: the log has to ensure that acknowledged
 //! records have been synced, and that the appending task sees it. An append that nobody wakes waits
 //! for ever, which loom reports.
-//!
-//! # Seen to fail
-//!
-//! This change was made on purpose, and made these models fail:
-//!
-//! - `cancel` frees a record of the batch under way: `cancelling_an_append_loses_no_other` and
-//!   another
 
 use std::task::{Poll, Waker};
 

@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use super::Position;
-use super::core::{Batches, Depth, Limits, Next, Refused, Totals};
-use super::error::{CommitError, Failure, Kind};
+use super::core::{Batches, GroupCommitStats, Limits, Next, Refused};
+use super::error::{Cause, CommitError, Failure};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
 
@@ -58,18 +58,10 @@ impl CommitQueue {
 
     /// Waits until the record has room in the queue.
     pub(super) fn poll_admitted(&self, key: usize, waker: &Waker) -> Poll<()> {
-        let mut spare = None;
-        loop {
-            let mut is_kept = true;
-            let renew = |slot: &mut _| is_kept = renewed(slot, waker, &mut spare);
-            if self.core.lock().is_admitted(key, renew) {
-                return Poll::Ready(());
-            }
-            if is_kept {
-                return Poll::Pending;
-            }
-            spare = Some(waker.clone());
-        }
+        self.poll(waker, |core, renewal| {
+            let is_admitted = core.is_admitted(key, |slot| renewal.fill(slot));
+            is_admitted.then_some(())
+        })
     }
 
     /// Waits for the result of the record. Once it is ready, the key is invalid.
@@ -78,19 +70,34 @@ impl CommitQueue {
         key: usize,
         waker: &Waker,
     ) -> Poll<Result<Position, CommitError>> {
-        let mut spare = None;
+        // The record, if it was not written, is dropped here, outside the lock.
+        self.poll(waker, |core, renewal| {
+            core.result(key, |slot| renewal.fill(slot))
+        })
+        .map(|(result, _record)| result.map_err(failed))
+    }
+
+    /// Waits until `look` finds something.
+    #[inline]
+    fn poll<T>(
+        &self,
+        waker: &Waker,
+        look: impl Fn(&mut Batches<Waker>, &mut Renewal<'_>) -> Option<T>,
+    ) -> Poll<T> {
+        let mut renewal = Renewal {
+            waker,
+            spare: None,
+            is_missing: false,
+        };
         loop {
-            let mut is_kept = true;
-            let renew = |slot: &mut _| is_kept = renewed(slot, waker, &mut spare);
-            let result = self.core.lock().result(key, renew);
-            if let Some((result, _record)) = result {
-                // The record, if it was not written, is dropped here, outside the lock.
-                return Poll::Ready(result.map_err(failed));
+            let found = look(&mut self.core.lock(), &mut renewal);
+            if let Some(found) = found {
+                return Poll::Ready(found);
             }
-            if is_kept {
+            if !mem::take(&mut renewal.is_missing) {
                 return Poll::Pending;
             }
-            spare = Some(waker.clone());
+            renewal.spare = Some(waker.clone());
         }
     }
 
@@ -154,36 +161,44 @@ impl CommitQueue {
         self.core.lock().failure().cloned().map(failed)
     }
 
-    pub(super) fn accounts(&self) -> (Totals, Depth) {
-        let core = self.core.lock();
-        (core.totals(), core.depth())
+    pub(super) fn stats(&self) -> GroupCommitStats {
+        self.core.lock().stats()
     }
 
     fn refused(&self, refused: Refused, bytes: usize) -> CommitError {
         CommitError(match refused {
-            Refused::TooLarge => Kind::TooLarge {
+            Refused::TooLarge => Cause::TooLarge {
                 bytes,
                 bytes_max: self.limits.batch_bytes,
             },
-            Refused::Closed => Kind::Closed,
-            Refused::Failed(failure) => Kind::Failed(failure),
+            Refused::Closed => Cause::Closed,
+            Refused::Failed(failure) => Cause::Failed(failure),
         })
     }
 }
 
 fn failed(failure: Failure) -> CommitError {
-    CommitError(Kind::Failed(failure))
+    CommitError(Cause::Failed(failure))
 }
 
-/// Ensures that `slot` has a waker of the same task as `waker`, if necessary by taking `spare`,
-/// which is cloned outside the lock. Returns false if that is missing.
-fn renewed(slot: &mut Option<Waker>, waker: &Waker, spare: &mut Option<Waker>) -> bool {
-    let is_known = slot.as_ref().is_some_and(|kept| kept.will_wake(waker));
-    if !is_known && spare.is_some() {
-        mem::swap(slot, spare);
-        return true;
+/// Puts a waker into a slot under the lock, if none of the same task is there.
+struct Renewal<'a> {
+    waker: &'a Waker,
+    /// Its clone, which is made outside the lock.
+    spare: Option<Waker>,
+    /// Whether a clone was needed and was not there.
+    is_missing: bool,
+}
+
+impl Renewal<'_> {
+    fn fill(&mut self, slot: &mut Option<Waker>) {
+        let is_known = slot.as_ref().is_some_and(|kept| kept.will_wake(self.waker));
+        if !is_known && self.spare.is_some() {
+            mem::swap(slot, &mut self.spare);
+            return;
+        }
+        self.is_missing = !is_known;
     }
-    is_known
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]

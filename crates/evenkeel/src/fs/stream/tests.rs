@@ -47,7 +47,7 @@ fn a_reader_and_a_writer_may_wait_at_once() {
         let mut synced = std::pin::pin!(file.sync_data());
         let synced = synced.as_mut().poll(&mut settles);
         assert!(read.is_pending() && written.is_pending() && synced.is_pending());
-        Pump::start(&file.inner, &file.pipe, Direction::Write);
+        Pump::start(&file.inner, &file.pipe, Direction::Write, false);
         while file.pipe.lock().pumping || !tasks.iter().all(|task| task.is_woken()) {
             thread::yield_now();
         }
@@ -99,7 +99,7 @@ fn bytes_are_written_if_the_pump_ends_during_an_empty_write() {
         let nothing = std::iter::once_with(|| {
             looks.set(looks.get() + 1);
             if looks.get() == 2 {
-                Pump::start(&file.inner, &file.pipe, Direction::Write);
+                Pump::start(&file.inner, &file.pipe, Direction::Write, false);
                 while file.pipe.lock().pumping {
                     thread::yield_now();
                 }
@@ -227,7 +227,7 @@ fn all_is_written_though_the_lane(ends: Ends, name: &str) {
         let mut cx = Context::from_waker(&waker);
         assert!(Pin::new(&mut file).poll_flush(&mut cx).is_pending());
         *feeder.file.lock() = Some(file);
-        Pump::start(&inner, &pipe, Direction::Write);
+        Pump::start(&inner, &pipe, Direction::Write, false);
         while pipe.lock().pumping {
             thread::yield_now();
         }

@@ -2,22 +2,6 @@
 //!
 //! The thread that checks the readiness queue puts bytes into a buffer and then reports the event
 //! once, as the kernel does with edge-triggered events. Loom reports a task that waits for ever.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `set` advances no tick: `an_old_tick_clears_nothing` and 3 others
-//! - `clear` and `clear_blocked` ignore the tick: `an_old_tick_clears_nothing` and 3 others
-//! - `enlist` does not look again: `both_directions_hear_of_their_events` and 3 others
-//! - `enlist_among` does not look again: `two_threads_report_events` and 2 others
-//! - `enlist` looks before it locks: `both_directions_hear_of_their_events` and 3 others
-//! - `set` takes the waiters before it sets the flags: `two_threads_report_events` and 6 others
-//! - `look` loads Relaxed: `an_event_publishes_what_came_before_it`
-//! - `set` is Relaxed: `an_event_publishes_what_came_before_it`
-//! - `set` wakes only the first of several waiters:
-//!   `an_event_wakes_all_waiters` and another
-//! - `set` forgets the writer: `both_directions_hear_of_their_events`
 #![allow(
     unsafe_code,
     reason = "the model's cells are touched through their pointers"

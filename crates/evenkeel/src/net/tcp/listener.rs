@@ -3,16 +3,15 @@
 use std::future;
 use std::io;
 use std::net::SocketAddr;
-use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 
 use super::TcpStream;
 use crate::net::ToSocketAddrs;
-use crate::net::accept::{Pause, skip_dead};
+use crate::net::accept::Pause;
 use crate::net::addr::each_address;
 use crate::net::methods;
-use crate::net::source::{Direction, Source};
+use crate::net::source::Source;
 
 /// How many connections may wait to be accepted. The 128 of std and mio are too few when all
 /// clients reconnect after a restart; one that finds no place tries again a second later.
@@ -68,87 +67,21 @@ impl TcpListener {
         })
         .await
     }
-
-    /// Waits for a connection and returns it with the peer's address.
-    ///
-    /// A connection that was aborted while it was queued is skipped.
-    ///
-    /// # Errors
-    ///
-    /// Errors come from the system and leave the listener as it was, so a server may carry on.
-    ///
-    /// When the process or the system is out of descriptors (`EMFILE`, `ENFILE`) or of memory for
-    /// sockets, the error is returned at once, and the *next* attempt waits first: 10 ms, doubling
-    /// to 100 ms while the shortage lasts, and none after a success. A loop that only logs the
-    /// error and accepts again therefore neither spins nor stops serving; the connections wait in
-    /// the backlog.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: no connection is lost. Any number of tasks may wait at once.
-    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.pause.wait().await;
-        let accepted = self
-            .io
-            .io(Direction::Read, |io| skip_dead(|| io.accept()))
-            .await;
-        Self::accepted(self.pause.note(accepted))
-    }
-
-    /// Like [`accept`](Self::accept), for one waiter at a time.
-    ///
-    /// # Errors
-    ///
-    /// As [`accept`](Self::accept).
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        ready!(self.pause.poll(cx));
-        let accepted = ready!(
-            self.io
-                .poll_io(cx, Direction::Read, |io| skip_dead(|| io.accept()))
-        );
-        Poll::Ready(Self::accepted(self.pause.note(accepted)))
-    }
-
-    pub(super) fn from_mio(listener: mio::net::TcpListener) -> io::Result<Self> {
-        Ok(Self {
-            io: Source::new(listener)?,
-            pause: Pause::new(),
-        })
-    }
-
-    fn accepted(
-        accepted: io::Result<(mio::net::TcpStream, SocketAddr)>,
-    ) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, from) = accepted?;
-        Ok((TcpStream::from_mio(stream)?, from))
-    }
-
-    /// The address that this listener is bound to.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
-    /// The time to live of the packets sent, in hops.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.get_ref().ttl()
-    }
-
-    /// Sets the time to live of the packets sent, in hops.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.get_ref().set_ttl(ttl)
-    }
 }
 
-methods::descriptor!(TcpListener, mio::net::TcpListener, std::net::TcpListener);
+methods::listener! {
+    /// Waits for a connection and returns it with the peer's address.
+    TcpListener, mio::net::TcpListener => TcpStream, SocketAddr
+}
+methods::options! {
+    /// Options.
+    TcpListener, |listener| listener.io.get_ref();
+    /// The time to live of the packets sent, in hops.
+    ttl, set_ttl => ttl, set_ttl: u32;
+}
+methods::descriptor!(
+    TcpListener,
+    mio::net::TcpListener,
+    std::net::TcpListener,
+    SocketAddr
+);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{TcpListener, TcpStream};
+use crate::net::methods;
 
 /// A TCP socket that can be configured before it connects or listens.
 ///
@@ -135,37 +136,10 @@ impl TcpSocket {
     }
 }
 
-/// Defines `$option` and `$set_option`, which pass on to `socket2`.
-macro_rules! options {
-    ($(
-        $(#[$doc:meta])*
-        $option:ident, $set_option:ident => $get:ident, $set:ident: $type:ty;
-    )*) => {
-        /// Options. Accepted streams inherit those of their listener where the system supports it;
-        /// Linux does for all of these.
-        impl TcpSocket {$(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            ///
-            /// The error of the system call.
-            pub fn $option(&self) -> io::Result<$type> {
-                self.inner.$get()
-            }
-
-            #[doc = concat!("Sets the option; see [`Self::", stringify!($option), "`].")]
-            ///
-            /// # Errors
-            ///
-            /// The error of the system call.
-            pub fn $set_option(&self, value: $type) -> io::Result<()> {
-                self.inner.$set(value)
-            }
-        )*}
-    };
-}
-
-options! {
+methods::options! {
+    /// Options. Accepted streams inherit those of their listener where the system supports it;
+    /// Linux does for all of these.
+    TcpSocket, |socket| socket.inner;
     /// Whether an address may be bound while connections of a closed listener linger on it.
     reuseaddr, set_reuseaddr => reuse_address, set_reuse_address: bool;
     /// Whether several sockets may bind one address, among which the system spreads connections.

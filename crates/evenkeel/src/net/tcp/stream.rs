@@ -8,7 +8,6 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::ReadBuf;
 
-use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, split};
 use crate::net::ToSocketAddrs;
 use crate::net::addr::each_address;
 use crate::net::source::{Direction, Source};
@@ -88,45 +87,6 @@ impl TcpStream {
         Ok(Self { io })
     }
 
-    #[cfg(any(feature = "hyper", feature = "futures-io"))]
-    pub(crate) fn source(&self) -> &Source<mio::net::TcpStream> {
-        &self.io
-    }
-
-    pub(super) fn from_mio(stream: mio::net::TcpStream) -> io::Result<Self> {
-        Ok(Self {
-            io: Source::new(stream)?,
-        })
-    }
-
-    /// The two directions of this stream, borrowed: for two futures within one task.
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
-    }
-
-    /// The two directions of this stream, each owned: for two tasks.
-    ///
-    /// Dropping the write half shuts the write side down, which the peer sees as the end of the
-    /// stream. The connection is closed when both halves are gone.
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        split::into_split(self)
-    }
-
-    /// Reads bytes and leaves them to be read again; waits until there are some.
-    ///
-    /// Returns 0 at the end of the stream, and if `buf` is empty.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.io(Direction::Read, |stream| stream.peek(buf)).await
-    }
-
     /// Like [`peek`](Self::peek), for one waiter at a time.
     ///
     /// # Errors
@@ -139,43 +99,6 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         self.io
             .poll_io(cx, Direction::Read, |stream| read::peek(stream, buf))
-    }
-
-    /// The address of this end.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call: the peer has reset the connection, for example.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().peer_addr()
-    }
-
-    /// Whether small writes are sent at once (`TCP_NODELAY`).
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        self.io.get_ref().nodelay()
-    }
-
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`), instead of being gathered until
-    /// the peer has acknowledged earlier data.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.io.get_ref().set_nodelay(nodelay)
     }
 
     /// How long closing the socket waits for unsent bytes; `None` is the system's default.
@@ -208,29 +131,26 @@ impl TcpStream {
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         SockRef::from(self).set_linger(linger)
     }
-
-    /// The time to live of the packets sent, in hops.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.get_ref().ttl()
-    }
-
-    /// Sets the time to live of the packets sent, in hops.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.get_ref().set_ttl(ttl)
-    }
 }
 
-methods::descriptor!(TcpStream, mio::net::TcpStream, std::net::TcpStream);
+methods::options! {
+    /// Options.
+    TcpStream, |stream| stream.io.get_ref();
+    /// Whether small writes are sent at once (`TCP_NODELAY`), instead of being gathered until the
+    /// peer has acknowledged earlier data.
+    nodelay, set_nodelay => nodelay, set_nodelay: bool;
+    /// The time to live of the packets sent, in hops.
+    ttl, set_ttl => ttl, set_ttl: u32;
+}
+
+methods::descriptor!(
+    TcpStream,
+    mio::net::TcpStream,
+    std::net::TcpStream,
+    SocketAddr
+);
 methods::readiness!(TcpStream);
-methods::stream!(TcpStream);
+methods::stream!(TcpStream, mio::net::TcpStream, SocketAddr);
 
 /// Whether this error of `peer_addr` means that the connection is still being made.
 fn is_still_connecting(error: &io::Error) -> bool {

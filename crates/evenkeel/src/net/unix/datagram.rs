@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 
 use super::{RETRY_MAX, RETRY_MIN};
 use crate::net::source::{Direction, Source};
-use crate::net::{Delivery, methods, read};
+use crate::net::{Delivery, datagrams, methods, read};
 use crate::time::sleep;
 
 /// A Unix socket for datagrams, which arrive whole, in order and without loss.
@@ -76,7 +76,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// No socket of this kind is at `path`.
+    /// No socket for datagrams is at `path`.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.io.get_ref().connect(path)
     }
@@ -96,29 +96,6 @@ impl UnixDatagram {
         Ok(())
     }
 
-    /// How the reader of this socket is woken.
-    pub fn delivery(&self) -> Delivery {
-        self.io.delivery()
-    }
-
-    /// The address that this socket is bound to.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
-    /// The address that this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// `NotConnected` if there is none.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().peer_addr()
-    }
-
     /// Closes one direction or both, for every descriptor of this socket.
     ///
     /// # Errors
@@ -129,42 +106,8 @@ impl UnixDatagram {
     }
 }
 
-/// Sending.
+/// Sending to any peer.
 impl UnixDatagram {
-    /// Sends `buf` as one datagram to the connected peer, and returns its length.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call: the peer has gone (`ConnectionRefused`), or `buf` is too long.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once.
-    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io
-            .io(Direction::Write, |socket| socket.send(buf))
-            .await
-    }
-
-    /// Like [`send`](Self::send), for one waiter at a time.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Self::send).
-    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.io
-            .poll_io(cx, Direction::Write, |socket| socket.send(buf))
-    }
-
-    /// Like [`send`](Self::send), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if there is no room, else as [`send`](Self::send).
-    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_io(Direction::Write, |socket| socket.send(buf))
-    }
-
     /// Sends `buf` as one datagram to the socket at `target`, and returns its length.
     ///
     /// While the receiver's queue is full, this tries again every 1 to 50 ms, without a limit,
@@ -208,204 +151,46 @@ impl UnixDatagram {
     pub fn try_send_to(&self, buf: &[u8], target: impl AsRef<Path>) -> io::Result<usize> {
         self.io.get_ref().send_to(buf, target)
     }
-
-    /// Like [`writable`](Self::writable), for one waiter at a time; shares it with
-    /// [`poll_send`](Self::poll_send).
-    ///
-    /// # Errors
-    ///
-    /// The runtime is shutting down.
-    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Write)
-    }
 }
 
-/// Receiving.
+/// Receiving, for the methods that all sockets for datagrams have.
 impl UnixDatagram {
-    /// Receives one datagram, and returns its length.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
-    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.io(Direction::Read, |socket| socket.recv(buf)).await
+    async fn receive<R>(
+        &self,
+        op: impl FnMut(&mio::net::UnixDatagram) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.io.io(Direction::Read, op).await
     }
 
-    /// Like [`recv`](Self::recv), for one waiter at a time, into the unfilled part of `buf`.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_io(cx, Direction::Read, |socket| {
-            read::recv(socket, buf).map(drop)
-        })
-    }
-
-    /// Like [`recv`](Self::recv), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else the system's.
-    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_io(Direction::Read, |socket| socket.recv(buf))
-    }
-
-    /// Receives one datagram and returns its length and its sender.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once; each datagram goes to one of them.
-    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io
-            .io(Direction::Read, |socket| socket.recv_from(buf))
-            .await
-    }
-
-    /// Like [`recv_from`](Self::recv_from), for one waiter at a time, into the unfilled part of
-    /// `buf`.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn poll_recv_from(
+    fn poll_receive<R>(
         &self,
         cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        let from = self
-            .io
-            .poll_io(cx, Direction::Read, |socket| read::recv_from(socket, buf));
-        Poll::Ready(named(&ready!(from)?))
+        op: impl FnMut(&mio::net::UnixDatagram) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.io.poll_io(cx, Direction::Read, op)
     }
 
-    /// Like [`recv_from`](Self::recv_from), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else the system's.
-    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io
-            .try_io(Direction::Read, |socket| socket.recv_from(buf))
-    }
-
-    /// Like [`recv`](Self::recv), but appends to `buf`, which may be a `Vec<u8>` or a buffer of the
-    /// `bytes` crate.
-    ///
-    /// The datagram is truncated to the room that the buffer has at the time; a buffer that can
-    /// grow makes room for 64 bytes if it has none.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Self::recv).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`recv`](Self::recv).
-    pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.io
-            .io(Direction::Read, |socket| read::recv_buf(socket, buf))
-            .await
-    }
-
-    /// Like [`recv_buf`](Self::recv_buf), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else as [`recv`](Self::recv).
-    pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.io
-            .try_io(Direction::Read, |socket| read::recv_buf(socket, buf))
-    }
-
-    /// Like [`recv_buf`](Self::recv_buf), and also returns the sender.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`recv_from`](Self::recv_from).
-    pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        let received = self
-            .io
-            .io(Direction::Read, |socket| read::recv_buf_from(socket, buf))
-            .await;
-        received.and_then(|(len, from)| Ok((len, named(&from)?)))
-    }
-
-    /// Like [`recv_buf_from`](Self::recv_buf_from), without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if nothing is there, else the system's.
-    pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        let received = self
-            .io
-            .try_io(Direction::Read, |socket| read::recv_buf_from(socket, buf));
-        received.and_then(|(len, from)| Ok((len, named(&from)?)))
-    }
-
-    /// Like [`recv`](Self::recv), and leaves the datagram to be received again.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
-    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut buf = ReadBuf::new(buf);
-        self.io
-            .io(Direction::Read, |socket| read::peek(socket, &mut buf))
-            .await
-    }
-
-    /// Like [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once, and see the same datagram.
-    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let mut buf = ReadBuf::new(buf);
-        let from = self
-            .io
-            .io(Direction::Read, |socket| read::peek_from(socket, &mut buf))
-            .await?;
-        Ok((buf.filled().len(), named(&from)?))
-    }
-
-    /// Like [`readable`](Self::readable), for one waiter at a time; shares it with
-    /// [`poll_recv`](Self::poll_recv) and [`poll_recv_from`](Self::poll_recv_from).
-    ///
-    /// # Errors
-    ///
-    /// The runtime is shutting down.
-    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Read)
+    fn try_receive<R>(
+        &self,
+        op: impl FnOnce(&mio::net::UnixDatagram) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.io.try_io(Direction::Read, op)
     }
 }
 
 methods::descriptor!(
     UnixDatagram,
     mio::net::UnixDatagram,
-    std::os::unix::net::UnixDatagram
+    std::os::unix::net::UnixDatagram,
+    SocketAddr
 );
 methods::readiness!(UnixDatagram);
+datagrams::datagrams!(
+    UnixDatagram, SocketAddr, named,
+    sending fails by: "The error of the system call: the peer has gone (`ConnectionRefused`), or \
+        `buf` is too long.",
+    receiving fails by: "The error of the system call.",
+);
 
 /// The sender's address. The system reports none for a sender that is not bound, which the standard
 /// library calls an unnamed address.

@@ -5,11 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
-use super::{
-    OwnedReadHalf, OwnedWriteHalf, RETRY_MAX, RETRY_MIN, ReadHalf, UCred, WriteHalf, split,
-};
+use super::{RETRY_MAX, RETRY_MIN, UCred};
+use crate::net::methods;
 use crate::net::source::{Direction, Source};
-use crate::net::{methods, read};
 use crate::time::sleep;
 
 /// A connection over a Unix socket.
@@ -89,66 +87,6 @@ impl UnixStream {
         Ok((Self::from_mio(one)?, Self::from_mio(other)?))
     }
 
-    #[cfg(any(feature = "hyper", feature = "futures-io"))]
-    pub(crate) fn source(&self) -> &Source<mio::net::UnixStream> {
-        &self.io
-    }
-
-    pub(super) fn from_mio(stream: mio::net::UnixStream) -> io::Result<Self> {
-        Ok(Self {
-            io: Source::new(stream)?,
-        })
-    }
-
-    /// The two directions of this stream, borrowed: for two futures within one task.
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
-    }
-
-    /// The two directions of this stream, each owned: for two tasks.
-    ///
-    /// Dropping the write half shuts the write side down, which the peer sees as the end of the
-    /// stream. The connection is closed when both halves are gone.
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        split::into_split(self)
-    }
-
-    /// Reads bytes and leaves them to be read again; waits until there are some.
-    ///
-    /// Returns 0 at the end of the stream, and if `buf` is empty.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut buf = tokio::io::ReadBuf::new(buf);
-        self.io
-            .io(Direction::Read, |stream| read::peek(stream, &mut buf))
-            .await
-    }
-
-    /// The address of this end.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().peer_addr()
-    }
-
     /// The credentials of the process at the other end, for a server that admits some users only.
     ///
     /// # Errors
@@ -162,7 +100,8 @@ impl UnixStream {
 methods::descriptor!(
     UnixStream,
     mio::net::UnixStream,
-    std::os::unix::net::UnixStream
+    std::os::unix::net::UnixStream,
+    SocketAddr
 );
 methods::readiness!(UnixStream);
-methods::stream!(UnixStream);
+methods::stream!(UnixStream, mio::net::UnixStream, SocketAddr);

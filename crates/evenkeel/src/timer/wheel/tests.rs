@@ -19,7 +19,7 @@ enum Op {
     Insert(u64),
     /// Insert with a deadline this many ticks before the present, or at tick 0.
     InsertLate(u64),
-    /// Cancel the entry inserted as this one in turn, if it was; it may be gone already.
+    /// Cancel the entry with this index, modulo their number, if it was; it may be gone already.
     Cancel(usize),
     /// Look at an entry through its key.
     Look(usize),
@@ -118,14 +118,14 @@ impl<const BITS: u32> Pair<BITS> {
         match *op {
             Op::Insert(delta) => self.insert(self.oracle.present.saturating_add(delta)),
             Op::InsertLate(delta) => self.insert(self.oracle.present.saturating_sub(delta)),
-            Op::Cancel(turn) if !self.keys.is_empty() => {
-                let id = turn % self.keys.len();
+            Op::Cancel(index) if !self.keys.is_empty() => {
+                let id = index % self.keys.len();
                 let cancelled = self.wheel.cancel(self.keys[id]);
                 assert_eq!(cancelled, self.oracle.cancel(id).then_some(id));
                 assert_eq!(self.wheel.cancel(self.keys[id]), None, "cancelled twice");
             }
-            Op::Look(turn) if !self.keys.is_empty() => {
-                let id = turn % self.keys.len();
+            Op::Look(index) if !self.keys.is_empty() => {
+                let id = index % self.keys.len();
                 let seen = self.wheel.get_mut(self.keys[id]).copied();
                 assert_eq!(seen, self.oracle.holds(id).then_some(id));
             }

@@ -174,7 +174,7 @@ impl Pair {
         let waker = self.waker();
         let key = self.records[at].key;
         let admitted = self.core.is_admitted(key, |slot| *slot = Some(waker));
-        let admitted_count = self.core.depth().queued;
+        let admitted_count = self.core.stats().queued;
         let ahead = self.unwritten().take_while(|r| r.key != key).count();
         let expected = self.records[at].is != Is::Unwritten || ahead < admitted_count;
         assert_eq!(
@@ -274,8 +274,8 @@ impl Pair {
 
     fn complete(&mut self) {
         let mut wake = Vec::new();
-        let batch = self.core.depth().writing;
-        let hoped = batch + self.core.depth().queued;
+        let batch = self.core.stats().writing;
+        let hoped = batch + self.core.stats().queued;
         assert_eq!(self.core.hoped(), hoped.min(self.limits.batch_records));
         // In parts of two, with the same result.
         let parts = (1..).find(|_| !self.core.complete(2, &mut wake));
@@ -305,7 +305,7 @@ impl Pair {
 
     /// Checks who was woken: each once and for a reason; and with `results`, all that have one.
     fn woken(&mut self, wake: Vec<u64>, results: bool) {
-        let depth = self.core.depth();
+        let depth = self.core.stats();
         let mut wake: HashMap<u64, ()> = {
             let count = wake.len();
             let set: HashMap<u64, ()> = wake.into_iter().map(|waker| (waker, ())).collect();
@@ -340,7 +340,7 @@ impl Pair {
     }
 
     fn check(&self) {
-        let depth = self.core.depth();
+        let depth = self.core.stats();
         assert!(depth.queued <= self.limits.queue_records);
         assert!(depth.queued_bytes <= self.limits.queue_bytes);
         assert_eq!(depth.queued + depth.waiting, self.unwritten().count());
@@ -433,7 +433,7 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
                 .0
                 .unwrap_err()
         })
-        .map(|failure| super::super::CommitError(super::super::error::Kind::Failed(failure)))
+        .map(|failure| super::super::CommitError(super::super::error::Cause::Failed(failure)))
         .collect();
     assert!(errors.iter().all(|error| error.is_poisoned()));
     let maybe: Vec<bool> = errors.iter().map(|error| error.maybe_written()).collect();

@@ -3,19 +3,6 @@
 //! One thread sends bytes, handles the kernel's events, and sweeps. Its time advances to the next
 //! entry of the sweep whenever there is nothing else to do. Another thread reads. Loom reports a
 //! reader that is never woken.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `drained` enters nothing into the sweep:
-//!   `a_byte_while_the_reader_empties_the_socket_is_not_lost` and another
-//! - falling silent does not lower the watermark: the same
-//! - a reader that found nothing does not fall silent: the same
-//! - a hold enters nothing into the sweep: these two, `a_tail_is_released` and another
-//! - an entry that was due counts as one that is there: the first two
-//! - an entry that comes up before its deadline is not entered again: the first two
-//! - a change of the mode releases nothing: `a_change_of_the_mode_releases_what_is_held`
 
 use std::time::Duration;
 
@@ -75,8 +62,8 @@ impl World {
         result
     }
 
-    /// One turn of the worker: an event, or an entry of the sweep. Sleeps if there is neither.
-    fn turn(&self) -> bool {
+    /// One round of the worker: an event, or an entry of the sweep. Sleeps if there is neither.
+    fn round(&self) -> bool {
         let mut numbers = self.numbers.lock();
         while !numbers.event && numbers.armed.is_none() && !numbers.ended {
             numbers = self.changed.wait(numbers);
@@ -174,7 +161,7 @@ fn worker(world: &Arc<World>, bytes: usize) -> Role<()> {
     let world = Arc::clone(world);
     role(move || {
         (0..bytes).for_each(|_| world.send());
-        while world.turn() {}
+        while world.round() {}
     })
 }
 

@@ -1,8 +1,4 @@
 //! Delivery in virtual time: one descriptor, a simulated kernel, and the real wheel.
-//!
-//! Each break in the list of the models also made `all_bytes_are_delivered_in_time` fail. So did a
-//! deadline rounded up by two ticks; and a sweep that does not check the deadline made
-//! `a_watermark_below_the_delay_decides` fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,7 +11,7 @@ use crate::io::interest::Direction;
 use crate::io::pace::{PRESSURE_MAX, Pace, TICK_NS};
 use crate::timer::wheel::Wheel;
 
-/// The time between two turns of the worker.
+/// The time between two rounds of the worker.
 const STEP_NS: u64 = TICK_NS / 4;
 
 /// The kernel, the clock and the sweep.
@@ -134,7 +130,7 @@ struct Bench {
     received: usize,
     deliveries: usize,
     empty_reads: usize,
-    /// Turns for which the reader does not come.
+    /// Rounds for which the reader does not come.
     absent: usize,
 }
 
@@ -153,7 +149,7 @@ impl Bench {
         };
         let mut bench = bench;
         bench.set_mode(mode);
-        bench.turn();
+        bench.round();
         bench.empty_reads = 0;
         bench
     }
@@ -167,7 +163,7 @@ impl Bench {
     }
 
     /// The worker checks its queue and its sweep, and the reader runs if it is awake.
-    fn turn(&mut self) {
+    fn round(&mut self) {
         let (world, mut wakers) = (&self.world, WakeList::new());
         if world.event.take() {
             self.readiness.arrive(Ready::READABLE, world, &mut wakers);
@@ -234,7 +230,7 @@ impl Bench {
         self.mode.delay_max().max(Duration::from_nanos(TICK_NS))
     }
 
-    /// Checks the invariants after each turn of the worker, before the reader's.
+    /// Checks the invariants after each round of the worker, before the reader's.
     fn check(&self) {
         let world = &self.world;
         assert!(
@@ -263,7 +259,7 @@ impl Bench {
         let end = self.world.now.get() + time.as_nanos() as u64;
         while self.world.now.get() < end {
             self.world.now.set(self.world.now.get() + STEP_NS);
-            self.turn();
+            self.round();
         }
     }
 
@@ -329,7 +325,7 @@ proptest! {
                     bench.world.send(bytes);
                 }
                 Op::Pass(time) => bench.pass(time),
-                Op::Absent(turns) => bench.absent = turns,
+                Op::Absent(rounds) => bench.absent = rounds,
                 Op::Mode(mode) => bench.set_mode(mode),
                 Op::Pressure(pressure) => bench.world.pressure.set(pressure),
             }
@@ -471,6 +467,23 @@ fn adaptive_is_immediate_without_pressure_and_again_after_it() {
     assert!(bench.is_silent());
 }
 
+/// The entry in the sweep is from when tasks waited for long. Now they hardly do.
+#[test]
+fn a_delay_that_shrinks_wakes_the_reader_sooner() {
+    let max_delay = Duration::from_millis(512);
+    let mut bench = Bench::new(Kernel::Heeds, Delivery::Adaptive { max_delay }, 1 << 20);
+    bench.world.pressure.set(PRESSURE_MAX);
+    bench.world.send(1);
+    bench.pass(Duration::from_millis(1));
+    bench.world.pressure.set(PRESSURE_MAX / 64);
+    bench.world.send(128 * 1024);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.received, 1 + 128 * 1024, "the watermark is reached");
+    bench.world.send(1);
+    bench.pass(max_delay / 64 + Duration::from_millis(2));
+    assert_eq!(bench.received, 2 + 128 * 1024, "the delay is 8 ms now");
+}
+
 #[test]
 fn the_end_of_the_stream_is_not_held_back() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
@@ -518,13 +531,13 @@ fn writers_are_not_held_back() {
 fn a_closed_descriptor_is_not_touched() {
     let mut bench = Bench::new(Kernel::Heeds, coalesce(1 << 20), 64 * 1024);
     bench.world.send(100);
-    bench.turn();
+    bench.round();
     assert_eq!(bench.world.watermark.get(), 1 << 20);
     bench.readiness.unsettle(&bench.world);
     assert!(bench.is_silent(), "given back as it was");
     let calls = bench.world.calls.get();
     bench.world.event.set(true);
-    bench.turn();
+    bench.round();
     assert_eq!(bench.world.calls.get(), calls);
     assert_eq!(bench.world.wheel.borrow().len(), 0);
 }
