@@ -184,7 +184,8 @@ impl Feeder {
             // Queued before the pump that is to go on; the lane has one thread.
             (Ends::BeforeTheNextPump, 1) => {
                 let (lane, shared) = (inner.data_lane(), inner.handle().shared());
-                drop(InLane::kept(lane, shared, called_from(), None, close));
+                let work = new_work(lane, called_from(), None, close);
+                drop(InLane::new(lane, shared, work, Keep::Begun));
             }
             _ => {}
         }
