@@ -3,7 +3,8 @@
 //! # The protocol
 //!
 //! A worker that runs out of work first *searches* (injection queues, other workers' run queues),
-//! then *parks*. A thread that pushes from outside the workers then calls [`Idle::to_wake`].
+//! then *parks*. A thread that has pushed an entry from outside the workers calls
+//! [`Idle::to_wake`].
 //!
 //! ```text
 //!  pusher                              worker about to park
@@ -26,7 +27,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// The set of parked workers and the number of searching ones.
 ///
-/// Aligned so that what it writes often shares no cache line with what others read.
+/// Aligned, so that its writes share no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Idle {
