@@ -6,7 +6,7 @@ use crate::class::Class;
 use crate::sched::context;
 use crate::sched::shared::Shared;
 use crate::sched::task::JoinHandle;
-use crate::sched::task::cell::{Header, Origin, Runnable, Schedule, new_task};
+use crate::sched::task::cell::{Attributes, Header, Runnable, Schedule, new_task};
 use crate::sync::Arc;
 
 use super::core::Core;
@@ -38,13 +38,13 @@ where
     T: Send + 'static,
 {
     let class = context::with_worker(|worker| worker.map(|worker| worker.current_class()));
-    let origin = Origin {
+    let attributes = Attributes {
         class: class.unwrap_or(Class::NORMAL),
         spawned_at,
         name,
     };
     let queue = InQueue(Arc::clone(core));
-    let (task, join) = new_task(async move { function() }, queue, origin);
+    let (task, join) = new_task(async move { function() }, queue, attributes);
     (task, JoinHandle::new(join))
 }
 

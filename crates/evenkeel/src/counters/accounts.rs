@@ -50,8 +50,8 @@ pub(crate) enum CheckOrigin {
     /// There was nothing else to do.
     Idle,
     Spin,
-    /// By another thread, as the owner could not.
-    Monitor,
+    /// A visit: by another worker, as the owner could not. The statistics call it `monitor`.
+    Visit,
 }
 
 pub(crate) const ORIGINS: usize = 4;

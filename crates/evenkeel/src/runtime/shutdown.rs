@@ -146,7 +146,7 @@ fn drop_injected(shared: &Shared) -> bool {
 /// whether there was one.
 fn drop_queued(shared: &Shared) -> bool {
     let mut found = false;
-    for (_, desk) in shared.desks.iter() {
+    for desk in shared.desks.iter() {
         let task = desk.take_any();
         found |= task.is_some();
         task.into_iter().for_each(|task| shared.cancel(task));
@@ -173,16 +173,10 @@ fn far_away() -> Instant {
 
 fn stuck(shared: &Shared) -> Vec<StuckThread> {
     let name = &shared.config.thread_name;
-    let workers = shared.desks.iter().filter_map(|(number, desk)| {
-        let spawned_at = desk.running()?;
-        let worker = shared.seats.iter().position(|seat| seat.desk() == number);
-        let thread = match worker {
-            Some(worker) => format!("{name}-{worker}"),
-            None => format!("{name}-heavy"),
-        };
+    let workers = shared.desks.iter().filter_map(|desk| {
         Some(StuckThread {
-            thread,
-            spawned_at,
+            spawned_at: desk.running()?,
+            thread: desk.thread_name()?,
             name: None,
         })
     });

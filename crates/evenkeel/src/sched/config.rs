@@ -1,4 +1,4 @@
-//! What a runtime was told to be.
+//! A runtime's configuration.
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
@@ -17,11 +17,11 @@ impl Hook {
         Self(Arc::new(hook))
     }
 
-    /// Runs the hook. If it panics, which the panic hook reports, the thread goes on: a worker
-    /// that did not start would leave a seat without anybody to serve it.
+    /// Runs the hook. If it panics, which the panic hook reports, the thread goes on: otherwise a
+    /// seat could be left without a worker.
     pub(crate) fn run(&self) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| (self.0)())) {
-            // It may itself panic when it is dropped, and is leaked rather than risked.
+            // The payload may itself panic when it is dropped, so it is leaked.
             std::mem::forget(payload);
         }
     }
@@ -42,7 +42,7 @@ impl HogHook {
         Self(Arc::new(hook))
     }
 
-    /// Runs on a thread for blocking work, whose task a panic stays in.
+    /// To be called on a thread for blocking work, in whose task a panic stays.
     pub(crate) fn run(&self, report: &HogReport) {
         (self.0)(report);
     }
@@ -67,9 +67,9 @@ pub(crate) struct Config {
     pub(crate) io_check_bound: Duration,
     pub(crate) io_check_events: usize,
     pub(crate) classes: ClassTable,
-    /// How long a poll may last before its worker's seat is handed over; never if `None`.
+    /// How long a poll may last before its worker's seat is handed over; `None` for ever.
     pub(crate) hand_off_after: Option<Duration>,
-    /// The most threads of the heavy pool that are not blocked, and that are.
+    /// The most threads of the heavy pool that are not blocked, and the most that are.
     pub(crate) heavy_threads: usize,
     pub(crate) blocked_threads: usize,
     pub(crate) on_hog: Option<HogHook>,

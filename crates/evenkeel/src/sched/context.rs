@@ -13,36 +13,37 @@ use super::shared::Shared;
 use super::worker::Worker;
 
 thread_local! {
-    /// The worker that runs on this thread, if it is one's.
+    /// The worker that runs on this thread, if any.
     static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
-    /// The runtime that a thread entered which is no worker's: in `block_on`, in blocking work.
+    /// The runtime that a thread without a worker has entered: in `block_on`, or in blocking work.
     static ENTERED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
 thread_local! {
     /// The runtime that started this thread, as an address that is only compared. It has no
-    /// destructor, so it says so to those of other locals as well.
+    /// destructor, so the destructors of other locals can read it.
     static OWNER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says that a runtime has started this thread, to do its work.
+/// Marks this thread as started by a runtime.
 pub(crate) fn own_thread(shared: &Arc<Shared>) {
     OWNER.set(Arc::as_ptr(shared).addr());
 }
 
-/// Whether the runtime has started this thread to do its work. That includes hooks and the
-/// destructors of the thread's locals. Such a thread must not wait for its own end.
+/// Whether the runtime has started this thread. True in hooks and destructors of thread locals as
+/// well. Such a thread must not wait for its own end.
 pub(crate) fn is_own_thread(shared: &Arc<Shared>) -> bool {
     OWNER.get() == Arc::as_ptr(shared).addr()
 }
 
-/// Calls `access` with the worker that runs on this thread, if it is one's.
+/// Calls `access` with the worker that runs on this thread, if any.
 #[inline]
 pub(crate) fn with_worker<R>(access: impl FnOnce(Option<&Worker>) -> R) -> R {
-    // A thread whose locals are gone is on its way out, and no worker's.
+    // A thread whose locals are gone is about to end.
     let worker = WORKER.try_with(Cell::get).unwrap_or(None);
-    // SAFETY: `run_worker` sets the pointer to a worker on its own stack frame and resets it
-    // before the frame ends; the reference does not leave this function, so it lies within.
+    // SAFETY: `run_worker` sets the pointer to a worker on its own stack frame and resets it before
+    // the frame ends; the reference does not leave this function, which is called within that
+    // frame.
     access(worker.map(|worker| unsafe { worker.as_ref() }))
 }
 
@@ -56,12 +57,13 @@ pub(crate) fn run_worker(worker: &Worker) {
         }
     }
 
+    debug_assert!(WORKER.get().is_none(), "a thread runs one worker");
     WORKER.set(Some(NonNull::from(worker)));
     let _reset = Reset;
     worker.run();
 }
 
-/// The seat of this thread's worker, if it is one of this runtime's.
+/// The seat of this thread's worker, if it belongs to this runtime.
 pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
     with_worker(|worker| {
         worker
@@ -70,7 +72,6 @@ pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
     })
 }
 
-/// The runtime this thread belongs to.
 pub(crate) fn current() -> Result<Arc<Shared>, NoRuntime> {
     with_worker(|worker| worker.map(|worker| Arc::clone(worker.shared())))
         .or_else(|| {
@@ -81,17 +82,16 @@ pub(crate) fn current() -> Result<Arc<Shared>, NoRuntime> {
         .ok_or(NoRuntime(()))
 }
 
-/// Makes a runtime this thread's own until the guard is dropped.
+/// Makes this thread belong to a runtime until the guard is dropped.
 pub(crate) fn enter(shared: Arc<Shared>) -> Entered {
     Entered {
-        // A thread whose locals are gone cannot enter anything any more, but may end a runtime.
+        // A thread whose locals are gone can enter nothing, but may still end a runtime.
         before: ENTERED
             .try_with(|entered| entered.replace(Some(shared)))
             .unwrap_or(None),
     }
 }
 
-/// See [`enter`].
 pub(crate) struct Entered {
     before: Option<Arc<Shared>>,
 }
@@ -130,14 +130,14 @@ impl fmt::Debug for NoRuntime {
 
 impl std::error::Error for NoRuntime {}
 
-/// The timers of one worker, which a timer stays with once it is set.
+/// The timers of one worker. A timer stays with them once it is set.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerHome {
     shared: Arc<Shared>,
     worker: usize,
 }
 
-/// The timers of this thread's worker, or of some worker if the thread is not a worker.
+/// The timers of this thread's worker, or of any worker if the thread has none.
 pub(crate) fn timers_here() -> Result<TimerHome, NoRuntime> {
     let shared = current()?;
     let worker = worker_index(&shared).unwrap_or_else(|| shared.next_home());
@@ -154,7 +154,7 @@ impl TimerHome {
         self.shared.clock.tick_at(instant)
     }
 
-    /// Has the worker look at its timers again.
+    /// Makes the worker look at its timers again.
     pub(crate) fn unpark(&self) {
         self.shared.unpark(self.worker);
     }

@@ -1,21 +1,20 @@
-//! Cooperation: how a task that has much to do gives way to others.
+//! Cooperation: how a task that has much to do yields to others.
 //!
 //! A poll begins with a slice of 100 microseconds. The runtime's own futures (sockets, timers, sets
-//! of tasks) look at the clock before they do something, and yield when the slice is used up;
-//! [`checkpoint`] does the same for loops that compute. The slice is time and not a count of
-//! operations, as operations differ a thousandfold in what they cost.
+//! of tasks) read the clock before they do something, and yield when the slice is used up;
+//! [`checkpoint`] does the same in loops that compute. The slice is a time and not a count of
+//! operations, which differ a thousandfold in cost.
 //!
-//! A task that was cut short is not cut short again before one of these futures has got something
-//! done: a future that computes for longer than a slice before its first leaf would else be cut
-//! short there for ever. Where several of a task's futures were cut short in one poll, as in the
-//! branches of a join, one of them that chance chooses goes on in the next poll beside the first:
-//! if the first always has something to do, the others would else never have their turn.
+//! A task that was cut short is not cut short again before one of these futures has made progress.
+//! Otherwise a future that computes for longer than a slice before its first leaf would be cut
+//! short there for ever. If several of a task's futures were cut short in one poll, as in the
+//! branches of a join, one of them, chosen at random, goes on in the next poll beside the first.
+//! Otherwise a first branch that always has something to do would starve the others.
 //!
-//! Nor does a poll cut futures short without end. One that blocks its thread on a future, as with
-//! another crate's `block_on`, polls that future again and again and does not return before it is
-//! ready. So after a thousand cuts the next future goes on, and has a slice once it has got
-//! something done. A join of more futures than that gives way as well, a slice later for each
-//! thousand.
+//! Nor does a poll cut futures short without end. A poll that blocks its thread on a future, as
+//! with another crate's `block_on`, polls that future again and again and does not return before it
+//! is ready. So after a thousand cuts the next future goes on, and has a new slice once it has made
+//! progress. A join of more futures than that yields as well, a slice later for each thousand.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -35,7 +34,7 @@ pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
     })
 }
 
-/// For leaf futures: they got something done, so the task may be asked to yield again.
+/// For leaf futures: the running task has made progress, and may be cut short again.
 #[inline]
 pub(crate) fn got_on() {
     context::with_worker(|worker| {

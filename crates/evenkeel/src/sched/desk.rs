@@ -1,9 +1,10 @@
-//! A thread's desk: the queues it fills while it polls, and what others see of that poll.
+//! A thread's desk: the queues that it fills while it polls, and what other threads see of that
+//! poll.
 //!
 //! A worker's *seat* (readiness queue, timers, accounts) can be taken from its thread in the middle
-//! of a poll; the *desk* cannot, so what a poll does to the queues needs no agreement with anybody.
-//! The thread that takes the seat has a desk of its own and empties the one that was left behind.
-//! The thread that lost its seat puts nothing there once it knows.
+//! of a poll; the *desk* cannot, so a poll may use the queues without any agreement. The thread
+//! that takes over the seat has a desk of its own and empties the other one. The thread that lost
+//! its seat queues nothing there once it knows.
 #![allow(unsafe_code, reason = "what is polled is published as a pointer")]
 
 use std::panic::Location;
@@ -15,31 +16,31 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 
-use super::ring::Apart;
+use super::bounded_queue::Apart;
 use super::run_queues::{RunQueues, received};
 use super::task::cell::{Header, Runnable};
 use super::task::kind::{FutureType, Kind};
 use super::tenure::{Fences, Tenure};
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) run_queues: RunQueues,
-    /// The name of the task that is being polled; stale while `is_named` says that it has none.
+    /// The name of the task that is being polled; stale unless `is_named`.
     name: Mutex<Option<&'static str>>,
-    /// Who sits here.
-    thread: Mutex<Option<ThreadId>>,
-    /// That thread has real-time priority. Changed under the lock of `thread`, together with what
-    /// the kernel knows.
+    /// The thread that sits here, and its name.
+    thread: Mutex<Option<(ThreadId, String)>>,
+    /// That thread has real-time priority. Changed under the lock of `thread`, together with the
+    /// priority.
     real_time: AtomicBool,
-    /// The task to run next, ahead of the run queues; anybody may take it.
+    /// The task to run next, ahead of the run queues. Any thread may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
-    /// What reads on this thread brought.
+    /// Deliveries by reads on this thread.
     pub(crate) deliveries: Apart<DeliveryCounts>,
 }
 
-/// What the thread writes at each poll: apart from what thieves look at.
+/// What the thread writes at each poll, apart from what thieves look at. Relaxed throughout: these
+/// are reports and hints for others, and the pointers are to constants.
 #[derive(Debug)]
 struct AtPoll {
     tenure: Tenure,
@@ -48,12 +49,12 @@ struct AtPoll {
     /// The type of its future; likewise.
     future: AtomicPtr<FutureType>,
     is_named: AtomicBool,
-    /// The poll is on guard: the monitor notices it sooner than others if it lasts.
+    /// The poll is on guard: the monitor notices sooner if it is long.
     on_guard: AtomicBool,
     /// The task has had a long poll before.
     relapses: AtomicBool,
-    /// When the last poll began that was found stuck and kept its seat, as nobody could take it, in
-    /// cycles; and whether it was blocked.
+    /// When the last poll began that was found stuck and kept its seat, as no thread could take it
+    /// over; in cycles. And whether it was blocked.
     kept: AtomicU64,
     kept_blocked: AtomicBool,
 }
@@ -80,36 +81,41 @@ impl Desk {
         }
     }
 
-    /// The thread's hold on its seat.
     #[inline]
     pub(crate) fn tenure(&self) -> &Tenure {
         &self.at_poll.0.tenure
     }
 
-    /// The calling thread sits down.
     pub(crate) fn sit(&self) {
-        *self.thread.lock() = Some(thread::current());
+        let name = crate::sync::thread::current().name().map(str::to_owned);
+        *self.thread.lock() = Some((thread::current(), name.unwrap_or_default()));
     }
 
-    /// The thread gets up, and is asked about no more.
+    /// The thread leaves the desk.
     pub(crate) fn rise(&self) {
-        *self.thread.lock() = None;
+        let before = self.thread.lock().take();
+        debug_assert!(before.is_some(), "nobody sits here");
     }
 
-    /// Asks something about the thread that sits here. The thread does not end meanwhile.
+    /// The name of the thread that sits here, which is the one that it was started with.
+    pub(crate) fn thread_name(&self) -> Option<String> {
+        self.thread.lock().as_ref().map(|(_, name)| name.clone())
+    }
+
+    /// Asks something about the thread that sits here, which does not end meanwhile.
     pub(crate) fn ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         let thread = self.thread.lock();
-        thread.map(ask)
+        thread.as_ref().map(|&(thread, _)| ask(thread))
     }
 
-    /// Whether the thread that sits here has real-time priority: for itself, else a hint.
+    /// Whether the thread that sits here has real-time priority: a hint for other threads.
     #[inline]
     pub(crate) fn is_real_time(&self) -> bool {
         // Relaxed: changed under the lock.
         self.real_time.load(Ordering::Relaxed)
     }
 
-    /// Gives the calling thread, which sits here, real-time priority or takes it away. Where the
+    /// Gives real-time priority to the calling thread, which sits here, or takes it away. If the
     /// system refuses, nothing changes.
     #[cold]
     pub(crate) fn set_real_time(&self, wanted: bool) {
@@ -125,11 +131,11 @@ impl Desk {
         }
     }
 
-    /// Takes real-time priority from the thread that sits here, if it has it. For others.
+    /// Takes real-time priority from the thread that sits here. For other threads.
     pub(crate) fn demote(&self) {
         let thread = self.thread.lock();
         if self.is_real_time()
-            && let Some(thread) = *thread
+            && let Some((thread, _)) = *thread
             && thread::demote(thread).is_ok()
         {
             // Relaxed: under the lock.
@@ -140,7 +146,8 @@ impl Desk {
     /// Puts a task into the next-task slot. Returns the one it displaces.
     #[inline]
     pub(crate) fn put_next(&self, task: Runnable) -> Option<Runnable> {
-        // AcqRel: Release hands the task to whoever takes it; Acquire receives the displaced one.
+        // AcqRel: Release pairs with the Acquire in `take_next`; Acquire, as there, receives the
+        // displaced task.
         let before = self.next.0.swap(task.into_raw().as_ptr(), Ordering::AcqRel);
         NonNull::new(before).map(received)
     }
@@ -151,10 +158,9 @@ impl Desk {
         !self.next.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the task from the next-task slot.
     #[inline]
     pub(crate) fn take_next(&self) -> Option<Runnable> {
-        // Relaxed: a look that saves the swap; the slot is mostly empty.
+        // Relaxed: the look saves a swap, as the slot is mostly empty.
         if self.next.0.load(Ordering::Relaxed).is_null() {
             return None;
         }
@@ -162,89 +168,82 @@ impl Desk {
         NonNull::new(self.next.0.swap(ptr::null_mut(), Ordering::Acquire)).map(received)
     }
 
-    /// Takes some task, for anybody, in whatever order.
+    /// Takes a task, in any order. For any thread.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
         self.take_next().or_else(|| self.run_queues.take_any())
     }
 
-    /// Whether nothing waits here; a hint.
+    /// Whether no task waits here: a hint.
     pub(crate) fn is_clear(&self) -> bool {
-        // Relaxed: whoever acts on it goes through `take_next`.
-        self.next.0.load(Ordering::Relaxed).is_null() && self.run_queues.is_empty()
+        !self.has_next() && self.run_queues.is_empty()
     }
 
-    /// Says what is being polled from now on.
     #[inline]
     pub(crate) fn begin_poll(&self, task: &Header, now: u64) {
-        // Relaxed: a report for others, with a pointer to a constant.
-        self.at_poll.0.running.store(
-            ptr::from_ref(task.spawned_at()).cast_mut(),
-            Ordering::Relaxed,
-        );
-        // Relaxed: as above.
+        let at_poll = &self.at_poll.0;
+        let running = ptr::from_ref(task.spawned_at()).cast_mut();
         let future = ptr::from_ref(task.future()).cast_mut();
-        self.at_poll.0.future.store(future, Ordering::Relaxed);
-        // Relaxed: as above. Few tasks have names.
-        if task.name().is_some() || self.at_poll.0.is_named.load(Ordering::Relaxed) {
+        // Relaxed, all: see `AtPoll`.
+        at_poll.running.store(running, Ordering::Relaxed);
+        at_poll.future.store(future, Ordering::Relaxed);
+        // Few tasks have names.
+        if task.name().is_some() || at_poll.is_named.load(Ordering::Relaxed) {
             self.note_name(task.name());
         }
-        self.tenure().begin_poll(now);
+        at_poll.tenure.begin_poll(now);
     }
 
     #[cold]
     fn note_name(&self, name: Option<&'static str>) {
         *self.name.lock() = name;
-        // Relaxed: as in `begin_poll`.
-        self.at_poll
-            .0
-            .is_named
-            .store(name.is_some(), Ordering::Relaxed);
+        let is_named = &self.at_poll.0.is_named;
+        // Relaxed: see `AtPoll`.
+        is_named.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// Says what is special about the next poll: whether it is on guard, and whether its task has
-    /// been caught at a long one before. To be taken back when it is over.
+    /// Marks the next poll: whether it is on guard, and whether its task has had a long poll
+    /// before. To be taken back when the poll is over.
     pub(crate) fn mark_poll(&self, on_guard: bool, relapses: bool) {
-        // Relaxed, both: hints for the monitor and an heir.
+        // Relaxed, here and below: see `AtPoll`.
         self.at_poll.0.on_guard.store(on_guard, Ordering::Relaxed);
         self.at_poll.0.relapses.store(relapses, Ordering::Relaxed);
     }
 
-    /// Whether the task that is being polled has been caught at a long poll before: a hint.
+    /// Whether the task that is being polled has had a long poll before: a hint.
     pub(crate) fn relapses(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: see `AtPoll`.
         self.at_poll.0.relapses.load(Ordering::Relaxed)
     }
 
     /// Whether the poll that is under way is on guard: a hint.
     #[inline]
     pub(crate) fn is_on_guard(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: see `AtPoll`.
         self.at_poll.0.on_guard.load(Ordering::Relaxed)
     }
 
-    /// The poll that began at `since` is stuck and keeps its seat, as no thread can take it.
+    /// The poll that began at `since` is stuck and keeps its seat, as no thread can take it over.
     pub(crate) fn keep(&self, since: u64, blocked: bool) {
-        // Relaxed, both: a poll is never found stuck once only, and `kept_blocked` is for reports.
-        self.at_poll
-            .0
-            .kept_blocked
-            .store(blocked, Ordering::Relaxed);
-        self.at_poll.0.kept.store(since, Ordering::Relaxed);
+        let at_poll = &self.at_poll.0;
+        // Relaxed, both: a poll is not found stuck once only, and `kept_blocked` is for reports.
+        at_poll.kept_blocked.store(blocked, Ordering::Relaxed);
+        at_poll.kept.store(since, Ordering::Relaxed);
     }
 
-    /// Whether the poll that began then was found stuck and kept its seat, and then whether it was
-    /// blocked.
+    /// Whether the poll that began at `since` was found stuck and kept its seat, and if so, whether
+    /// it was blocked.
     #[inline]
     pub(crate) fn was_kept(&self, since: u64) -> Option<bool> {
+        let at_poll = &self.at_poll.0;
         // Relaxed, both: as in `keep`.
-        (self.at_poll.0.kept.load(Ordering::Relaxed) == since)
-            .then(|| self.at_poll.0.kept_blocked.load(Ordering::Relaxed))
+        let was_kept = at_poll.kept.load(Ordering::Relaxed) == since;
+        was_kept.then(|| at_poll.kept_blocked.load(Ordering::Relaxed))
     }
 
-    /// The kind of the task that is being polled, whose class is this one. It may mix two tasks.
-    /// The caller finds out afterwards whether the poll was still the same.
+    /// The kind of the task that is being polled, which is of this class. It may mix two tasks; the
+    /// caller finds out afterwards whether the poll was still the same.
     pub(crate) fn running_kind(&self, class: Class) -> Option<Kind> {
-        // Relaxed: as in `begin_poll`.
+        // Relaxed: see `AtPoll`.
         let future = self.at_poll.0.future.load(Ordering::Relaxed);
         Some(Kind {
             spawned_at: self.last_running()?,
@@ -255,15 +254,15 @@ impl Desk {
         })
     }
 
-    /// Where the task that was polled last was spawned; for the thread that sits here.
+    /// The spawn site of the task that was polled last. For the thread that sits here.
     pub(crate) fn last_running(&self) -> Option<&'static Location<'static>> {
-        // Relaxed: as in `begin_poll`.
+        // Relaxed: see `AtPoll`.
         let location = self.at_poll.0.running.load(Ordering::Relaxed);
         // SAFETY: `begin_poll` stores pointers to `'static` locations only.
         unsafe { location.as_ref() }
     }
 
-    /// Where the task that is being polled was spawned.
+    /// The spawn site of the task that is being polled.
     pub(crate) fn running(&self) -> Option<&'static Location<'static>> {
         if self.tenure().polling_since() == 0 {
             return None;
@@ -275,7 +274,7 @@ impl Desk {
 /// The desks of a runtime: one for each worker and for each thread that the heavy pool may have.
 #[derive(Debug)]
 pub(crate) struct Desks {
-    /// Made when first used; a heavy pool that is never needed has none.
+    /// Made when first used: a heavy pool that is never needed has none.
     desks: Box<[OnceLock<Arc<Desk>>]>,
     free: Mutex<Vec<usize>>,
     classes: usize,
@@ -297,9 +296,11 @@ impl Desks {
         self.free.lock().pop()
     }
 
-    /// Gives a desk back that is clear and at which nobody sits.
+    /// Gives back a desk at which nobody sits.
     pub(crate) fn give_back(&self, index: usize) {
-        self.free.lock().push(index);
+        let mut free = self.free.lock();
+        debug_assert!(free.len() < self.desks.len(), "each desk is free once");
+        free.push(index);
     }
 
     #[inline]
@@ -307,9 +308,8 @@ impl Desks {
         self.desks[index].get_or_init(|| Arc::new(Desk::new(self.classes, self.fences)))
     }
 
-    /// All desks that were ever used, with their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Arc<Desk>)> {
-        let desks = self.desks.iter().enumerate();
-        desks.filter_map(|(index, desk)| Some((index, desk.get()?)))
+    /// All desks that were ever used.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Desk>> {
+        self.desks.iter().filter_map(OnceLock::get)
     }
 }

@@ -1,29 +1,29 @@
-//! What the floors above the scheduler keep with a runtime.
+//! State that higher floors keep with a runtime.
 
 use std::any::Any;
 use std::fmt;
 
-/// Things of different types, each of which is found by its type. The scheduler carries them and
-/// knows none of them.
+/// Values of different types, each found by its type. The scheduler does not know the types.
 #[derive(Default)]
 pub(crate) struct Extensions(Vec<Box<dyn Any + Send + Sync>>);
 
 impl Extensions {
-    /// Adds the one thing of its type.
-    pub(crate) fn with(mut self, extension: impl Any + Send + Sync) -> Self {
+    /// Adds the one value of its type.
+    pub(crate) fn with<T: Any + Send + Sync>(mut self, extension: T) -> Self {
+        debug_assert!(
+            !self.0.iter().any(|it| it.is::<T>()),
+            "there is one of each type"
+        );
         self.0.push(Box::new(extension));
         self
     }
 
     /// # Panics
     ///
-    /// If nothing of this type was added: whoever makes a runtime adds all of them.
+    /// If there is no value of this type: every runtime is made with all of them.
     pub(crate) fn get<T: Any>(&self) -> &T {
-        let mut found = self
-            .0
-            .iter()
-            .filter_map(|extension| extension.downcast_ref());
-        match found.next() {
+        let found = self.0.iter().find_map(|it| it.downcast_ref());
+        match found {
             Some(extension) => extension,
             None => unreachable!("a runtime is made with its {}", std::any::type_name::<T>()),
         }

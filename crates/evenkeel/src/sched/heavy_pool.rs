@@ -3,44 +3,43 @@
 //! Threads come here in two ways. A thread that is stuck in a poll loses its seat and *becomes* a
 //! thread of the pool, where it finishes the poll. And when tasks that are known to hog wait here,
 //! the monitor starts a thread for them. A thread that computes gets a kernel priority below the
-//! workers', so that they are served first. It is lowered by little at first, so that a request
-//! that computes for some milliseconds does not wait long for other programs, and by more if the
-//! poll goes on. An unprivileged thread cannot raise its priority again, so it ends after a poll
-//! that went on so long. It also ends when it has had nothing to do for a while.
+//! workers', so that they run first: a little lower at first, so that a request that computes for
+//! some milliseconds does not wait long for other programs, and much lower if the poll goes on. An
+//! unprivileged thread cannot raise its priority again, so it ends after such a poll. It also ends
+//! when it has had nothing to do for a while.
 //!
 //! # Bounds
 //!
-//! Tasks that wait here are run by as many threads as there are workers: more would only share the
-//! same processors. A thread that has been at one poll for [`GONE`](state::GONE) does not count, so
-//! that hogs which never return do not stop the others; but all threads that compute are together
-//! at most `limit`. At that limit no more seats are handed over, which the statistics count.
+//! At most as many threads as there are workers run the tasks that wait here: more would only share
+//! the same processors. A thread that has been in one poll for [`GONE`](state::GONE) does not
+//! count, so that hogs which never return do not stop the others. All threads that compute are
+//! together at most `limit`. At that limit no more seats are handed over, which the statistics
+//! count.
 //!
 //! # Blocked threads
 //!
-//! A thread that is blocked, in a sleep, a lock or a call of the system, uses no processor. So it
-//! does not count for these bounds, and has a bound of its own that is as generous as that of the
-//! threads for blocking work. The kernel knows which threads are blocked (`sample`). A task whose
-//! long polls are known to block gets a thread at once. The more threads are found blocked, the
-//! more such tasks may start before the kernel is asked.
+//! A thread that is blocked, in a sleep, a lock or a system call, uses no processor. It does not
+//! count for these bounds, and has a generous bound of its own. The kernel knows which threads are
+//! blocked (`sample`). A task whose long polls are known to block gets a thread at once. The more
+//! threads are found blocked, the more such tasks may start before the kernel is asked.
 //!
 //! # Classes
 //!
-//! Which class's task is next is decided by what the classes are owed, as on a worker. Processor
-//! time is charged to the class when a poll ends, and at each look of the monitor while it goes
-//! on. What workers do for a class whose work is here and not served is in `worker`: they lend
-//! their processors.
+//! What the classes are owed decides which class is next, as on a worker. Processor time is charged
+//! to the class when a poll ends, and while it goes on, each time that the monitor looks. Workers
+//! lend their processors to a class whose work is here and not served (`worker`).
 //!
 //! # The lock
 //!
-//! A thread of the lowest priority may hold it, and the kernel may not schedule that thread for a
-//! long time. So workers and the monitor only try to take it. A worker that cannot leaves its task
-//! in an injection queue, which the next holder of the lock empties.
+//! A thread of the lowest priority may hold the lock, and the kernel may not schedule that thread
+//! for long. So workers and the monitor only try to take it. A worker that fails leaves its task in
+//! an injection queue, which the next holder of the lock empties.
 //!
 //! # Tasks that are aborted
 //!
-//! A task that is aborted while it waits here may wait behind polls that never return. So the
-//! monitor looks for such tasks, a few at a time, and a worker drops them. A worker that is about
-//! to queue an aborted task here drops it at once.
+//! A task that is aborted may be waiting here behind polls that never return. So the monitor looks
+//! for such tasks, a few at a time, and a worker drops them. A worker drops an aborted task at once
+//! instead of queueing it here.
 
 use std::time::Duration;
 
@@ -73,21 +72,21 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct HeavyPool {
     state: Mutex<State>,
-    /// What workers brought while the lock was held.
+    /// Tasks that workers brought while the lock was held.
     pub(crate) arrivals: InjectionQueue<Header>,
     /// See the function of this name.
     takes_doubtful: AtomicBool,
     is_crowded: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
-    /// What the statistics were when they were last read.
+    /// The statistics as they were last read.
     last: Mutex<HeavyPoolStats>,
-    /// There is work, or the pool closes.
+    /// Notified when there is work, or the pool closes.
     work: Condvar,
     clock: Clock,
     /// The nice level of the workers.
     nice: i32,
-    /// How long a poll has to last to be a hog's, in cycles.
+    /// How long a hog's poll lasts at least, in cycles.
     hog: u64,
 }
 
@@ -103,7 +102,7 @@ pub(crate) enum Priority {
     Refused,
 }
 
-/// What the pool looks like at a moment.
+/// A snapshot of the pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeavyPoolStats {
     pub(crate) threads: usize,
@@ -122,7 +121,7 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) waits: Vec<[u64; BUCKETS]>,
 }
 
-/// A poll that has cost its thread a seat.
+/// A poll that has cost its thread the seat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adopted {
     pub(crate) desk: usize,
@@ -131,24 +130,25 @@ pub(crate) struct Adopted {
     pub(crate) since: u64,
     /// The thread was found blocked.
     pub(crate) blocked: bool,
-    /// How long it has gone on, in cycles, and whether it has been noted as a hog's.
+    /// How long it has lasted, in cycles, and whether it has been noted as a hog's.
     pub(crate) before: u64,
     pub(crate) noted: bool,
-    /// It is the first of its task that is too long, if it is.
+    /// If it is too long, it is the first such poll of its task.
     pub(crate) fresh: bool,
 }
 
 /// What a look at the pool's threads found.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
-    /// Polls that have turned out to be hogs', and have not been noted.
+    /// Polls that turned out to be hogs', to be noted.
     pub(crate) hogs: Vec<Hog>,
     /// Another look is needed soon.
     pub(crate) unsettled: bool,
 }
 
 impl HeavyPool {
-    /// For a runtime with so many workers; `hog` is how long a poll may last, in cycles.
+    /// `servers` is the number of workers; `hog` is how long a hog's poll lasts at least, in
+    /// cycles.
     pub(crate) fn new(
         clock: Clock,
         classes: usize,
@@ -178,7 +178,7 @@ impl HeavyPool {
         }
     }
 
-    /// For threads of the pool, and those that are about to join it.
+    /// For threads of the pool, and those about to join it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.take_in(self.state.lock())
     }
@@ -198,9 +198,9 @@ impl HeavyPool {
 
     // ---- Queueing ----
 
-    /// Queues a task. Gives it back if the lock is taken or the pool is closed; it then goes to the
+    /// Queues a task. Gives it back if the lock is taken or the pool is closed; it then goes to
     /// `arrivals`, which are closed as well if the pool is. Returns whether the monitor has to be
-    /// roused, because it may be asleep or no thread will come for the task by itself.
+    /// roused, because it may be asleep or no idle thread will take the task.
     pub(crate) fn push(&self, ledger: &Ledger, task: Runnable) -> Result<bool, Runnable> {
         let Some(mut state) = self.try_lock() else {
             return Err(task);
@@ -218,28 +218,28 @@ impl HeavyPool {
     }
 
     /// Whether a doubtful task is better off here: a thread will poll it at once, or so many hogs
-    /// compute already that no thread could take over a worker that polls it. As of the last
-    /// change.
+    /// compute that no thread could take over a worker that polls it. As of the last change; a
+    /// hint.
     pub(crate) fn takes_doubtful(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed, here and below: a hint.
         self.takes_doubtful.load(Ordering::Relaxed)
     }
 
-    /// Whether twice as many polls compute here as there are workers, or tasks wait for long, and
-    /// some polls may be over soon. As of the last change.
+    /// Whether twice as many polls compute here as there are workers, or tasks have waited for
+    /// long, and some polls may be over soon. As of the last change; a hint.
     pub(crate) fn is_crowded(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: as above.
         self.is_crowded.load(Ordering::Relaxed)
     }
 
-    /// Tells everybody what has changed.
+    /// Publishes a change to the ledger and to workers.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
         state.publish(ledger, self.clock.cycles());
         self.advise(state);
     }
 
-    /// Says where doubtful tasks are better off. Whatever changes who runs or comes says it anew: a
-    /// pool at rest would be taken for a busy one until its next poll.
+    /// Updates the advice on doubtful tasks. To be called on each change of the polls and threads
+    /// here: otherwise a pool at rest would pass for a busy one until its next poll.
     fn advise(&self, state: &State) {
         let now = self.clock.cycles();
         let serves = state.serves(now);
@@ -250,7 +250,7 @@ impl HeavyPool {
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
     }
 
-    /// Takes what waits, and takes in nothing any more.
+    /// Closes the pool. Returns the tasks that wait.
     pub(crate) fn close(&self) -> Vec<Runnable> {
         self.arrivals.close();
         let mut state = self.lock();
@@ -261,8 +261,7 @@ impl HeavyPool {
         waiting
     }
 
-    /// For the monitor: takes out tasks that were aborted while they waited, if any are among the
-    /// next few.
+    /// For the monitor: takes out those of the next few tasks that were aborted.
     pub(crate) fn take_aborted(&self, ledger: &Ledger) -> Vec<Runnable> {
         let Some(mut state) = self.try_lock() else {
             return Vec::new();
@@ -274,8 +273,8 @@ impl HeavyPool {
         aborted
     }
 
-    /// The next task for a thread of the pool; waits for one. `None` if the thread should end; it
-    /// has left the pool then.
+    /// The next task for a thread of the pool, which may wait for it. `None` if the thread should
+    /// end; it is then no longer in the pool.
     pub(crate) fn next(&self, ledger: &Ledger, desk: usize) -> Option<Runnable> {
         let mut state = self.lock();
         let leaves = state.thread(desk).is_some_and(|thread| thread.leaves);
@@ -285,15 +284,14 @@ impl HeavyPool {
             if let Some(task) = state.pop(self.clock.cycles(), first) {
                 return Some(task);
             }
-            // As many threads wait for work as could serve it at once. The others end and make
-            // room.
+            // As many threads wait for work as may serve it at once. The others end and make room.
             let make_room = std::mem::take(&mut state.make_room);
             if waited || make_room || state.idle >= state.bounds.servers {
                 break;
             }
             state.idle += 1;
-            // Tasks behind polls that have gone on for too long get this thread when those polls no
-            // longer count. No notification comes for that, so the wait is short.
+            // Tasks may wait for polls that will soon be too long to count. That comes without a
+            // notification, so the wait is short.
             let wait = if state.queued() > 0 { GONE } else { KEEP_ALIVE };
             let (guard, timed_out) = self.work.wait_timeout(state, wait);
             state = self.take_in(guard);
@@ -307,8 +305,8 @@ impl HeavyPool {
 
     // ---- Threads ----
 
-    /// For the monitor: reserves a place for one more thread, if tasks wait that none will come
-    /// for.
+    /// For the monitor: reserves a place for a thread, if tasks wait that no present thread will
+    /// take.
     pub(crate) fn wants_thread(&self) -> bool {
         let Some(mut state) = self.try_lock() else {
             return false;
@@ -321,29 +319,23 @@ impl HeavyPool {
         wants
     }
 
-    /// A thread that was wanted could not be started.
+    /// Gives up a reserved place.
     pub(crate) fn give_up_thread(&self) {
         let mut state = self.lock();
         state.starting -= 1;
         self.advise(&state);
     }
 
-    /// A thread that was wanted has come.
+    /// A thread that was started for the pool takes its place.
     pub(crate) fn join(&self, desk: usize) {
         let mut state = self.lock();
-        state.starting -= 1;
-        state.threads.push(Thread {
-            desk,
-            nice: self.nice,
-            leaves: false,
-            running: None,
-        });
+        state.add_thread(desk, self.nice, None);
         self.advise(&state);
     }
 
     /// Reserves a place for a thread that is about to lose its seat, blocked or not. Returns false
-    /// if the pool is full; one of its threads that has nothing to do then ends, so that there is
-    /// room next time.
+    /// if the pool is full. If a thread here has nothing to do, it then ends, so that there is room
+    /// next time.
     pub(crate) fn reserve(&self, blocked: bool) -> bool {
         let mut state = self.lock();
         let room = self.reserve_in(&mut state, blocked);
@@ -361,9 +353,9 @@ impl HeavyPool {
         room
     }
 
-    /// Whether a thread that lost its seat now would find a place; makes room like
-    /// [`reserve`](HeavyPool::reserve) if not. For the monitor, which starts no heir in vain; where
-    /// it cannot tell, it says so.
+    /// For the monitor, before it starts an heir: whether a thread that lost its seat now would
+    /// find a place. Makes room like [`reserve`](HeavyPool::reserve) if not. True if the lock is
+    /// taken.
     pub(crate) fn seems_to_have_room(&self, blocked: bool) -> bool {
         let Some(mut state) = self.try_lock() else {
             return true;
@@ -373,13 +365,13 @@ impl HeavyPool {
         room
     }
 
-    /// A seat was not handed over, as the pool is full.
+    /// Counts a seat that was not handed over, as the pool is full.
     pub(crate) fn refuse(&self) {
         // Relaxed: a statistic.
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread lost its seat, and is the pool's from now on.
+    /// A thread lost its seat, and belongs to the pool from now on.
     pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, poll: Adopted) {
         let cpu = desks.get(poll.desk).ask_thread(thread::cpu_time).flatten();
         let cpu = cpu.unwrap_or_default();
@@ -388,21 +380,16 @@ impl HeavyPool {
         } else {
             Doing::Computes
         };
+        let running = Running {
+            noted: poll.noted,
+            before: poll.before,
+            fresh: poll.fresh,
+            ..Running::new(poll.kind, poll.since, cpu, doing)
+        };
         let mut state = self.lock();
-        state.starting -= 1;
         state.hand_offs += 1;
         state.early += u64::from(!poll.noted);
-        state.threads.push(Thread {
-            desk: poll.desk,
-            nice: self.nice,
-            leaves: false,
-            running: Some(Running {
-                noted: poll.noted,
-                before: poll.before,
-                fresh: poll.fresh,
-                ..Running::new(poll.kind, poll.since, cpu, doing)
-            }),
-        });
+        state.add_thread(poll.desk, self.nice, Some(running));
         self.publish(&mut state, ledger);
     }
 
@@ -424,6 +411,7 @@ impl HeavyPool {
         let mut state = self.lock();
         state.count_poll(kind.class, waited);
         if let Some(thread) = state.thread(desk) {
+            debug_assert!(thread.running.is_none(), "one poll at a time");
             thread.running = Some(Running {
                 fresh,
                 ..Running::new(kind, since, cpu, doing)
@@ -432,29 +420,22 @@ impl HeavyPool {
         self.publish(&mut state, ledger);
     }
 
-    /// A thread of the pool has ended a poll, its processor time being `cpu`. Returns what was
-    /// known of the poll.
+    /// A thread of the pool has ended a poll; its processor time is `cpu`. Returns what was known
+    /// of the poll.
     pub(crate) fn end(&self, ledger: &Ledger, desk: usize, cpu: Duration) -> Option<Running> {
         let mut state = self.lock();
-        let thread = state.thread(desk);
-        let running = thread.and_then(|thread| {
-            let running = thread.running.take()?;
-            thread.leaves |= running.long;
-            Some(running)
-        });
-        let running = running.map(|mut running| {
+        let mut running = state.end_poll(desk);
+        if let Some(running) = &mut running {
             let used = cpu.saturating_sub(running.charged);
             running.charged = cpu;
-            let used = self.clock.cycles_of(used);
-            state.charge(ledger, running.kind.class, used);
-            running
-        });
+            state.charge(ledger, running.kind.class, self.clock.cycles_of(used));
+        }
         self.publish(&mut state, ledger);
         running
     }
 
-    /// For a thread that lost its seat, with its processor time `cpu`: whether the poll it is at is
-    /// a hog's, and if so, whether it was blocked.
+    /// For a thread that lost its seat, with its processor time `cpu`: whether its poll is a hog's,
+    /// and if so, whether it was blocked.
     pub(crate) fn judges(&self, desk: usize, cpu: Duration) -> Option<bool> {
         let mut state = self.lock();
         let poll = state.thread(desk)?.running.as_ref()?;
@@ -467,7 +448,7 @@ impl HeavyPool {
         poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
     }
 
-    /// Notes the poll that the calling thread of the pool is at. Returns whether it was noted.
+    /// Notes the poll of the calling thread as a hog's. Returns whether it was noted before.
     pub(crate) fn note(&self, desk: usize) -> bool {
         let mut state = self.lock();
         let poll = state
@@ -476,7 +457,7 @@ impl HeavyPool {
         poll.is_some_and(|poll| std::mem::replace(&mut poll.noted, true))
     }
 
-    /// Gives a thread the kernel priority that its class asks for, as far as the system lets it.
+    /// Gives a thread the kernel priority of its class, as far as the system allows it.
     pub(crate) fn prioritise(&self, ledger: &Ledger, desks: &Desks, desk: usize, class: Class) {
         let wanted = self.wanted(ledger, class, false);
         let mut state = self.lock();
@@ -488,14 +469,14 @@ impl HeavyPool {
         }
     }
 
-    /// The nice level of a class, for a poll that goes on for long or not.
+    /// The nice level of a class, for a long poll or another.
     fn wanted(&self, ledger: &Ledger, class: Class, long: bool) -> i32 {
         let least = if long { STEPS_LONG } else { STEPS_BRIEF };
         (self.nice + steps(ledger, class, least)).min(NICE_MAX)
     }
 
-    /// For the monitor: charges what polls under way have used since they were last asked about,
-    /// finds out which of them are blocked, and lowers those that turn out to compute for long.
+    /// For the monitor: charges what the polls under way have used since the last time, finds out
+    /// which of them are blocked, and lowers the priority of those that compute for long.
     pub(crate) fn sample(&self, ledger: &Ledger, desks: &Desks) -> Sampled {
         let Some(mut state) = self.try_lock() else {
             return Sampled {
@@ -521,7 +502,8 @@ impl HeavyPool {
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, self.hog);
             if is_hog && !std::mem::replace(&mut running.noted, true) {
-                sampled.hogs.push(running.hog(now));
+                let length = now.saturating_sub(running.since);
+                sampled.hogs.push(running.hog(length, true));
             }
             if is_hog && running.doing == Doing::Computes && computed >= self.hog / 2 {
                 let long = now.saturating_sub(running.since) >= long_after;
@@ -541,27 +523,26 @@ impl HeavyPool {
         let freed = state.idle > 0 && state.queued() > 0;
         drop(state);
         if freed {
-            // Polls that were found blocked no longer count against the tasks that wait.
+            // Polls that were found blocked no longer keep waiting tasks from a thread.
             self.work.notify_all();
         }
         sampled
     }
 
-    /// The desks of the pool's threads. `None` if a thread of the pool is changing them.
+    /// The desks of the pool's threads. `None` if the lock is taken.
     pub(crate) fn desks(&self) -> Option<Vec<usize>> {
         let state = self.try_lock()?;
         Some(state.threads.iter().map(|thread| thread.desk).collect())
     }
 
-    /// Whether nothing runs or waits here. `None` if a thread of the pool is changing that: beside
-    /// busy workers it may have to wait for long before it has done so, and the monitor must not.
+    /// Whether nothing runs or waits here. `None` if the lock is taken: its holder may not be
+    /// scheduled for long beside busy workers, and the monitor must not wait for it.
     pub(crate) fn is_at_rest(&self) -> Option<bool> {
         let state = self.try_lock()?;
         Some(state.is_at_rest() && state.starting == 0)
     }
 
-    /// What the pool looks like; what it last looked like if a thread of the pool is changing that,
-    /// for the reason that [`is_at_rest`](HeavyPool::is_at_rest) has.
+    /// A snapshot of the pool; the last one if the lock is taken.
     pub(crate) fn stats(&self) -> HeavyPoolStats {
         let mut last = self.last.lock();
         if let Some(state) = self.try_lock() {
@@ -575,8 +556,8 @@ impl HeavyPool {
     }
 }
 
-/// Gives a thread another nice level. Returns whether the system lowered it, or `None` if it was
-/// not to be lowered: that a level cannot be raised again is expected, and not a refusal.
+/// Gives a thread another nice level. Returns whether the system lowered its priority, or `None` if
+/// it was to be raised: a refusal of that is expected.
 fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
     let before = thread.nice;
     if before == wanted {
@@ -594,7 +575,7 @@ fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
     })
 }
 
-/// The class whose turn it is, of some.
+/// Which of some classes is next.
 fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
     let mut reading = ledger.read();
     reading.heavy_pool = 0;
@@ -605,9 +586,9 @@ fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
     }
 }
 
-/// How many nice levels below the workers a class is in the pool: the class with the greatest share
-/// `least`, and each further one, which is worth a quarter of processor time to the kernel,
-/// stands for a quarter of share.
+/// How many nice levels below the workers a class runs in the pool. The class with the greatest
+/// share is `least` levels below. A level is worth a quarter of processor time to the kernel, so
+/// each further one stands for a quarter of share.
 fn steps(ledger: &Ledger, class: Class, least: i32) -> i32 {
     let reading = ledger.read();
     let share = |class: Class| f64::from(reading.terms[class.index()].share);

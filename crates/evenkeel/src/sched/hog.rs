@@ -1,21 +1,20 @@
-//! Hogs: what a task is known for, and how it is reported.
+//! Hogs: what is known of a task's polls, and how a hog is reported.
 //!
 //! A task that had a long poll is *heavy*: its next polls run in the heavy pool, until some in a
 //! row were short. At first four are enough. Each relapse doubles that, up to 64, so that a task
-//! that computes now and then does not go back and forth. A heavy task with short polls in between
-//! is *doubtful*: if it would have to wait in the pool, a worker polls it.
+//! that computes now and then does not go back and forth. A heavy task that had short polls in
+//! between is *doubtful*: if it would have to wait in the pool, a worker polls it.
 //!
-//! A fresh task is only *guessed* to be heavy, by what its kind is known for (`kinds`). One short
-//! poll refutes that. If some tasks of its kind hog, or the task itself did until a moment ago,
+//! A fresh task is only *guessed* to be heavy, from its kind (`kinds`). One short poll refutes
+//! that. If only some tasks of its kind are hogs, or the task itself has just left the pool,
 //! workers poll it *on guard*: the monitor is told, and notices sooner if the poll does not return.
-//! Four short polls end that, and count for its kind as a task that behaved.
+//! Four short polls end that, and the kind learns of a task that behaved.
 
 use std::panic::Location;
 use std::time::Duration;
 
 use crate::class::Class;
 use crate::clock::Clock;
-use crate::sync::atomic::Ordering;
 
 use super::kinds::{HogRow, Known, Verdict};
 use super::task::cell::Header;
@@ -25,39 +24,37 @@ use super::task::kind::Kind;
 const HEAVY: u8 = 1;
 /// It had a long poll.
 const HOGGED: u8 = 1 << 1;
-/// Its kind waits to be told what it was like.
+/// Its kind is still to learn how it behaves.
 const TRACKED: u8 = 1 << 2;
-/// How often it came back from the pool, up to four times; the three bits from here on.
+/// How often it left the pool, up to four times: three bits from here on.
 const RETURNS: u8 = 1 << 3;
 const RETURNS_MAX: u8 = 4;
 /// Its last long poll was blocked, or those of its kind are.
 const BLOCKS: u8 = 1 << 6;
-/// Its polls on workers are on guard. For a heavy task that hogged, all of whose polls on workers
-/// are, it says that the task is doubtful: one of its last few polls was short.
+/// Its polls on workers are on guard. This goes for every heavy task that is a hog; for such a task
+/// the flag says that it is doubtful, as one of its last few polls was short.
 const GUARDED: u8 = 1 << 7;
 /// How many short polls in a row take a task out of the pool the first time, and off guard.
 const SHORT_POLLS: u8 = 4;
 /// After so many long polls in a row a task is no longer doubtful.
 const LONG_POLLS: u8 = 4;
-/// A streak from here on is one of long polls; below, of short ones.
+/// A streak from here on is one of long polls; below, one of short polls.
 const LONG: u8 = 128;
 
-/// How long a kind is quiet between two reports.
+/// The shortest time between two reports of one kind.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
-/// What a task is known for.
+/// What is known of a task's polls. All functions here are for the task's runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ways(u8);
+pub(crate) struct Profile(u8);
 
-impl Ways {
-    /// For the task's runner.
+impl Profile {
     #[inline]
     pub(crate) fn of(task: &Header) -> Self {
-        // Relaxed: the runner alone touches it, here and in all below.
-        Self(task.ways.load(Ordering::Relaxed))
+        Self(task.profile.load())
     }
 
-    /// A worker polls it without further ado. Most tasks stay so for all their lives.
+    /// A worker polls it like any other task. Most tasks stay plain for life.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & (HEAVY | GUARDED | HOGGED) == 0
@@ -78,39 +75,37 @@ impl Ways {
         self.0 & HEAVY != 0
     }
 
-    /// That it is heavy is a guess, as it has not had a long poll itself.
+    /// It is heavy by a guess: it has not had a long poll itself.
     pub(crate) fn is_guess(self) -> bool {
         self.0 & (HEAVY | HOGGED) == HEAVY
     }
 
-    /// Its next poll may well be short: that it is heavy is a guess, or it has long and short polls
-    /// by turns, like a connection that carries all sorts of requests.
+    /// Its next poll may well be short: it is heavy by a guess, or it has both long and short
+    /// polls, like a connection that carries all sorts of requests.
     pub(crate) fn is_doubtful(self) -> bool {
         self.is_guess() || self.0 & (HEAVY | GUARDED) == HEAVY | GUARDED
     }
 
-    /// How often it came back from the pool.
+    /// How often it left the pool.
     fn returns(self) -> u8 {
         self.0 / RETURNS % 8
     }
 
-    /// Its long polls wait for something and do not compute.
+    /// Its long polls block and do not compute.
     pub(crate) fn blocks(self) -> bool {
         self.0 & BLOCKS != 0
     }
 
-    /// For the task's runner.
     fn put(self, task: &Header) {
-        // Relaxed: as in `of`.
-        task.ways.store(self.0, Ordering::Relaxed);
+        debug_assert!(self.returns() <= RETURNS_MAX);
+        task.profile.put(self.0);
     }
 }
 
-/// Marks a fresh task by what its kind is known for. An urgent task is never sent to the pool on a
-/// guess.
+/// Gives a fresh task its kind's profile. A guess never sends an urgent task to the pool.
 #[inline]
 pub(crate) fn begin(task: &Header, known: Known) {
-    let ways = match known {
+    let profile = match known {
         Known::Nothing => return,
         Known::Few => TRACKED,
         Known::Some => TRACKED | GUARDED,
@@ -118,84 +113,77 @@ pub(crate) fn begin(task: &Header, known: Known) {
         Known::NearlyAll { blocks: false } => TRACKED | GUARDED | HEAVY,
         Known::NearlyAll { blocks: true } => TRACKED | GUARDED | HEAVY | BLOCKS,
     };
-    Ways(ways).put(task);
+    Profile(profile).put(task);
 }
 
-/// A poll of the task was too long. For its runner.
+/// A poll of the task was too long.
 pub(crate) fn mark(task: &Header, blocked: bool) {
-    let ways = Ways::of(task);
-    // Relaxed, both: as in `Ways::of`.
-    let before = task.streak.load(Ordering::Relaxed);
-    let long = before
-        .saturating_sub(LONG)
-        .saturating_add(1)
-        .min(LONG_POLLS);
-    task.streak.store(LONG + long, Ordering::Relaxed);
-    let was_doubtful = ways.is_heavy() && ways.0 & GUARDED != 0;
-    let came_back = !ways.is_heavy() && ways.returns() > 0;
+    let profile = Profile::of(task);
+    let streak = task.streak.load();
+    debug_assert!(streak <= LONG + LONG_POLLS);
+    let long = (streak.saturating_sub(LONG) + 1).min(LONG_POLLS);
+    task.streak.put(LONG + long);
+    let was_doubtful = profile.is_heavy() && profile.0 & GUARDED != 0;
+    let came_back = !profile.is_heavy() && profile.returns() > 0;
     let is_doubtful = (was_doubtful || came_back) && long < LONG_POLLS;
     let doubt = if is_doubtful { GUARDED } else { 0 };
     let blocks = if blocked { BLOCKS } else { 0 };
-    let kept = ways.0 & !(TRACKED | BLOCKS | GUARDED);
-    Ways(kept | HEAVY | HOGGED | blocks | doubt).put(task);
+    let kept = profile.0 & !(TRACKED | BLOCKS | GUARDED);
+    Profile(kept | HEAVY | HOGGED | blocks | doubt).put(task);
 }
 
-/// A poll of the task was too long, and its worker was kept, as the pool is full. For its runner.
-/// The task stays out of the pool, where it might wait for polls that never end.
+/// A poll of the task was too long, and kept its seat as the pool is full. The task stays out of
+/// the pool, where it might wait for polls that never end.
 pub(crate) fn mark_kept(task: &Header) {
-    let Ways(ways) = Ways::of(task);
-    Ways(ways & !(TRACKED | HEAVY) | HOGGED | GUARDED).put(task);
-    // Relaxed: as in `Ways::of`.
-    task.streak.store(0, Ordering::Relaxed);
+    let Profile(profile) = Profile::of(task);
+    Profile(profile & !(TRACKED | HEAVY) | HOGGED | GUARDED).put(task);
+    task.streak.put(0);
 }
 
-/// A poll of a heavy task was short. For its runner. It leaves the pool if that was enough.
+/// A poll of a heavy task was short. The task leaves the pool if enough in a row were.
 pub(crate) fn behaved(task: &Header) {
-    let ways = Ways::of(task);
-    if !ways.has_hogged() {
-        Ways(ways.0 & !HEAVY).put(task);
-    } else if count_short(task) < SHORT_POLLS << ways.returns() {
-        return Ways(ways.0 | GUARDED).put(task);
+    let profile = Profile::of(task);
+    if !profile.has_hogged() {
+        Profile(profile.0 & !HEAVY).put(task);
+    } else if count_short(task) < SHORT_POLLS << profile.returns() {
+        return Profile(profile.0 | GUARDED).put(task);
     } else {
-        let returns = (ways.returns() + 1).min(RETURNS_MAX);
-        let kept = ways.0 & (HOGGED | BLOCKS | TRACKED);
-        Ways(kept | GUARDED | (returns * RETURNS)).put(task);
+        let returns = (profile.returns() + 1).min(RETURNS_MAX);
+        let kept = profile.0 & (HOGGED | BLOCKS | TRACKED);
+        Profile(kept | GUARDED | (returns * RETURNS)).put(task);
     }
-    // Relaxed: as in `Ways::of`.
-    task.streak.store(0, Ordering::Relaxed);
+    task.streak.put(0);
 }
 
-/// A poll on guard was short. For the task's runner. Returns whether the kind is to be told that it
-/// behaves.
+/// A poll on guard was short. Returns whether the kind is to learn that the task behaved.
 pub(crate) fn passed(task: &Header) -> bool {
     if count_short(task) < SHORT_POLLS {
         return false;
     }
-    let Ways(ways) = Ways::of(task);
-    Ways(ways & !GUARDED).put(task);
-    // Relaxed: as in `Ways::of`.
-    task.streak.store(0, Ordering::Relaxed);
+    let Profile(profile) = Profile::of(task);
+    Profile(profile & !GUARDED).put(task);
+    task.streak.put(0);
     acquit(task)
 }
 
 /// Counts one more short poll in a row.
 fn count_short(task: &Header) -> u8 {
-    // Relaxed, both: as in `Ways::of`.
-    let before = task.streak.load(Ordering::Relaxed);
+    let before = task.streak.load();
     let short = if before >= LONG { 1 } else { before + 1 };
-    task.streak.store(short, Ordering::Relaxed);
+    debug_assert!(short < LONG, "a streak of short polls ends before");
+    task.streak.put(short);
     short
 }
 
-/// The task has shown, by its end or by its polls, that it does not hog as its kind is known to.
-/// For its runner. Returns whether the kind is to be told.
+/// The task has ended, or has had enough short polls: it is no hog. Returns whether its kind is to
+/// learn that the task behaved.
 #[inline]
 pub(crate) fn acquit(task: &Header) -> bool {
-    let Ways(ways) = Ways::of(task);
-    if ways & TRACKED == 0 {
+    let Profile(profile) = Profile::of(task);
+    if profile & TRACKED == 0 {
         return false;
     }
-    Ways(ways & !TRACKED).put(task);
+    Profile(profile & !TRACKED).put(task);
     // A task that was dropped before its first poll has shown nothing.
     !task.is_aborted_unseen()
 }
@@ -246,7 +234,7 @@ impl std::fmt::Display for HogReport {
     }
 }
 
-/// A poll that is too long, as it is noted.
+/// A poll that is too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hog {
     pub(crate) kind: Kind,
@@ -254,20 +242,20 @@ pub(crate) struct Hog {
     pub(crate) length: u64,
     pub(crate) running: bool,
     pub(crate) blocked: bool,
-    /// It is the task's first long poll, which counts for its kind. Later ones do not, as a single
-    /// task that hogs all its life would count for many.
+    /// It is the task's first long poll. Only that one counts for its kind, as a task that hogs all
+    /// its life would otherwise count for many.
     pub(crate) fresh: bool,
 }
 
 impl Hog {
-    /// A poll of this task that is over. For the task's runner, before it learns of it.
+    /// A poll of this task that is over. To be made before the task's profile is changed.
     pub(crate) fn of(task: &Header, length: u64, blocked: bool) -> Self {
         Self {
             kind: task.kind(),
             length,
             running: false,
             blocked,
-            fresh: !Ways::of(task).has_hogged(),
+            fresh: !Profile::of(task).has_hogged(),
         }
     }
 
@@ -296,11 +284,11 @@ impl Hog {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
-    use crate::sched::task::cell::{Origin, Runnable, Schedule, new_task};
+    use crate::sched::task::cell::{Attributes, Runnable, Schedule, new_task};
 
     use super::*;
 
-    /// These tasks are not run.
+    /// These tasks are never run.
     struct Never;
 
     impl Schedule for Never {
@@ -310,12 +298,12 @@ mod tests {
     }
 
     fn task() -> Runnable {
-        let origin = Origin {
+        let attributes = Attributes {
             class: Class::NORMAL,
             spawned_at: Location::caller(),
             name: None,
         };
-        let (task, join) = new_task(async {}, Never, origin);
+        let (task, join) = new_task(async {}, Never, attributes);
         drop(join);
         task
     }
@@ -328,7 +316,7 @@ mod tests {
             mark(task, false);
             let short = (1..=200).find(|_| {
                 behaved(task);
-                !Ways::of(task).is_heavy()
+                !Profile::of(task).is_heavy()
             });
             assert_eq!(short, Some(expected));
         }
@@ -343,17 +331,17 @@ mod tests {
                 'l' => mark(task, false),
                 _ => behaved(task),
             });
-            Ways::of(task).is_doubtful()
+            Profile::of(task).is_doubtful()
         };
         assert!(!is_doubtful_after("l"), "nothing speaks for it");
         assert!(is_doubtful_after("s"));
         assert!(is_doubtful_after("lll"));
         assert!(!is_doubtful_after("l"), "four in a row");
         assert!(is_doubtful_after("sll"));
-        // A short one in between begins the count anew.
+        // A short poll in between begins the count anew.
         assert!(is_doubtful_after("slll"));
         assert!(!is_doubtful_after("l"));
-        // It comes back, and so has been short.
+        // It left the pool, and so has been short.
         assert!(is_doubtful_after("ssssl"));
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! # The protocol
 //!
-//! A worker that runs out of work first *searches* (injection queues, other workers' rings), then
-//! *parks*. Whoever makes work available from outside the workers calls [`Idle::to_wake`] after it
-//! pushed.
+//! A worker that runs out of work first *searches* (injection queues, other workers' run queues),
+//! then *parks*. A thread that pushes from outside the workers then calls [`Idle::to_wake`].
 //!
 //! ```text
 //!  pusher                              worker about to park
@@ -15,14 +14,15 @@
 //!
 //! Of two SeqCst fences one comes first. If the pusher's does, the worker sees the entry in its
 //! step 3 and does not sleep. If the worker's does, the pusher sees it as parked and no longer
-//! searching, and wakes it. So an entry never waits while all workers sleep.
+//! searching, and wakes it. So no wake-up is lost: an entry never waits while all workers sleep.
+//! The counts are Relaxed throughout, as the fences and the lock of `parked` order them.
 //!
-//! A searching worker holds wake-ups back: it will find the entry, or see it in its step 3. At
-//! most one worker is woken until that worker has found work or gone back to sleep, which is what
-//! keeps a burst of pushes from waking everybody.
+//! While a worker searches, pushers wake no other: the searching worker will find the entry, or see
+//! it in its step 3. So at most one worker is woken until it has found work or parked again, and a
+//! burst of pushes does not wake all workers.
 
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The set of parked workers and the number of searching ones.
 ///
@@ -30,7 +30,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Idle {
-    /// Workers that look for work: awake, not running a task.
+    /// How many workers search, or were woken to do so.
     searching: AtomicUsize,
     /// The length of `parked`, for a look without the lock.
     parked_len: AtomicUsize,
@@ -52,57 +52,52 @@ impl Idle {
         }
     }
 
-    /// Starts to search, unless half of the workers do so already: more would only get in each
-    /// other's way.
+    /// Starts to search, unless half of the workers do: more would get in each other's way.
     pub(crate) fn start_search(&self) -> bool {
-        // Relaxed: a limit that may be overshot by a moment's race.
+        // Relaxed, both: a race may overshoot the limit for a moment, and every searching worker
+        // runs the fence of `park` or `stop_search` afterwards.
         if 2 * self.searching.load(Ordering::Relaxed) >= self.workers {
             return false;
         }
-        // Relaxed: being seen as searching only holds back a wake-up, and every searcher runs
-        // the fence of `park` or the one of `stop_search` afterwards.
-        self.searching.fetch_add(1, Ordering::Relaxed);
+        self.count_searching();
         true
     }
 
-    /// Stops to search because work was found. Returns whether this was the last searcher, who
-    /// has to look whether there is more work than it can do: pushers relied on it.
+    /// Stops searching because work was found. Returns whether no worker searches any more: pushers
+    /// relied on the caller, which has to look whether there is more work than it can do.
     #[must_use]
     pub(crate) fn stop_search(&self) -> bool {
-        // Relaxed: ordered by the fence that follows.
-        let last = self.searching.fetch_sub(1, Ordering::Relaxed) == 1;
-        // SeqCst pairs with the fence in `to_wake`: either the pusher sees that nobody searches
-        // any more, or the caller sees what was pushed.
+        let last = self.discount_searching();
+        // SeqCst pairs with the fence in `to_wake`: either the pusher sees that no worker searches,
+        // or the caller sees the entry that was pushed.
         fence(Ordering::SeqCst);
         last
     }
 
-    /// Enlists the worker as parked. The caller then looks at all queues once more, and calls
-    /// [`unpark`](Idle::unpark) if it found something.
+    /// Lists the worker as parked. The caller then looks at all queues once more, and calls
+    /// [`unpark`](Idle::unpark) if it finds a task.
     pub(crate) fn park(&self, worker: usize, searching: bool) {
-        let mut parked = self.parked.lock();
+        let mut parked = self.lock_parked();
+        debug_assert!(parked.len() < self.workers, "each worker parks once");
         parked.push(worker);
-        // Relaxed, both: ordered by the fence below.
-        self.parked_len.store(parked.len(), Ordering::Relaxed);
+        self.note_parked(&parked);
         drop(parked);
         if searching {
-            self.searching.fetch_sub(1, Ordering::Relaxed);
+            self.discount_searching();
         }
         // SeqCst pairs with the fence in `to_wake`; see the module's documentation.
         fence(Ordering::SeqCst);
     }
 
-    /// Strikes the worker off the list. Returns whether somebody else had done so: then it was
-    /// woken in order to search, and counts as searching.
+    /// Takes the worker off the list. Returns whether another thread had done so: then the worker
+    /// was woken to search, and counts as searching.
     #[must_use]
     pub(crate) fn unpark(&self, worker: usize) -> bool {
-        let mut parked = self.parked.lock();
+        let mut parked = self.lock_parked();
         match parked.iter().rposition(|&other| other == worker) {
             Some(position) => {
                 parked.remove(position);
-                // Relaxed: written under the lock; readers without it take it as a hint, and
-                // a worker that is awake again looks into the queues by itself.
-                self.parked_len.store(parked.len(), Ordering::Relaxed);
+                self.note_parked(&parked);
                 false
             }
             None => true,
@@ -115,7 +110,7 @@ impl Idle {
         // Relaxed, both: ordered by the fence.
         self.monitor_sleeps.store(true, Ordering::Relaxed);
         // SeqCst pairs with the fence in `rouses_monitor`: either that worker sees that the monitor
-        // sleeps, or it is seen here to be parked no more.
+        // sleeps, or the monitor sees here that the worker is not parked.
         fence(Ordering::SeqCst);
         let may_sleep = self.parked_len.load(Ordering::Relaxed) == self.workers;
         if !may_sleep {
@@ -124,34 +119,34 @@ impl Idle {
         may_sleep
     }
 
-    /// For a worker that is parked no more: whether it has to rouse the monitor.
+    /// For a worker that is no longer parked: whether it has to rouse the monitor.
     #[must_use]
     #[inline]
     pub(crate) fn rouses_monitor(&self) -> bool {
         // SeqCst pairs with the fence in `monitor_may_sleep`.
         fence(Ordering::SeqCst);
-        // Relaxed: ordered by the fence. The swap, so that one of several workers does it.
+        // Relaxed: ordered by the fence. The swap, so that only one of several workers rouses it.
         self.monitor_sleeps.load(Ordering::Relaxed)
             && self.monitor_sleeps.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a worker is parked, so that its processor may be had: a hint.
+    /// Whether a worker is parked, so that its processor may be free: a hint.
     #[inline]
     pub(crate) fn has_parked(&self) -> bool {
         // Relaxed: a hint.
         self.parked_len.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a worker is parked while none searches: a hint, for workers with more work than
-    /// they can do soon.
+    /// Whether a worker is parked and none searches: a hint. For workers with more work than they
+    /// can do soon, which do not depend on it.
     #[inline]
     pub(crate) fn has_help(&self) -> bool {
-        // Relaxed: a hint. A worker with work of its own never depends on being helped.
-        self.parked_len.load(Ordering::Relaxed) > 0 && self.searching.load(Ordering::Relaxed) == 0
+        // Relaxed: a hint.
+        self.has_parked() && self.searching.load(Ordering::Relaxed) == 0
     }
 
-    /// Chooses the worker to wake after something was pushed from outside the workers, if one has
-    /// to be woken. The chosen worker counts as searching from now on.
+    /// The worker to wake after a push from outside the workers, if one has to be woken. It counts
+    /// as searching from now on.
     #[inline]
     pub(crate) fn to_wake(&self) -> Option<usize> {
         // SeqCst pairs with the fences in `park` and `stop_search`.
@@ -165,16 +160,41 @@ impl Idle {
 
     #[cold]
     fn enlist_searcher(&self) -> Option<usize> {
-        let mut parked = self.parked.lock();
-        // Relaxed, all: under the lock, which every change from zero searchers takes part in
-        // that matters here; a searcher that appears meanwhile only makes this wake-up spare.
+        let mut parked = self.lock_parked();
+        // Relaxed: a worker that begins to search meanwhile only makes this wake-up unnecessary.
         if self.searching.load(Ordering::Relaxed) > 0 {
             return None;
         }
         let worker = parked.pop()?;
-        self.parked_len.store(parked.len(), Ordering::Relaxed);
-        self.searching.fetch_add(1, Ordering::Relaxed);
+        self.note_parked(&parked);
+        self.count_searching();
         Some(worker)
+    }
+
+    fn lock_parked(&self) -> MutexGuard<'_, Vec<usize>> {
+        let parked = self.parked.lock();
+        // Relaxed: written under the lock.
+        debug_assert_eq!(self.parked_len.load(Ordering::Relaxed), parked.len());
+        parked
+    }
+
+    fn note_parked(&self, parked: &[usize]) {
+        // Relaxed: see the module's documentation.
+        self.parked_len.store(parked.len(), Ordering::Relaxed);
+    }
+
+    fn count_searching(&self) {
+        // Relaxed: see the module's documentation.
+        let before = self.searching.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before < self.workers, "each worker counts once");
+    }
+
+    /// Returns whether no worker searches any more.
+    fn discount_searching(&self) -> bool {
+        // Relaxed: see the module's documentation.
+        let before = self.searching.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "the caller counted as searching");
+        before == 1
     }
 }
 

@@ -1,16 +1,18 @@
-//! The way into a runtime from outside its workers: an unbounded queue on which pushing never
-//! locks and never allocates.
+//! The queue for tasks that are woken outside the workers: unbounded, and pushing neither locks nor
+//! allocates.
 //!
 //! # Contract
 //!
-//! - Entries carry their own link ([`Link`]), which belongs to the injection queue while they are
-//!   in it.
-//! - Pushers put entries on a stack with one compare-and-swap. Takers, who hold the backlog's
-//!   lock, swap the whole stack out, turn it around, and hand it out in the order of pushing.
-//!   Nobody takes single entries off the stack, so there is no ABA.
-//! - After [`close`](InjectionQueue::close) every push gives its entry back. What was pushed before
-//!   is still handed out.
-//! - It grows with the number of tasks, each of which is in it at most once; it allocates nothing.
+//! - Entries carry their own link ([`Link`]), which belongs to the queue while they are in it.
+//! - Pushers put entries on a stack with one compare-and-swap. Takers, who hold the backlog's lock,
+//!   swap the whole stack out, reverse it, and hand it out in the order of pushing. Single entries
+//!   are never taken off the stack, so there is no ABA.
+//! - After [`close`](InjectionQueue::close) every push gives its entry back. Earlier entries are
+//!   still handed out.
+//! - It is no longer than there are tasks, each of which is in it at most once.
+//! - A push releases the stack, and `unstack` and `close` acquire it: the links and entries are
+//!   visible. (Each push is a read-modify-write, so all pushes are one release sequence.) Links and
+//!   the backlog's length are Relaxed, as the stack or the backlog's lock orders them.
 #![allow(unsafe_code, reason = "entries are linked by pointers in themselves")]
 
 use std::ptr::{self, NonNull};
@@ -18,35 +20,34 @@ use std::ptr::{self, NonNull};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::ring::Apart;
+use super::bounded_queue::Apart;
 use super::task::cell::Link;
 
 /// An unbounded first-in-first-out queue with any number of pushers and takers.
 #[derive(Debug)]
 pub(crate) struct InjectionQueue<T> {
     front: Apart<Front<T>>,
-    /// How many entries the backlog has; written under its lock, read without.
+    /// The backlog's length; written under its lock, read without.
     backlog_len: AtomicUsize,
     backlog: Mutex<Backlog<T>>,
 }
 
-/// What pushers and takers fight for, in one cache line.
+/// What pushers and takers contend for, in one cache line.
 #[derive(Debug)]
 struct Front<T> {
-    /// The newest entry, linked to older ones; null when empty, [`closed`] for good at the end.
+    /// The newest entry, linked to older ones; null when empty, [`closed`] once closed.
     stack: AtomicPtr<T>,
 }
 
-/// Entries taken off the stack and not yet handed out, oldest first, as links.
+/// Entries taken off the stack and not handed out yet, oldest first.
 #[derive(Debug)]
 struct Backlog<T> {
     first: *mut T,
     last: *mut T,
 }
 
-// SAFETY: the pointers in a backlog are entries that the injection queue owns, as `push` says;
-// access to them goes through the backlog's lock. Entries may change threads because `push`
-// requires it.
+// SAFETY: the entries in a backlog belong to the queue, as `push` says, and are touched under the
+// backlog's lock. They may change threads because `push` requires it.
 unsafe impl<T: Send> Send for Backlog<T> {}
 
 /// The stack's value after closing: an address that no entry has, as entries are aligned.
@@ -71,8 +72,8 @@ impl<T: Link> InjectionQueue<T> {
     /// Whether there is nothing to take. Callers that park on it put a fence before.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed, both: a hint on the hot path; before parking, the caller's SeqCst fence pairs
-        // with the one that pushers run before they look for a parked worker.
+        // Relaxed, both: a hint. Before parking, the caller's SeqCst fence pairs with the one that
+        // pushers run before they look for a parked worker.
         let stack = self.front.0.stack.load(Ordering::Relaxed);
         (stack.is_null() || stack == closed()) && self.backlog_len.load(Ordering::Relaxed) == 0
     }
@@ -81,11 +82,11 @@ impl<T: Link> InjectionQueue<T> {
     ///
     /// # Safety
     ///
-    /// The entry must stay valid, and be in no other injection queue, until a taker has received
-    /// it; the taker must be allowed to receive it on another thread.
+    /// The entry must stay valid, and be in no other injection queue, until it is handed out; the
+    /// thread that receives it must be allowed to.
     #[inline]
     pub(crate) unsafe fn push(&self, entry: NonNull<T>) -> Result<(), NonNull<T>> {
-        // Relaxed: the value is only compared and stored, never followed, by pushers.
+        // Relaxed: pushers compare and store the value and never follow it.
         let mut newest = self.front.0.stack.load(Ordering::Relaxed);
         loop {
             if newest == closed() {
@@ -93,9 +94,8 @@ impl<T: Link> InjectionQueue<T> {
             }
             // SAFETY: the caller vouches for the entry's validity until it is received.
             let link = unsafe { entry.as_ref() }.link();
-            // Relaxed: published by the swap below.
+            // Relaxed and Release: see the contract.
             link.store(newest, Ordering::Relaxed);
-            // Release pairs with the takers' Acquire swap: they see the link and the entry.
             match self.front.0.stack.compare_exchange_weak(
                 newest,
                 entry.as_ptr(),
@@ -112,7 +112,7 @@ impl<T: Link> InjectionQueue<T> {
     /// lock, and must not run code of the user's.
     pub(crate) fn take(&self, limit: usize, mut receive: impl FnMut(NonNull<T>)) -> usize {
         let mut backlog = self.backlog.lock();
-        // Relaxed, here and below: written under the lock alone.
+        // Relaxed, here and below: see the contract.
         let mut len = self.backlog_len.load(Ordering::Relaxed);
         if len < limit {
             len += self.unstack(&mut backlog);
@@ -124,10 +124,10 @@ impl<T: Link> InjectionQueue<T> {
             };
             // SAFETY: entries in the backlog are valid until received, by `push`.
             let link = unsafe { entry.as_ref() }.link();
-            // Relaxed: written under the lock that is held.
             backlog.first = link.load(Ordering::Relaxed);
             receive(entry);
         }
+        debug_assert_eq!(backlog.first.is_null(), len == count, "its length is known");
         if backlog.first.is_null() {
             backlog.last = ptr::null_mut();
         }
@@ -137,19 +137,20 @@ impl<T: Link> InjectionQueue<T> {
 
     /// Moves the stack to the end of the backlog, in the order of pushing. Returns how many.
     fn unstack(&self, backlog: &mut Backlog<T>) -> usize {
-        // Relaxed: `close` holds the lock that is held here, so a closed stack is seen as such.
+        // Relaxed: `close` needs the lock that is held here, so the stack is not closed meanwhile.
         let newest = self.front.0.stack.load(Ordering::Relaxed);
         if newest.is_null() || newest == closed() {
             return 0;
         }
-        // Acquire pairs with the Release of every push whose entry is received here (a release
-        // sequence: each push is a read-modify-write of the same location).
+        // Acquire: see the contract.
         let newest = self.front.0.stack.swap(ptr::null_mut(), Ordering::Acquire);
         self.append(backlog, newest)
     }
 
-    /// Turns a chain from newest to oldest around and appends it to the backlog.
+    /// Reverses a chain that begins with the newest entry, and appends it to the backlog. Returns
+    /// its length.
     fn append(&self, backlog: &mut Backlog<T>, newest: *mut T) -> usize {
+        debug_assert_eq!(backlog.first.is_null(), backlog.last.is_null());
         let mut count = 0;
         let mut first: *mut T = ptr::null_mut();
         let mut rest = newest;
@@ -165,7 +166,7 @@ impl<T: Link> InjectionQueue<T> {
         match NonNull::new(backlog.last) {
             None => backlog.first = first,
             Some(last) => {
-                // SAFETY: as above; `last` is in the backlog, not yet received.
+                // SAFETY: as above; `last` is in the backlog.
                 unsafe { last.as_ref() }
                     .link()
                     .store(first, Ordering::Relaxed);
@@ -177,15 +178,14 @@ impl<T: Link> InjectionQueue<T> {
         count
     }
 
-    /// Refuses all entries from now on. What is inside is still handed out by `take`.
+    /// Refuses all entries from now on. Earlier ones are still handed out by `take`.
     pub(crate) fn close(&self) {
         let mut backlog = self.backlog.lock();
-        // Acquire: as in `unstack`.
+        // Acquire, and Relaxed below: see the contract.
         let newest = self.front.0.stack.swap(closed(), Ordering::Acquire);
         if newest == closed() {
             return;
         }
-        // Relaxed: written under the lock alone.
         let len = self.backlog_len.load(Ordering::Relaxed);
         let more = self.append(&mut backlog, newest);
         self.backlog_len.store(len + more, Ordering::Relaxed);

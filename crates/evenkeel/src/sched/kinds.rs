@@ -1,11 +1,11 @@
-//! Where hogs come from: what is learned of the kinds of tasks that hog.
+//! What is known of kinds of tasks: which of them hog.
 //!
 //! A task that hogs is known from its first long poll on. But a task that lives for one request and
-//! computes for 20 ms in its only poll is known when it is over. So what it taught is kept for its
-//! *kind* ([`Kind`]): a table has the part of a kind's tasks that hogged lately.
+//! computes for 20 ms in its only poll is known only when it is over. So what it taught is kept for
+//! its *kind* ([`Kind`]): a table has the part of a kind's tasks that hogged lately.
 //!
-//! A server has one line that spawns, for requests of all sorts, and often one type of future. So a
-//! kind says little of a task unless nearly all tasks of it hog. There are three steps:
+//! A server may have one spawn site, and one type of future, for requests of all sorts. So a kind
+//! says little about a task unless nearly all tasks of the kind hog. There are three steps:
 //!
 //! | the part that hogged | a fresh task of this kind |
 //! |---|---|
@@ -13,12 +13,12 @@
 //! | between | is polled where it is, but *on guard*: noticed sooner if it does not come back |
 //! | more than [`NEARLY_ALL`] | starts in the heavy pool, if it is not urgent |
 //!
-//! The part is the mean of the first [`MEMORY`] tasks, and then a moving average in which each task
-//! counts for one in so many. At least four tasks have to be known before any is sent to the pool;
-//! two or three in a row that behave take a kind out of it again.
+//! The part is the mean of the first [`MEMORY`] tasks, and then a moving average over so many. At
+//! least four tasks have to be known before any is sent to the pool; two or three in a row that
+//! behave take a kind out of it again.
 //!
-//! The table has room for [`KINDS_MAX`] kinds. When it is full, further ones are not learned, and
-//! their hogs are handed off one by one, as if there were no memory.
+//! The table has room for [`KINDS_MAX`] kinds. When it is full, further kinds are not learned, and
+//! their hogs are handed off one by one.
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::Mutex;
@@ -26,48 +26,48 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::task::kind::Kind;
 
-/// How many kinds are remembered.
 pub(crate) const KINDS_MAX: usize = 256;
-/// How many entries a look examines; a kind that finds none of them free is not remembered.
+/// How many entries a look-up examines; a kind that finds none of them free is not learned.
 const PROBES: usize = 16;
 /// All of a kind's tasks.
 const ALL: u32 = 1 << 16;
-/// Below this part hogs are too rare to put the others on guard: after a hog, it is reached when
-/// some twenty tasks have behaved.
+/// Below this part, hogs are too rare to put the others on guard. It is reached when some twenty
+/// tasks have behaved after a hog.
 const FEW: u32 = ALL / 64;
-/// Above this part a kind's tasks start in the heavy pool. The one in eight that does not hog waits
-/// there for a thread of low priority, but not behind the hand-offs of the seven others.
+/// Above this part, a kind's tasks start in the heavy pool. The one in eight that does not hog
+/// waits there for a thread of low priority, but not behind the hand-offs of the seven others.
 const NEARLY_ALL: u32 = ALL / 8 * 7;
 /// How many tasks have to be known before fresh ones are sent to the pool.
 const SEEN_MIN: u32 = 4;
 /// How many tasks a kind is judged by.
 const MEMORY: u32 = 16;
 
-/// See the module's documentation.
+/// See the module's documentation. The atomics are Relaxed throughout: statistics and moving
+/// averages, in which a lost update does not matter, and keys that are only compared.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     table: Box<[Entry]>,
     len: AtomicUsize,
     /// Polls that were too long, by class.
     hogs: [AtomicU64; CLASSES_MAX],
-    /// What is reported, by the kind's index in the table.
+    /// The reports, by the kind's index in the table.
     rows: Mutex<Vec<Option<HogRow>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
-    /// [`Kind::key`]; 0 while it is free.
+    /// [`Kind::key`]; 0 if the entry is free.
     key: AtomicU64,
     /// The part of its tasks that hogged, as a fraction of `ALL`.
     hogging: AtomicU32,
-    /// The part of its hogs that were blocked and did not compute, likewise.
+    /// The part of its hogs that blocked and did not compute, likewise.
     blocking: AtomicU32,
-    /// How many tasks, and how many hogs, these stand for, up to `MEMORY`.
+    /// Of how many tasks, and of how many hogs, up to `MEMORY`.
     seen: AtomicU32,
     hogs_seen: AtomicU32,
 }
 
-/// What is known of the hogs of one kind.
+/// The hogs of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct HogRow {
     pub(crate) kind: Kind,
@@ -78,7 +78,7 @@ pub(crate) struct HogRow {
     /// In cycles.
     pub(crate) longest: u64,
     pub(crate) total: u64,
-    /// When the last report was made, in cycles, and how many hogs were seen since without one.
+    /// When the last report was made, in cycles, and how many hogs went unreported since.
     pub(crate) reported_at: Option<u64>,
     pub(crate) suppressed: u64,
 }
@@ -86,14 +86,15 @@ pub(crate) struct HogRow {
 /// What a kind is known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nothing.
     Nothing,
     /// Few of its tasks hog.
     Few,
     /// Some do.
     Some,
-    /// Nearly all do; and mostly by waiting for something, if it `blocks`.
-    NearlyAll { blocks: bool },
+    /// Nearly all do; if `blocks`, most of them by blocking.
+    NearlyAll {
+        blocks: bool,
+    },
 }
 
 /// How a task turned out.
@@ -106,31 +107,23 @@ pub(crate) enum Verdict {
 
 impl Kinds {
     pub(crate) fn new() -> Self {
-        let entry = |_| Entry {
-            key: AtomicU64::new(0),
-            hogging: AtomicU32::new(0),
-            blocking: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
-            hogs_seen: AtomicU32::new(0),
-        };
         Self {
-            table: (0..KINDS_MAX).map(entry).collect(),
+            table: (0..KINDS_MAX).map(|_| Entry::default()).collect(),
             len: AtomicUsize::new(0),
             hogs: std::array::from_fn(|_| AtomicU64::new(0)),
             rows: Mutex::new(vec![None; KINDS_MAX]),
         }
     }
 
-    /// What a kind is known for.
     pub(crate) fn look_up(&self, kind: &Kind) -> Known {
         self.find(kind)
             .map_or(Known::Nothing, |index| self.table[index].known())
     }
 
-    /// Whether anything is known of any kind. In a program without hogs nothing is.
+    /// Whether any kind is known. In a program without hogs none is.
     #[inline]
     pub(crate) fn is_known(&self) -> bool {
-        // Relaxed: a kind that is being entered is known a moment later.
+        // Relaxed: see `Kinds`.
         self.len.load(Ordering::Relaxed) > 0
     }
 
@@ -141,7 +134,7 @@ impl Kinds {
 
     fn find(&self, kind: &Kind) -> Option<usize> {
         let key = kind.key();
-        // Relaxed: keys are compared, and stand for nothing else in memory.
+        // Relaxed: see `Kinds`.
         Self::probes(key).find(|&index| self.table[index].key.load(Ordering::Relaxed) == key)
     }
 
@@ -149,10 +142,11 @@ impl Kinds {
         let key = kind.key();
         Self::probes(key).find(|&index| {
             let entry = &self.table[index].key;
-            // Relaxed, both: as in `find`.
+            // Relaxed, all: see `Kinds`.
             match entry.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    self.len.fetch_add(1, Ordering::Relaxed);
+                    let before = self.len.fetch_add(1, Ordering::Relaxed);
+                    debug_assert!(before < KINDS_MAX, "each entry is taken once");
                     true
                 }
                 Err(other) => other == key,
@@ -160,11 +154,10 @@ impl Kinds {
         })
     }
 
-    /// A task of this kind is at a poll that is too long, or had one.
-    ///
-    /// Returns what to report, if it is time to: at most one report for each kind in `quiet`.
+    /// A task of this kind has a poll that is too long. Returns what to report, if a report is due:
+    /// at most one in `quiet` cycles.
     pub(crate) fn hogged(&self, kind: &Kind, now: u64, quiet: u64) -> Option<HogRow> {
-        // Relaxed: a statistic.
+        // Relaxed: see `Kinds`.
         self.hogs[kind.class.index()].fetch_add(1, Ordering::Relaxed);
         let index = self.enter(kind)?;
         let mut rows = self.rows.lock();
@@ -178,10 +171,8 @@ impl Kinds {
             suppressed: 0,
         });
         row.count += 1;
-        let due = row
-            .reported_at
-            .is_none_or(|before| now.saturating_sub(before) >= quiet);
-        if !due {
+        let is_due = |before| now.saturating_sub(before) >= quiet;
+        if !row.reported_at.is_none_or(is_due) {
             row.suppressed += 1;
             return None;
         }
@@ -191,9 +182,9 @@ impl Kinds {
         Some(report)
     }
 
-    /// Polls of a class that were too long.
+    /// The number of polls of a class that were too long.
     pub(crate) fn hogs(&self, class: Class) -> u64 {
-        // Relaxed: a statistic.
+        // Relaxed: see `Kinds`.
         self.hogs[class.index()].load(Ordering::Relaxed)
     }
 
@@ -209,14 +200,14 @@ impl Kinds {
         }
     }
 
-    /// A task of this kind has shown what it is like.
+    /// A task of this kind has turned out like this.
     pub(crate) fn judge(&self, kind: &Kind, verdict: Verdict) {
         if let Some(index) = self.find(kind) {
             self.table[index].learn(verdict);
         }
     }
 
-    /// What is known, for reports; and what each kind is known for.
+    /// All rows, and what each kind is known for.
     pub(crate) fn rows(&self) -> Vec<(HogRow, Known)> {
         let rows = self.rows.lock().clone();
         let known = rows.into_iter().enumerate();
@@ -228,15 +219,13 @@ impl Kinds {
 
 impl Entry {
     fn known(&self) -> Known {
-        // Relaxed, all: moving averages.
+        // Relaxed, all: see `Kinds`.
         let hogging = self.hogging.load(Ordering::Relaxed);
         if hogging < FEW {
             Known::Few
         } else if hogging > NEARLY_ALL && self.seen.load(Ordering::Relaxed) >= SEEN_MIN {
-            let blocking = self.blocking.load(Ordering::Relaxed);
-            Known::NearlyAll {
-                blocks: blocking > NEARLY_ALL,
-            }
+            let blocks = self.blocking.load(Ordering::Relaxed) > NEARLY_ALL;
+            Known::NearlyAll { blocks }
         } else {
             Known::Some
         }
@@ -251,15 +240,15 @@ impl Entry {
     }
 }
 
-/// Counts one more task in a part.
+/// Takes one more task into a part.
 fn lean(part: &AtomicU32, seen: &AtomicU32, is_part: bool) {
-    // Relaxed, all: a moving average, in which a lost update is of no consequence.
+    // Relaxed, all: see `Kinds`.
     let count = (seen.load(Ordering::Relaxed) + 1).min(MEMORY);
     seen.store(count, Ordering::Relaxed);
     let before = part.load(Ordering::Relaxed);
     let goal = if is_part { ALL } else { 0 };
-    // Neither grows beyond `ALL`, and `count` is small.
     let after = (before * (count - 1) + goal) / count;
+    debug_assert!(after <= ALL, "a mean of parts is a part");
     part.store(after, Ordering::Relaxed);
 }
 

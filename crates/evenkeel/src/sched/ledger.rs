@@ -1,9 +1,9 @@
 //! What the classes of the whole process are owed: where the workers' [`Shares`] meet.
 //!
 //! Each number is an atomic of its own, and an exchange is not one step: two workers that exchange
-//! at once may each see half of what the other did. The next exchange sees the rest, so what is
-//! read is late by an exchange and nothing is lost: whatever one class is given, others give up, so
-//! that all numbers together stay zero, and none grows with the uptime.
+//! at once may each see half of what the other did. The next exchange sees the rest, so a reading
+//! may be late by an exchange, and nothing is lost: each change adds up to zero over all classes,
+//! so what is owed does too, and no number grows with the uptime. All accesses are Relaxed.
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -27,20 +27,20 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct Row {
     owed: AtomicI64,
-    /// How many workers, the pool among them, have work of the class.
+    /// How many workers have work of the class, and the pool if it has.
     active: AtomicU32,
     share: AtomicU32,
     target: AtomicU64,
-    /// How sure it is that the class cannot use what it is owed: the bits of a number from 0 to 1.
+    /// How sure it is that the class cannot use what it is owed: the bits of an `f32` from 0 to 1.
     doubt: AtomicU32,
 }
 
-/// Which classes one party has said it has work of.
+/// The classes of which a worker or the pool has published that it has work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Published(u32);
 
 impl Published {
-    /// As a number, by which it passes from one thread to the next.
+    /// As a number, for a seat to keep.
     pub(crate) fn bits(self) -> u64 {
         u64::from(self.0)
     }
@@ -78,7 +78,7 @@ impl Ledger {
         self.limits
     }
 
-    /// A worker's view, to begin with.
+    /// A new worker's view.
     pub(crate) fn view(&self) -> Shares {
         Shares::new(self.limits, self.read())
     }
@@ -86,22 +86,23 @@ impl Ledger {
     /// Changes what a class is entitled to; what it is owed stays.
     pub(crate) fn set(&self, class: Class, term: Term) {
         let row = &self.rows[class.index()];
-        // Relaxed, both: each exchange reads them anew, and a mix of old and new is harmless.
+        debug_assert!(term.share > 0, "a class without a share would never run");
+        // Relaxed, both: each exchange reads them again, and a mix of old and new is harmless.
         row.share.store(term.share, Ordering::Relaxed);
         row.target.store(term.target, Ordering::Relaxed);
     }
 
     pub(crate) fn term(&self, class: Class) -> Term {
         let row = &self.rows[class.index()];
-        // Relaxed: as in `set`.
+        // Relaxed: see the module's documentation.
         Term {
             share: row.share.load(Ordering::Relaxed),
             target: row.target.load(Ordering::Relaxed),
         }
     }
 
-    /// Takes in what a worker spent, and tells it the state of the process. A worker without work
-    /// is about to sleep: it leaves no class behind that would pass for having work.
+    /// Publishes what a worker spent, and gives it the state of the process. A worker without work
+    /// is about to sleep: no class is left that would seem to have work there.
     pub(crate) fn exchange(&self, shares: &mut Shares, published: &mut Published) {
         let (spent, seen) = shares.report();
         self.publish(published, seen);
@@ -112,7 +113,7 @@ impl Ledger {
         shares.accept(self.read());
     }
 
-    /// Says which classes a party has work of.
+    /// Publishes the classes of which a worker or the pool has work.
     pub(crate) fn publish(&self, published: &mut Published, now: u32) {
         for class in Class::of_bits(now & !published.0) {
             let row = &self.rows[class.index()];
@@ -122,9 +123,9 @@ impl Ledger {
             }
         }
         for class in Class::of_bits(published.0 & !now) {
-            self.rows[class.index()]
-                .active
-                .fetch_sub(1, Ordering::Relaxed);
+            let active = &self.rows[class.index()].active;
+            let before = active.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "{class} was published");
         }
         published.0 = now;
     }
@@ -135,31 +136,27 @@ impl Ledger {
         reading.active &= !class.bit();
         let crowd = reading.crowd();
         let ceiling = ceiling(&self.limits, &reading, crowd, class);
-        // Relaxed: as in `publish`.
-        let owed = self.rows[class.index()]
-            .owed
-            .fetch_min(ceiling, Ordering::Relaxed);
+        let row = &self.rows[class.index()];
+        // Relaxed: see the module's documentation.
+        let owed = row.owed.fetch_min(ceiling, Ordering::Relaxed);
         if owed > ceiling {
             share_out(&reading, owed - ceiling, class, crowd, self.change());
         }
     }
 
-    /// Changes what classes are owed.
     fn change(&self) -> impl Fn(Class, i64) {
         |class, by| {
             let row = &self.rows[class.index()];
-            // Relaxed: as in `publish`.
+            // Relaxed: see the module's documentation.
             row.owed.fetch_add(by, Ordering::Relaxed);
         }
     }
 
-    /// Says which classes have work in the heavy pool.
     pub(crate) fn set_pool(&self, classes: u32) {
-        // Relaxed: as in `set`.
+        // Relaxed: see the module's documentation.
         self.heavy_pool.store(classes, Ordering::Relaxed);
     }
 
-    /// Takes in what was spent, by class.
     pub(crate) fn charge(&self, spent: &[u64; CLASSES_MAX]) {
         if spent.iter().all(|&time| time == 0) {
             return;
@@ -179,24 +176,24 @@ impl Ledger {
 
     fn doubt(&self, class: Class, time: u64, own: bool, forgone: bool) {
         let row = &self.rows[class.index()];
-        // Relaxed, both: if another changes it at the same time, one change is lost of the many
-        // that an average is made of.
+        // Relaxed, both: of two changes at the same time one is lost, of the many in an average.
         let before = f32::from_bits(row.doubt.load(Ordering::Relaxed));
         let after = doubt(&self.limits, before, time, own, forgone);
+        debug_assert!((0.0..=1.0).contains(&after), "{after}");
         if after != before {
             row.doubt.store(after.to_bits(), Ordering::Relaxed);
         }
     }
 
-    /// Has the others make up for what a class got too much, if it is too much to wait for.
+    /// Forgives a class what would keep it waiting for too long: the others make up for it.
     fn forgive(&self, reading: &Reading, crowd: Crowd, class: Class) {
         let owed = reading.owed[class.index()];
         let least = floor(&self.limits, reading, crowd, class);
         if owed >= least {
             return;
         }
-        // Relaxed, both: as in `publish`. If another changes it at the same time, it is left to
-        // that one's next exchange.
+        // Relaxed, both: if another thread changes it at the same time, it is left to that thread's
+        // next exchange.
         let row = &self.rows[class.index()];
         let raised = row
             .owed
@@ -207,24 +204,23 @@ impl Ledger {
     }
 
     pub(crate) fn read(&self) -> Reading {
-        // Relaxed: as in `set`.
+        // Relaxed, here and below: see the module's documentation.
         let heavy_pool = self.heavy_pool.load(Ordering::Relaxed);
         let (mut active, mut at_workers, mut unable) = (0, 0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             let bit = Class::at(index).bit();
-            // Relaxed: as in `publish`.
             let parties = row.active.load(Ordering::Relaxed);
             if parties > u32::from(heavy_pool & bit != 0) {
                 at_workers |= bit;
             }
             if parties > 0 {
                 active |= bit;
-                // Relaxed, here and below: as in `publish`.
                 if f32::from_bits(row.doubt.load(Ordering::Relaxed)) > 0.5 {
                     unable |= bit;
                 }
             }
         }
+        // Relaxed: as above.
         Reading {
             owed: std::array::from_fn(|index| self.rows[index].owed.load(Ordering::Relaxed)),
             active,

@@ -1,20 +1,21 @@
 //! The scheduler: how a task gets from being woken to being polled.
 //!
-//! - `task`: what a task is in memory; `spawn`: how it comes to be; `coop`: how it gives way.
-//! - `injection`: the way in from outside the workers.
-//! - `run_queues`: a thread's queues, two for each class, on `ring`, which others steal from;
-//!   `desk`: what else a thread has of its own.
+//! - `task`: what a task is in memory; `spawn`: how it is made; `coop`: how it yields.
+//! - `injection`: the queue for tasks that are woken outside the workers.
+//! - `run_queues`: a thread's own queues, two for each class; `bounded_queue`: the part of one that
+//!   others steal from; `desk`: what else a thread has of its own.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
-//! - `tenure`: how a seat is taken from a thread that is stuck in a poll.
-//! - `heavy_pool`: the threads for tasks that hog; `kinds`: what is learned of the kinds of tasks
-//!   that do; `hog`: what one task is known for, and the reports.
-//! - `idle`, `parker`: who sleeps, who searches, whom to wake, and how.
-//! - `spin`: busy-waiting.
-//! - `shared`: what threads share; a worker's seat. `context`: which runtime a thread is in.
-//! - `config`: what a runtime was told to be; `extensions`: what higher floors keep with it.
-//! - `worker`: the loop that brings them together.
-//! - `monitor`: what becomes of it when a poll does not return.
+//! - `worker`: the loop. `idle`, `parker`, `spin`: who searches, sleeps and busy-waits, and whom to
+//!   wake.
+//! - `monitor`: the thread that looks for stuck workers; `tenure`: how a stuck thread loses its
+//!   seat.
+//! - `heavy_pool`: the threads that run hogs; `hog`: what is known of one task's polls, and the
+//!   reports; `kinds`: what is known of alike tasks.
+//! - `shared`: what a runtime's threads share, and a worker's seat; `context`: which runtime a
+//!   thread is in; `config`: how a runtime is configured; `extensions`: what higher floors keep
+//!   with it.
 
+pub(crate) mod bounded_queue;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod config;
 #[cfg(not(evenkeel_loom))]
@@ -36,7 +37,6 @@ pub(crate) mod ledger;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
-pub(crate) mod ring;
 pub(crate) mod run_queues;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;

@@ -1,27 +1,27 @@
-//! The monitor: a thread that sees to it that a poll which does not return holds up nothing else.
+//! The monitor: a thread that keeps a poll which does not return from holding up anything else.
 //!
-//! It looks at the workers from time to time (`pace`). For one that has been at a poll for longer
-//! than the threshold of hand-off it starts a thread, which takes the seat and does the rest
-//! (`worker::heavy`); the stuck thread goes on as one of the heavy pool (`heavy_pool`). If hand-off
-//! is switched off, or the pool is full, a sleeping worker is woken instead: it takes tasks from
-//! the stuck worker's run queues, visits its readiness queue and fires its timers.
+//! It looks at the workers from time to time (`pace`). If one has been in a poll for longer than
+//! the hand-off threshold, the monitor starts a thread, which takes over the seat
+//! (`worker::heavy`); the stuck thread continues as one of the heavy pool (`heavy_pool`). If
+//! hand-off is switched off, or the pool is full, a parked worker is woken instead: it takes tasks
+//! from the stuck worker's run queues, visits its readiness queue and fires its timers.
 //!
 //! Workers look at each other as well, and rouse the monitor if one is stuck. So the monitor need
 //! not look often.
 //!
-//! A worker whose thread the kernel has not scheduled is not stuck: the monitor sees that the
+//! A worker whose thread is not scheduled by the kernel is not stuck: the monitor sees that the
 //! thread was runnable and used no processor time.
 //!
-//! A poll that may be a hog's, by what is known of its task (`hog`), is *on guard*: the worker
-//! rouses the monitor when it begins. The monitor then looks five times as often, and takes the
-//! poll for stuck after a fifth of the time. So nothing waits for long behind such a poll. If the
-//! poll returns before the threshold for hogs, its task does not count as one.
+//! A poll that may be a hog's, by its task's profile (`hog`), is *on guard*: the worker rouses the
+//! monitor when it begins. The monitor then looks five times as often, and hands the poll off after
+//! a fifth of the time. So nothing waits for long behind such a poll. If it returns before the
+//! threshold, its task does not count as a hog.
 //!
-//! The monitor also starts threads for tasks that wait in the pool, takes those out that were
-//! aborted, and charges what polls there use while they go on. It runs no code of the user's,
-//! except the drop of an aborted task when the runtime ends and no worker takes the task any more.
-//! While no worker is awake and the pool is at rest it sleeps until a worker wakes.
-//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` say why no worker is overlooked.
+//! The monitor also starts threads for tasks that wait in the pool, takes out those that were
+//! aborted, and charges the polls there while they go on. It runs no code of the user's, except the
+//! drop of an aborted task when the runtime ends and no worker takes the task any more. While all
+//! workers are parked and the pool is at rest, it sleeps until a worker wakes.
+//! `Idle::monitor_may_sleep` and `Idle::rouses_monitor` explain why no worker is missed.
 
 pub(crate) mod lookout;
 mod pace;
@@ -36,31 +36,32 @@ use super::shared::{Seat, Shared};
 use lookout::guard_after;
 use pace::LookPace;
 
-/// How long a poll has to go on before its worker counts as kept, where there is no hand-off.
+/// How long a poll has to last before its worker counts as stuck, where there is no hand-off.
 const KEPT: Duration = Duration::from_millis(1);
-/// How often the monitor looks when there is little to see. One look reads a few words for each
-/// worker.
+/// How often the monitor looks while no worker is stuck, where there is no hand-off. One look reads
+/// a few words for each worker.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often polls in the pool are charged while they go on.
 const SAMPLE: Duration = Duration::from_millis(4);
-/// How many looks it takes until what they used is noted: to ask costs a twentieth of a look.
+/// After how many looks their cost is noted: to ask for it costs a twentieth of a look.
 const NOTED_EACH: u32 = 8;
-/// How long after a seat could not be handed over that is tried again.
+/// How long after a hand-off that failed the next one is tried.
 const RETRY: Duration = Duration::from_millis(10);
+
 /// A thread that is stuck in a poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stuck {
     pub(crate) worker: usize,
     /// When the poll began.
     pub(crate) since: u64,
-    /// It waits for something, and does not compute.
+    /// It is blocked, and does not compute.
     pub(crate) blocked: bool,
 }
 
 /// A thread that the monitor wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// One that takes a worker's seat from the thread that is stuck there.
+    /// One that takes over the seat of a stuck thread.
     Seat(Stuck),
     /// One for the heavy pool.
     HeavyThread,
@@ -78,19 +79,18 @@ struct Watches {
 /// What the monitor knows of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watch {
-    /// The poll that it was at when it was last looked at.
+    /// When the poll began that was under way at the last look; 0 between polls.
     since: u64,
-    /// When that was, in cycles, and its thread's processor time then.
+    /// When the last look was, in cycles, and the thread's processor time then.
     seen_at: u64,
     cpu: Duration,
-    /// What the poll has used since at least.
+    /// How much the poll has used at least.
     used: Duration,
-    /// Nothing was used between the last two looks.
+    /// The thread used nothing between the last two looks.
     stood_still: bool,
-    /// The poll was found too long and not to compute.
+    /// The poll was found to be too long without computing.
     doubted: bool,
-    /// When a thread was last started that takes the seat if the poll still goes on, or could not
-    /// be; in cycles, 0 if none was.
+    /// When a hand-off was last tried in this poll, in cycles; 0 if none was.
     dealt_with: u64,
 }
 
@@ -98,12 +98,10 @@ struct Watch {
 pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
     let lookout = &shared.monitor;
     thread::prefer_short_slices();
+    let (workers, after) = (shared.seats.len(), shared.config.hand_off_after);
     let mut watches = Watches {
-        each: vec![Watch::default(); shared.seats.len()],
-        pace: LookPace::new(
-            shared.config.hand_off_after.unwrap_or(KEPT),
-            shared.seats.len(),
-        ),
+        each: vec![Watch::default(); workers],
+        pace: LookPace::new(after.unwrap_or(KEPT), workers),
     };
     let mut parks_before = 0;
     let mut sampled_at = Sampling {
@@ -117,25 +115,24 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
         let heavy_pool = tend_pool(shared, &mut sampled_at, start);
         let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
         let pool_rests = heavy_pool.is_none();
-        // Workers that were awake in between are likely to be so again soon, and would have to
-        // rouse the monitor each time.
+        // Workers that were awake in between are likely to wake again soon, and would each time
+        // have to rouse the monitor.
         let parks = parks(shared);
         let at_rest = parks == parks_before && pool_rests;
         parks_before = parks;
         looks += 1;
-        if at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping() {
+        let sleeps = at_rest && shared.idle.monitor_may_sleep() && !shared.is_stopping();
+        if sleeps || looks >= NOTED_EACH {
             watches.pace.cost(looks, lookout.note_used());
             looks = 0;
+        }
+        if sleeps {
             lookout.sleep();
         } else {
-            if looks >= NOTED_EACH {
-                watches.pace.cost(looks, lookout.note_used());
-                looks = 0;
-            }
             lookout.pause(pause);
         }
     }
-    // Nobody looks at what they are at from now on.
+    // From now on nobody looks at the workers.
     let seats = shared.seats.iter();
     seats.for_each(|seat| shared.desk_of(seat).demote());
 }
@@ -156,8 +153,8 @@ fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration
         let before = watch.dealt_with;
         let again = look_at(shared, worker, watch, after, start);
         soonest = again.map_or(soonest, |again| again.min(soonest));
-        // Polls that were long by the clock alone, as where a host takes processors away, do not
-        // count.
+        // Polls that were long by the clock alone do not count, as where a host takes processors
+        // away.
         if watch.dealt_with > before {
             watches.pace.found(clock.to_duration(watch.dealt_with));
         }
@@ -202,12 +199,12 @@ fn look_at(
         if !(first || watch.stood_still)
             || desk.ask_thread(thread::is_runnable).flatten() != Some(false)
         {
-            // The kernel has not scheduled it, which is no fault of the task's.
+            // The kernel has not scheduled it, for which the task is not to blame.
             return (first || guarded).then_some(after);
         }
     }
     watch.dealt_with = now.max(1);
-    // Before anything that may wait for a thread which could not run because of this one.
+    // Before any step that may wait for a thread which could not run because of this one.
     desk.demote();
     let blocked = !computes;
     let seat = Start::Seat(Stuck {
@@ -224,8 +221,8 @@ fn look_at(
 }
 
 impl Watch {
-    /// Takes in a look at the worker. Of the processor time that its thread used since the last
-    /// one, the poll has used at least what there was no time for before it began.
+    /// Records a look at the worker. If the poll has begun since the last look, it has used at
+    /// least what the thread used since then beyond the time before the poll.
     fn take_in(&mut self, shared: &Shared, since: u64, now: u64, cpu: Duration) {
         let used = cpu.saturating_sub(self.cpu);
         self.stood_still = used.is_zero();
@@ -241,8 +238,8 @@ impl Watch {
     }
 }
 
-/// Starts threads that the pool wants, charges what its polls use, and has what was aborted there
-/// dropped. Returns when that should be done again at the latest; `None` if the pool is at rest.
+/// Starts threads that the pool wants, charges its polls, and has aborted tasks dropped. Returns
+/// when to do so again; `None` if the pool is at rest.
 fn tend_pool(
     shared: &Arc<Shared>,
     sampled_at: &mut Sampling,
@@ -259,14 +256,12 @@ fn tend_pool(
         let sampled = heavy_pool.sample(&shared.ledger, &shared.desks);
         let pause = if sampled.unsettled { KEPT } else { SAMPLE };
         *sampled_at = Sampling { at: now, pause };
-        sampled
-            .hogs
-            .into_iter()
-            .for_each(|hog| shared.note_hog(hog));
+        let hogs = sampled.hogs.into_iter();
+        hogs.for_each(|hog| shared.note_hog(hog));
     }
-    // Their drops are the user's: a worker sees to them, unless the runtime ends.
-    (heavy_pool.take_aborted(&shared.ledger).into_iter())
-        .for_each(|task| shared.push_outside(task));
+    // A drop runs the user's code, so a worker does it, unless the runtime ends.
+    let aborted = heavy_pool.take_aborted(&shared.ledger).into_iter();
+    aborted.for_each(|task| shared.push_outside(task));
     while heavy_pool.wants_thread() {
         if start(Start::HeavyThread).is_err() {
             heavy_pool.give_up_thread();
@@ -282,15 +277,15 @@ fn tend_pool(
     Some(sampled_at.pause)
 }
 
-/// When the pool's threads were last asked what they are at, and how long until they are again.
+/// When the pool's threads were last sampled, and how long until the next time.
 #[derive(Clone, Copy, Debug)]
 struct Sampling {
     at: Duration,
     pause: Duration,
 }
 
-/// Without hand-off: if a worker is kept and something waits that another could do, wakes one of
-/// those that sleep; it finds the rest by searching as always.
+/// Without hand-off: if a worker is stuck and there is work that another could do, wakes one of the
+/// parked workers, which searches as always.
 fn help_kept(shared: &Shared) -> Duration {
     if !shared.seats.iter().any(|seat| is_kept(shared, seat)) {
         return LOOK;
@@ -305,14 +300,14 @@ fn help(shared: &Shared) {
     }
 }
 
-/// Whether the worker in a seat has been at one poll for long.
+/// Whether the worker in a seat has been in one poll for long.
 fn is_kept(shared: &Shared, seat: &Seat) -> bool {
     let since = shared.desk_of(seat).tenure().polling_since();
     let limit = shared.clock.cycles_of(KEPT);
     since != 0 && shared.clock.cycles().saturating_sub(since) >= limit
 }
 
-/// Whether something may wait at the seat of a worker that is kept, which another could do.
+/// Whether there may be work at the seat of a stuck worker, which another could do.
 fn wants_help(shared: &Shared, seat: &Seat) -> bool {
     is_kept(shared, seat)
         && (!shared.desk_of(seat).is_clear()

@@ -1,143 +1,150 @@
-//! A thread's run queues: for each class, one of tasks that were woken and one of tasks that
-//! yielded.
+//! A thread's run queues: for each class, one of woken tasks and one of tasks that yielded.
 //!
-//! A task whose event has come goes before tasks that used up their slice, however many of those
-//! there are. So the time from an event to its task does not depend on the number of busy tasks. To
-//! prevent starvation by a stream of events, one busy task runs each time the woken ones have had a
-//! slice's worth of time.
+//! A woken task goes before tasks that used up their slice, however many they are. So the time from
+//! an event to its task does not depend on the number of busy tasks. To prevent starvation by a
+//! stream of events, one busy task runs each time woken tasks have had a slice.
 #![allow(unsafe_code, reason = "an entry is a task's reference, taken apart")]
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::class::Class;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::prefetch::prefetch;
 
-use super::ring::{CAPACITY, Ring};
+use super::bounded_queue::{BoundedQueue, CAPACITY};
 use super::task::cell::{Header, Runnable};
 
-/// How many tasks one steal moves at most, of half a run queue: a steal stays short whatever it
-/// finds.
+/// How many tasks one steal moves at most, so that it stays short.
 const STEAL_MAX: usize = 64;
 
-/// How many cache lines are fetched ahead of a task: its header, and the state of a connection of
-/// some HTTP library.
+/// How many cache lines of a task are prefetched: its header, and the state of a connection of an
+/// HTTP library.
 const TASK_LINES: usize = 16;
 
-/// How many tasks move from the spill to the ring at a time: the lock is worth it, and the ring
-/// is never short of work.
+/// How many tasks move from the spill to the bounded queue at a time: enough to be worth the lock.
 const REFILL: usize = CAPACITY / 4;
 
 /// Which of a class's two run queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// For tasks that an event, another task or their birth made ready.
+    /// For tasks that an event or another task has woken, and for new ones.
     Woken,
-    /// For tasks that gave way while they had more to do.
+    /// For tasks that yielded while they had more to do.
     Yielded,
 }
 
-/// First in, first out, of any length: a ring, and behind it a spill for what does not fit.
+/// First in, first out, of any length: a bounded queue, and behind it a spill for tasks that do not
+/// fit. The thread at the desk pushes and pops; any thread steals and takes.
 #[derive(Debug)]
 struct RunQueue {
-    ring: Ring<Header>,
-    /// The length of `spill`, for a look without the lock. While it is not zero, pushes go to the
-    /// spill, so that nothing overtakes what waits there.
+    bounded: BoundedQueue<Header>,
+    /// The length of `spill`, written under its lock. While it is not zero, pushes go to the spill,
+    /// so that no task overtakes those that wait there. Relaxed throughout: a hint without the
+    /// lock, but never a stale zero for the thread at the desk, which alone makes the spill grow.
     spilled: AtomicUsize,
-    /// It grows with the number of tasks, each of which is in one queue at most.
+    /// Each task is in one queue at most, so this is no longer than there are tasks.
     spill: Mutex<VecDeque<Runnable>>,
 }
 
 impl RunQueue {
     fn new() -> Self {
         Self {
-            ring: Ring::new(),
+            bounded: BoundedQueue::new(),
             spilled: AtomicUsize::new(0),
             spill: Mutex::new(VecDeque::new()),
         }
     }
 
-    /// For the holder of the seat.
     #[inline]
     fn push(&self, task: Runnable) {
-        // Relaxed: only this thread makes it grow, so zero is never seen too late.
-        if self.spilled.load(Ordering::Relaxed) > 0 {
+        if self.has_spilled() {
             return self.push_spill(task);
         }
-        if let Err(back) = self.ring.push(task.into_raw()) {
+        if let Err(back) = self.bounded.push(task.into_raw()) {
             self.push_spill(received(back));
         }
     }
 
     #[cold]
     fn push_spill(&self, task: Runnable) {
-        let mut spill = self.spill.lock();
+        let mut spill = self.lock_spill();
         spill.push_back(task);
-        // Relaxed: changed under the lock; a hint without it.
+        self.note_spilled(&spill);
+    }
+
+    #[inline]
+    fn has_spilled(&self) -> bool {
+        // Relaxed: see `spilled`.
+        self.spilled.load(Ordering::Relaxed) > 0
+    }
+
+    fn lock_spill(&self) -> MutexGuard<'_, VecDeque<Runnable>> {
+        let spill = self.spill.lock();
+        // Relaxed: see `spilled`.
+        debug_assert_eq!(self.spilled.load(Ordering::Relaxed), spill.len());
+        spill
+    }
+
+    fn note_spilled(&self, spill: &VecDeque<Runnable>) {
+        // Relaxed: see `spilled`.
         self.spilled.store(spill.len(), Ordering::Relaxed);
     }
 
-    /// For the holder of the seat.
     #[inline]
     fn pop(&self) -> Option<Runnable> {
-        let task = self.ring.pop().map(received);
-        // Relaxed: as in `push`.
-        if self.spilled.load(Ordering::Relaxed) > 0 {
+        let task = self.bounded.pop().map(received);
+        if self.has_spilled() {
             return task.or_else(|| self.pop_spill());
         }
         task
     }
 
-    /// Takes the first spilled task, and moves some of those behind it up. For the holder of the
-    /// seat.
+    /// Takes the first spilled task, and moves some of the others up.
     #[cold]
     fn pop_spill(&self) -> Option<Runnable> {
-        let mut spill = self.spill.lock();
+        let mut spill = self.lock_spill();
         let first = spill.pop_front();
-        self.move_up(&mut spill, &self.ring);
+        self.move_up(&mut spill, &self.bounded);
         first
     }
 
-    /// Moves some spilled tasks to `ring`, whose seat the caller holds. Returns how many.
-    fn move_up(&self, spill: &mut VecDeque<Runnable>, ring: &Ring<Header>) -> usize {
+    /// Moves some spilled tasks to `to`, at whose desk the caller sits. Returns how many.
+    fn move_up(&self, spill: &mut VecDeque<Runnable>, to: &BoundedQueue<Header>) -> usize {
         let mut count = 0;
         while count < REFILL {
             let Some(task) = spill.pop_front() else { break };
-            if let Err(back) = ring.push(task.into_raw()) {
+            if let Err(back) = to.push(task.into_raw()) {
                 spill.push_front(received(back));
                 break;
             }
             count += 1;
         }
-        // Relaxed: changed under the lock; a hint without it.
-        self.spilled.store(spill.len(), Ordering::Relaxed);
+        self.note_spilled(spill);
         count
     }
 
-    /// For anybody: moves tasks to the queue of a seat that the caller holds.
+    /// Moves tasks to the queue of a thief, at whose desk the caller sits.
     fn steal_into(&self, thief: &RunQueue) -> usize {
-        let count = self.ring.steal_into(&thief.ring, STEAL_MAX);
-        // Relaxed: a hint; the lock decides.
-        if count > 0 || self.spilled.load(Ordering::Relaxed) == 0 {
+        let count = self.bounded.steal_into(&thief.bounded, STEAL_MAX);
+        if count > 0 || !self.has_spilled() {
             return count;
         }
-        self.move_up(&mut self.spill.lock(), &thief.ring)
+        self.move_up(&mut self.lock_spill(), &thief.bounded)
     }
 
-    /// For anybody, where order does not matter.
+    /// Takes a task, in any order.
     fn take_any(&self) -> Option<Runnable> {
-        self.ring.pop().map(received).or_else(|| {
-            let mut spill = self.spill.lock();
+        self.bounded.pop().map(received).or_else(|| {
+            let mut spill = self.lock_spill();
             let task = spill.pop_front();
-            // Relaxed: changed under the lock; a hint without it.
-            self.spilled.store(spill.len(), Ordering::Relaxed);
+            self.note_spilled(&spill);
             task
         })
     }
 
-    /// For anybody: moves everything to the queue of a seat that the caller holds.
+    /// Moves all tasks to the queue of an heir, at whose desk the caller sits.
     fn drain_into(&self, heir: &RunQueue) {
         while let Some(task) = self.take_any() {
             heir.push(task);
@@ -146,76 +153,53 @@ impl RunQueue {
 
     #[inline]
     fn len(&self) -> usize {
-        // Relaxed: a hint.
-        self.ring.len() + self.spilled.load(Ordering::Relaxed)
+        // Relaxed: see `spilled`.
+        self.bounded.len() + self.spilled.load(Ordering::Relaxed)
     }
 }
 
-/// A class's two run queues.
-#[derive(Debug)]
-struct Pair {
-    woken: RunQueue,
-    yielded: RunQueue,
-}
-
-impl Pair {
-    fn len(&self) -> usize {
-        self.woken.len() + self.yielded.len()
-    }
-}
-
-/// The queues of one worker. Pushing and popping is for the holder of the seat; stealing is for
-/// anybody.
+/// A thread's run queues. Pushing and popping is for the thread at the desk, everything else for
+/// any thread.
 #[derive(Debug)]
 pub(crate) struct RunQueues {
-    /// One pair for each class.
-    pairs: Box<[Pair]>,
+    /// By class and rank.
+    queues: Box<[[RunQueue; 2]]>,
 }
 
 impl RunQueues {
     pub(crate) fn new(classes: usize) -> Self {
-        let pair = |_| Pair {
-            woken: RunQueue::new(),
-            yielded: RunQueue::new(),
-        };
+        let pair = |_| [RunQueue::new(), RunQueue::new()];
         Self {
-            pairs: (0..classes).map(pair).collect(),
+            queues: (0..classes).map(pair).collect(),
         }
     }
 
     #[inline]
     fn queue(&self, class: Class, rank: Rank) -> &RunQueue {
-        let pair = &self.pairs[class.index()];
-        match rank {
-            Rank::Woken => &pair.woken,
-            Rank::Yielded => &pair.yielded,
-        }
+        &self.queues[class.index()][rank as usize]
     }
 
-    /// Appends a task.
     #[inline]
     pub(crate) fn push(&self, rank: Rank, task: Runnable) {
         self.queue(task.header().class(), rank).push(task);
     }
 
-    /// Takes the first task of a run queue.
     #[inline]
     pub(crate) fn pop(&self, class: Class, rank: Rank) -> Option<Runnable> {
         self.queue(class, rank).pop()
     }
 
-    /// Fetches the next task of a run queue into the cache.
     #[inline]
     pub(crate) fn prefetch_next(&self, class: Class, rank: Rank) {
-        let ring = &self.queue(class, rank).ring;
-        if ring.len() > 0 {
-            prefetch(ring.first(), TASK_LINES);
+        let bounded = &self.queue(class, rank).bounded;
+        if bounded.len() > 0 {
+            prefetch(bounded.first(), TASK_LINES);
         }
     }
 
     /// How many tasks wait, of all classes; a hint.
     pub(crate) fn len(&self) -> usize {
-        self.pairs.iter().map(Pair::len).sum()
+        self.queues.iter().flatten().map(RunQueue::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -224,25 +208,24 @@ impl RunQueues {
 
     /// How many tasks of a class wait; a hint.
     pub(crate) fn len_of(&self, class: Class) -> usize {
-        self.pairs[class.index()].len()
+        self.queues[class.index()].iter().map(RunQueue::len).sum()
     }
 
-    /// Takes some task, for anybody, in whatever order.
+    /// Takes a task, in any order.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
-        let mut pairs = self.pairs.iter();
-        pairs.find_map(|pair| pair.woken.take_any().or_else(|| pair.yielded.take_any()))
+        self.queues.iter().flatten().find_map(RunQueue::take_any)
     }
 
-    /// Moves all tasks from here, of which there may be any number, to `heir`, whose seat the
-    /// caller holds. What its thread pushes at the same time may stay.
+    /// Moves all tasks to the queues of an heir, at whose desk the caller sits. A task that the
+    /// thread here pushes at the same time may stay.
     pub(crate) fn drain_into(&self, heir: &RunQueues) {
-        for (from, to) in self.pairs.iter().zip(&heir.pairs) {
-            from.woken.drain_into(&to.woken);
-            from.yielded.drain_into(&to.yielded);
-        }
+        let heirs = heir.queues.iter().flatten();
+        let pairs = self.queues.iter().flatten().zip(heirs);
+        pairs.for_each(|(from, to)| from.drain_into(to));
     }
 
-    /// Moves tasks of one class from here to `thief`, whose seat the caller holds.
+    /// Moves tasks of one class to the queues of a thief, at whose desk the caller sits. Returns
+    /// how many.
     pub(crate) fn steal_into(&self, class: Class, thief: &RunQueues) -> usize {
         let steal = |rank| self.queue(class, rank).steal_into(thief.queue(class, rank));
         match steal(Rank::Woken) {
@@ -252,11 +235,11 @@ impl RunQueues {
     }
 }
 
-/// Turns a queue's entry back into the right to run that was put in.
+/// Turns a queue's entry back into a right to run.
 #[inline]
 pub(crate) fn received(entry: NonNull<Header>) -> Runnable {
-    // SAFETY: rings, injection queues and the next-task slot are filled from `Runnable::into_raw`
-    // alone, and hand each entry out once.
+    // SAFETY: bounded queues, injection queues and the next-task slot are filled from
+    // `Runnable::into_raw` alone, and hand out each entry once.
     unsafe { Runnable::from_raw(entry) }
 }
 
@@ -265,7 +248,7 @@ mod tests {
     use std::panic::Location;
 
     use crate::class::Class;
-    use crate::sched::task::cell::{Origin, Schedule, new_task};
+    use crate::sched::task::cell::{Attributes, Schedule, new_task};
 
     use super::*;
 
@@ -278,25 +261,23 @@ mod tests {
     }
 
     fn task(number: usize) -> Runnable {
-        let origin = Origin {
+        let attributes = Attributes {
             class: Class::NORMAL,
             spawned_at: Location::caller(),
             name: None,
         };
-        let (task, join) = new_task(async {}, Never, origin);
+        let (task, join) = new_task(async {}, Never, attributes);
         drop(join);
-        // Nothing of the queues looks at it.
-        task.header()
-            .queued_at
-            .store(number as u64, Ordering::Relaxed);
+        // The queues do not look at it.
+        task.header().queued_at.put(number as u64);
         task
     }
 
-    /// What a run queue has, in its order. Leaves it empty.
+    /// Empties a run queue. Returns what it had, in order.
     fn numbers(run_queues: &RunQueues) -> Vec<u64> {
         let pops = std::iter::from_fn(|| run_queues.pop(Class::NORMAL, Rank::Woken));
         pops.map(|task| {
-            let number = task.header().queued_at.load(Ordering::Relaxed);
+            let number = task.header().queued_at.load();
             task.cancel(|_| ());
             number
         })

@@ -34,7 +34,7 @@ use super::shares::{Limits, Term};
 use super::task::cell::{Header, Runnable, Schedule};
 use super::task::registry::Registry;
 
-/// A worker's place: all that passes to another thread when that takes the worker over.
+/// A worker's place: all that passes to the heir in a hand-off.
 ///
 /// Aligned so that what it writes often shares no cache line with what others read.
 #[repr(align(128))]
@@ -48,8 +48,7 @@ pub(crate) struct Seat {
     pub(crate) accounts: Accounts,
     /// When the readiness queue was last checked, in cycles.
     pub(crate) checked_at: Count,
-    /// The classes that the ledger was told to have work here (`Published`): the holder's to
-    /// change, and its heir's to take back.
+    /// The classes that are published as having work here (`Published`). For the seat's holder.
     pub(crate) published: Count,
 }
 
@@ -73,10 +72,11 @@ impl Seat {
         self.desk.load(Ordering::Acquire)
     }
 
-    /// For whoever has claimed the seat.
+    /// For the heir that has claimed the seat.
     pub(crate) fn set_desk(&self, desk: usize) {
         // Release pairs with the Acquire in `desk`.
-        self.desk.store(desk, Ordering::Release);
+        let before = self.desk.swap(desk, Ordering::Release);
+        debug_assert_ne!(before, desk, "an heir has a desk of its own");
     }
 }
 
@@ -85,26 +85,22 @@ impl Seat {
 pub(crate) struct Shared {
     pub(crate) seats: Box<[Arc<Seat>]>,
     pub(crate) desks: Desks,
-    /// One for each class.
     pub(crate) injection_queues: Box<[InjectionQueue<Header>]>,
     pub(crate) idle: Idle,
-    /// What the classes are owed.
     pub(crate) ledger: Ledger,
     pub(crate) heavy_pool: HeavyPool,
-    /// Which kinds of tasks hog.
     pub(crate) kinds: Kinds,
     pub(crate) monitor: Lookout,
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    /// What becomes of the report of a hog. It must not hold up the caller.
+    /// Delivers the report of a hog. It must not block.
     pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
     pub(crate) extensions: Extensions,
-    /// What reads brought on threads without a desk.
+    /// Deliveries by reads on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
-    /// The runtime is shutting down.
     stopping: AtomicBool,
-    /// The worker that will host the next timer or descriptor of a thread that is not a worker.
+    /// The worker for the next timer or descriptor of a thread that is not a worker.
     next_home: AtomicUsize,
 }
 
@@ -165,7 +161,6 @@ impl Shared {
         );
     }
 
-    /// The desk of the thread in a worker's seat.
     #[inline]
     pub(crate) fn desk_of(&self, seat: &Seat) -> &Desk {
         self.desks.get(seat.desk())
@@ -175,7 +170,7 @@ impl Shared {
         &self.seats[worker].driver
     }
 
-    /// The worker that hosts a timer or descriptor of a thread that is not a worker.
+    /// The worker for a timer or descriptor of a thread that is not a worker.
     pub(crate) fn next_home(&self) -> usize {
         // Relaxed: any spread will do.
         self.next_home.fetch_add(1, Ordering::Relaxed) % self.seats.len()
@@ -186,12 +181,12 @@ impl Shared {
         &self.injection_queues[class.index()]
     }
 
-    /// Whether an injection queue has something, for a worker about to sleep.
+    /// Whether an injection queue has an entry. For a worker about to park, behind a fence.
     pub(crate) fn has_injected(&self) -> bool {
         self.injection_queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// Counts what a read on this thread brought.
+    /// Counts a delivery by a read on this thread.
     #[inline]
     pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {
         context::with_worker(|worker| match worker {
@@ -202,16 +197,13 @@ impl Shared {
         });
     }
 
-    /// Puts a task into the injection queue of its class, and wakes a worker if no worker would see
-    /// it. If the runtime has shut down, the task is cancelled.
+    /// Puts a task into the injection queue of its class, and wakes a worker if none would see the
+    /// task. If the runtime has shut down, the task is cancelled.
     pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
-        // Relaxed: a statistic.
-        task.header()
-            .queued_at
-            .store(self.clock.cycles(), Ordering::Relaxed);
+        task.header().queued_at.put(self.clock.cycles());
         match post(self.injection_queue(task.header().class()), task) {
             Ok(()) => self.wake_one(),
-            Err(back) => cancel_in_turn(self, back),
+            Err(back) => cancel_refused(self, back),
         }
     }
 
@@ -234,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// Counts a hog, has its kind judged by it, and reports it unless its kind was reported lately.
+    /// Counts a hog, teaches its kind, and reports it unless its kind was reported lately.
     pub(crate) fn note_hog(self: &Arc<Self>, hog: Hog) {
         let quiet = self.clock.cycles_of(QUIET);
         let row = self.kinds.hogged(&hog.kind, self.clock.cycles(), quiet);
@@ -246,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// The poll of a hog is over. It was noted before, or is now.
+    /// The poll of a hog is over. Notes it unless it has been noted.
     pub(crate) fn end_hog(self: &Arc<Self>, hog: Hog, noted: bool) {
         if !noted {
             self.note_hog(hog);
@@ -254,7 +246,7 @@ impl Shared {
         self.kinds.ended(&hog.kind, hog.length, hog.blocked);
     }
 
-    /// Wakes one parked worker, if there is one and no other is looking for work.
+    /// Wakes one parked worker, if there is one and none searches.
     #[inline]
     pub(crate) fn wake_one(&self) {
         if let Some(worker) = self.idle.to_wake() {
@@ -275,7 +267,7 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Refuses new tasks and has every worker stop. Returns false if that was done before.
+    /// Refuses new tasks and stops every worker. Returns false if that was done before.
     pub(crate) fn stop(&self) -> bool {
         // AcqRel: Release pairs with `is_stopping`.
         if self.stopping.swap(true, Ordering::AcqRel) {
@@ -293,18 +285,17 @@ impl Shared {
 
 /// Puts a task into an injection queue. Gives it back if that is closed.
 fn post(queue: &InjectionQueue<Header>, task: Runnable) -> Result<(), Runnable> {
-    // SAFETY: a task with a `Runnable` lives until it runs, lies in one queue at a time, and may be
+    // SAFETY: a task with a `Runnable` lives until it runs, is in one queue at a time, and may be
     // run by any thread.
     unsafe { queue.push(task.into_raw()) }.map_err(received)
 }
 
-/// How deep cancellations may nest when tasks spawn or abort others in their drops. Each level
-/// takes some kilobytes of stack, and no ordinary program needs more than a few.
+/// How deep cancellations may nest when drops of tasks spawn or abort others. Each level takes some
+/// kilobytes of stack, and no ordinary program needs more than a few.
 const NESTED_MAX: usize = 16;
 
 /// The tasks that this thread is cancelling because their runtimes have shut down.
 struct Cancelling {
-    /// How deep cancellations are nested now.
     nested: usize,
     /// Tasks that wait until the outermost cancellation is done.
     waiting: Vec<(Arc<Shared>, Runnable)>,
@@ -316,45 +307,47 @@ thread_local! {
     };
 }
 
-/// Cancels a task whose runtime has shut down, on the thread that has woken it. The task's drop may
-/// use the runtime there as on a worker. It may also wake other tasks, which are refused in turn.
-/// These are cancelled one after the other and not nested: a chain of tasks that wait for each
-/// other may be longer than any stack, and the thread may hold a lock that the next drop takes.
+/// Cancels a task whose runtime has shut down, on the thread that has woken the task. The task's
+/// drop may use the runtime there as on a worker. It may also wake other tasks, which are refused
+/// as well. These are cancelled one after the other and not nested: a chain of tasks that wait for
+/// each other may be longer than any stack, and the thread may hold a lock that the next drop
+/// takes.
 ///
 /// A task that was just spawned or aborted is cancelled at once, as the drop that did so may wait
-/// for its end. It waits only if cancellations are nested too deep.
-fn cancel_in_turn(shared: &Arc<Shared>, task: Runnable) {
+/// for its end. It is put off only if cancellations are nested too deep.
+fn cancel_refused(shared: &Arc<Shared>, task: Runnable) {
     let at_once = !task.header().has_waited() || task.is_aborted();
     let nested_max = if at_once { NESTED_MAX } else { 1 };
-    let mut turn = Some((Arc::clone(shared), task));
+    let mut next = Some((Arc::clone(shared), task));
     // A thread whose locals are gone cancels at once.
-    let nested = CANCELLING.try_with(|turns| {
-        let turns = &mut *turns.borrow_mut();
-        if turns.nested < nested_max {
-            turns.nested += 1;
+    let nested = CANCELLING.try_with(|this| {
+        let this = &mut *this.borrow_mut();
+        if this.nested < nested_max {
+            this.nested += 1;
         } else {
-            turns.waiting.extend(turn.take());
+            this.waiting.extend(next.take());
         }
-        turns.nested
+        this.nested
     });
-    if turn.is_none() {
+    if next.is_none() {
         return;
     }
     let is_outermost = nested == Ok(1);
-    while let Some((shared, task)) = turn {
+    while let Some((shared, task)) = next {
         let entered = context::enter(Arc::clone(&shared));
         shared.cancel(task);
         drop((entered, shared));
-        let next = || CANCELLING.try_with(|turns| turns.borrow_mut().waiting.pop());
-        turn = is_outermost
-            .then(next)
-            .and_then(|next| next.unwrap_or(None));
+        let waiting = || CANCELLING.try_with(|this| this.borrow_mut().waiting.pop());
+        next = is_outermost
+            .then(waiting)
+            .and_then(|task| task.unwrap_or(None));
     }
-    let _ = CANCELLING.try_with(|turns| {
-        let turns = &mut *turns.borrow_mut();
-        turns.nested -= 1;
+    let _ = CANCELLING.try_with(|this| {
+        let this = &mut *this.borrow_mut();
+        this.nested -= 1;
         if is_outermost {
-            turns.waiting = Vec::new();
+            debug_assert_eq!(this.nested, 0);
+            this.waiting = Vec::new();
         }
     });
 }
@@ -381,12 +374,12 @@ fn ledger(config: &Config, clock: &Clock) -> Ledger {
     Ledger::new(limits, &terms)
 }
 
-/// How a task finds its runtime. It does not count as a reference, so that spawning does not make
-/// all workers write one counter.
+/// How a task finds its runtime. It counts no reference, so that spawning does not make all workers
+/// write one counter.
 ///
-/// **Invariant:** a runtime outlives every task of its own that has not completed. Shutdown
-/// completes all tasks before it gives up the runtime, and keeps the runtime for good if a task
-/// cannot be completed (`runtime::shutdown`).
+/// **Invariant:** a runtime outlives each of its tasks until the task completes. Shutdown completes
+/// all tasks before it gives up the runtime, and keeps the runtime for good if a task cannot be
+/// completed (`runtime::shutdown`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home(*const Shared);
 
@@ -396,7 +389,7 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 impl Home {
-    /// Made from the `Arc`, as the pointer has to give access to the reference counts as well.
+    /// Made from the `Arc`, as the pointer has to reach the reference counts as well.
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self(Arc::as_ptr(shared))
     }
@@ -408,7 +401,7 @@ impl Schedule for Home {
         context::with_worker(|worker| match worker {
             Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self.0) => worker.wake_here(task),
             _ => {
-                // Once it is pushed, the task may complete and the runtime be dropped, so this
+                // Once the task is pushed, it may complete and the runtime be dropped, so this
                 // thread holds a reference. SAFETY: `task` has not completed, so by the invariant
                 // its runtime lives; it was made by `Arc::new` in `runtime::builder`.
                 let shared = unsafe {

@@ -1,64 +1,64 @@
-//! Whose turn it is: the division of CPU time among classes.
+//! Which class is next: the division of CPU time among classes.
 //!
-//! A pure core: it knows no thread, clock or queue. Lengths of time go in as numbers.
+//! A pure core: it knows no thread, clock or queue. Durations are numbers.
 //!
 //! # What a class is owed
 //!
 //! While work is done for `length`, each class that has work anywhere is entitled to `length` times
-//! its share over the shares of all such classes. What it is *owed* is what it was entitled to
-//! less what it got. Whatever one class is given, others give up, so what all are owed adds up to
-//! zero, at any uptime, and only differences between classes matter. Two exceptions say who is
+//! its share over the shares of all such classes. What it is *owed* is what it was entitled to less
+//! what it got. One class's gain is the others' loss, so what all classes are owed adds up to zero,
+//! at any uptime, and only differences between classes matter. There are two exceptions to who is
 //! entitled to the time that a class is served:
 //!
 //! - A class that is owed `lag_max` more than the one served is not. It must be *unable* to use
-//!   what it is owed (one task cannot run on two workers), or the served one would not have gone
-//!   first. So the others divide what it leaves in the ratio of their shares. Where this is so
-//!   most of the time, it is left out of the means that the others are measured by, too.
-//! - A class at rest is, until it has made up for what it got too much, and is owed `credit`. So
-//!   one that seldom has work, and uses less than its share, is eligible when it has some.
+//!   what it is owed (one task cannot run on two workers), or it would have gone first. So the
+//!   others divide what it leaves in the ratio of their shares. If that is so most of the time, the
+//!   class is also left out of the means that the others are measured by.
+//! - A class without work is, until it has made up for what it got too much, and is owed `credit`.
+//!   So a class that seldom has work, and uses less than its share, is eligible when it has some.
 //!
 //! # Who goes first
 //!
-//! Among the classes with work here, those that are owed no less than the mean of them (weighted by
-//! share) are *eligible*. Of these the one goes first that has the shortest latency target; but
-//! before it any that has not been served here for `lead_max` and for its target. Who is eligible
-//! comes from EEVDF (I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline First",
-//! TR-95-22, Old Dominion University, 1995), the order does not: with deadlines, the urgent wait
-//! behind all that have missed theirs, and with long polls those are many; and a class that is owed
-//! much, as it could not run for a while, goes before them until it has caught up.
+//! Among the classes with work here, those that are owed no less than their mean (weighted by
+//! share) are *eligible*. The eligible class with the shortest latency target goes first; but
+//! before it any that has not been served here for `lead_max` and for its target. Eligibility is
+//! taken from EEVDF (I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline First",
+//! TR-95-22, Old Dominion University, 1995), the order is not. With deadlines, urgent classes would
+//! wait behind all that have missed theirs, which are many when polls are long; and a class that is
+//! owed much, as it could not run for a while, would go before them until it has caught up.
 //!
 //! # Many workers
 //!
-//! Each worker has a [`Shares`] of its own and counts what it spends there. From time to time it
-//! *exchanges*: what it spent goes to the [`Ledger`](super::ledger::Ledger), and the state of the
-//! whole process comes back. In between it knows of its own spending alone.
+//! Each worker has a [`Shares`] of its own, and counts there what it spends. From time to time it
+//! *exchanges*: it publishes its spending to the [`Ledger`](super::ledger::Ledger), and reads the
+//! state of the whole process. In between it knows only its own spending.
 //!
 //! # Bounds
 //!
 //! Let `P` be the longest poll, `E` the time spent between exchanges, `W` the number of workers,
-//! `n` that of classes. What one worker does not know of another's spending is less than `2E +
-//! 3P`: what that one had not told when this one last heard (less than `E + P`), what it has spent
-//! since (this one's next exchange is less than `E + P` away), and a poll that was under way. Let
-//! `R = P + (W - 1)(2E + 3P)`, which on one worker is a poll.
+//! `n` that of classes. Of another worker's spending a worker does not know less than `2E + 3P`:
+//! what the other had not published at this one's last exchange (less than `E + P`), what it has
+//! spent since (this one's next exchange is less than `E + P` away), and a poll under way. Let `R =
+//! P + (W - 1)(2E + 3P)`, which on one worker is a poll.
 //!
-//! - *Error.* Where each worker has work of each class, a class gets at most `R` more than its
-//!   share of all time spent, and at most `(n - 1)R` less: it is chosen only where it seems to be
-//!   owed something, and what one is owed, the others got. Latency targets do not enter. Over a
-//!   second this is at most `n(2E + 3P)` per second of all time; it is about a tenth of that in
-//!   simulated machines (see the tests).
-//! - *Changes.* When shares change it is counted anew: from then on, a class is off by `2(n - 1)R`
-//!   and `W(E + P)`, which are spent before all workers know. Classes that have work at all times
-//!   divide what they get by their shares, whichever others come and go.
-//! - *Latency.* An eligible class goes at the next poll boundary, unless one is eligible whose
-//!   target is shorter, or that has waited for `lead_max`: of those, one poll each.
-//! - *Rest.* A class that comes from rest while others have work is owed at most `credit` more
-//!   than they are in the mean: it gets at most that, `R`, and what is known late, `W(2E + 3P)`,
-//!   more than its share.
-//! - *Starvation.* A class that got more than its share earns that again in `lead_max` of wall
-//!   time; what is beyond is forgiven. So one with work waits at most for `lead_max` or its
-//!   target, whichever is longer, and `(n + 3)P + 2E`: a poll of each class, and what is under way
-//!   and known late. The price: a class that earns less than a poll in `lead_max` gets that poll
-//!   in spite of it, on each worker at worst.
+//! - *Error.* If each worker has work of each class, a class gets at most `R` more than its share
+//!   of all time spent, and at most `(n - 1)R` less: it is chosen only where it seems to be owed
+//!   time, and what it is owed, the others got. Latency targets do not enter. Over a second this is
+//!   at most `n(2E + 3P)` per second of all time; in simulated machines it is about a tenth of that
+//!   (see the tests).
+//! - *Changes.* From a change of shares on, a class is off by `2(n - 1)R` and `W(E + P)`, which are
+//!   spent before all workers know. Classes that have work at all times divide what they get by
+//!   their shares, whichever others come and go.
+//! - *Latency.* An eligible class goes at the next poll boundary, unless an eligible class has a
+//!   shorter target, or has waited for `lead_max`: of those, one poll each.
+//! - *Rest.* A class that comes from rest while others have work is owed at most `credit` more than
+//!   their mean: it gets at most that, `R`, and what is known late, `W(2E + 3P)`, more than its
+//!   share.
+//! - *Starvation.* A class that got more than its share earns it back in `lead_max` of wall time;
+//!   the rest is forgiven. So a class with work waits at most for `lead_max` or its target,
+//!   whichever is longer, and `(n + 3)P + 2E`: a poll of each class, and what is under way and
+//!   known late. The price: a class that earns less than a poll in `lead_max` gets that poll all
+//!   the same, at worst on each worker.
 //! - *Unused shares.* A class is owed at most `lag_max` of its part of all workers, or of one
 //!   worker if that is more, beyond any class that is being served.
 
@@ -69,16 +69,16 @@ use crate::class::{CLASSES_MAX, Class};
 /// The bits of all classes there can be.
 const EVERY: u32 = (1 << CLASSES_MAX) - 1;
 
-/// Times that bound what classes may be owed or ahead, in the unit of the clock.
+/// Bounds on what classes may be owed, in the unit of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// What a class that comes from rest may be owed.
     pub(crate) credit: u64,
     /// How long a class may have to wait because it got too much.
     pub(crate) lead_max: u64,
-    /// How long a class can earn what it does not use.
+    /// How long a class can earn time that it does not use.
     pub(crate) lag_max: u64,
-    /// What is owed to work in the heavy pool before a worker makes way for it.
+    /// What a class in the heavy pool is owed before a worker lends to it.
     pub(crate) lend: u64,
     /// How many workers there are.
     pub(crate) workers: u64,
@@ -107,12 +107,12 @@ pub(crate) struct Reading {
     pub(crate) terms: [Term; CLASSES_MAX],
 }
 
-/// Which class has its turn, and where.
+/// Which class is next, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// A class with work here.
     Here(Class),
-    /// The heavy pool, whose threads run work of this class.
+    /// A class with work in the heavy pool.
     HeavyPool(Class),
 }
 
@@ -122,17 +122,17 @@ pub(crate) struct Shares {
     limits: Limits,
     /// The classes with work here.
     waiting: u32,
-    /// Those, and the ones that have had work here since the last exchange.
+    /// The classes that have had work here since the last exchange.
     seen: u32,
-    /// What was spent here since the last exchange, and on which class.
+    /// What was spent here since the last exchange, by class and in total.
     spent: [u64; CLASSES_MAX],
     total: u64,
     process: Reading,
     /// The shares of all active classes.
     sum: u64,
-    /// What was ever spent here: the time, as far as this worker was at work.
+    /// What was ever spent here.
     worked: u64,
-    /// What `worked` was when a class was last served here, or began to wait here.
+    /// `worked` when a class was last served here, or began to wait here.
     since: [u64; CLASSES_MAX],
     /// The classes that this worker looked for elsewhere in vain.
     vain: Cell<u32>,
@@ -175,7 +175,7 @@ impl Shares {
         }
     }
 
-    /// A class had no work anywhere, as far as is known here.
+    /// A class had no work anywhere, as far as this worker knows.
     fn join(&mut self, class: Class) {
         let mut process = self.process;
         let crowd = process.crowd();
@@ -198,7 +198,7 @@ impl Shares {
     }
 
     /// A poll of the class took `length`. Returns what was spent here since the last exchange. The
-    /// class counts as having work here, whether it was ever queued or not, until it rests.
+    /// class counts as having work here until it rests, even if it was never queued.
     #[inline]
     pub(crate) fn charge(&mut self, class: Class, length: u64) -> u64 {
         self.wake(class);
@@ -209,15 +209,15 @@ impl Shares {
         self.total
     }
 
-    /// The classes on which something was spent here since the last exchange, and those without
-    /// work here.
+    /// The classes that were served here since the last exchange, and those without work here.
     pub(crate) fn served(&self) -> impl Iterator<Item = Class> + '_ {
         let classes = (0..CLASSES_MAX).map(Class::at);
         classes.filter(|class| self.spent[class.index()] > 0 || self.waiting & class.bit() == 0)
     }
 
-    /// What is to be told to the ledger: time spent by class, and the classes that had work here.
+    /// What is to be published: the time spent, by class, and the classes that had work here.
     pub(crate) fn report(&mut self) -> ([u64; CLASSES_MAX], u32) {
+        debug_assert_eq!(self.total, self.spent.iter().sum::<u64>());
         let report = (self.spent, self.seen);
         self.spent = [0; CLASSES_MAX];
         self.total = 0;
@@ -225,8 +225,9 @@ impl Shares {
         report
     }
 
-    /// Takes in the state of the process, after [`report`](Shares::report).
+    /// Sets the state of the process, after [`report`](Shares::report).
     pub(crate) fn accept(&mut self, process: Reading) {
+        debug_assert_eq!(self.total, 0, "what was spent is not published");
         self.process = process;
         self.process.active |= self.waiting;
         self.sum = process.sum(self.process.active);
@@ -237,12 +238,12 @@ impl Shares {
         self.waiting != 0
     }
 
-    /// Nothing is lent to the heavy pool until the next exchange.
+    /// Disregards the heavy pool until the next exchange.
     pub(crate) fn overlook_pool(&mut self) {
         self.process.heavy_pool = 0;
     }
 
-    /// Whose turn it is among the classes with work here and in the pool.
+    /// Which class is next, of those with work here or in the pool. `None` if none has work here.
     #[inline]
     pub(crate) fn first(&self) -> Option<Choice> {
         let heavy_pool = self.process.heavy_pool & !self.waiting;
@@ -255,11 +256,11 @@ impl Shares {
         self.choose(self.waiting, heavy_pool)
     }
 
-    /// A class whose turn it would be if it had work here, and that has work at another worker. If
-    /// it has some in the pool as well, that does not count: this worker would sleep for the pool's
-    /// sake while there is work that it could do. It is asked for again after others have been, so
-    /// that one whose only task is running all the time does not keep this worker from getting work
-    /// of another.
+    /// A class that would be next if it had work here, and that has work at another worker. Work in
+    /// the pool does not count: this worker would sleep for the pool's sake while there is work
+    /// that it could do. A class that is asked for is not asked for again until others have been,
+    /// so that a class whose only task runs all the time does not keep this worker from work of
+    /// another.
     pub(crate) fn owed_elsewhere(&self) -> Option<Class> {
         let elsewhere = self.process.at_workers & !self.waiting;
         let candidates = elsewhere & !self.vain.get();
@@ -282,11 +283,11 @@ impl Shares {
         let mut first: Option<((u64, u64), Class)> = None;
         for class in Class::of_bits(waiting | heavy_pool) {
             let Term { share, target } = self.process.terms[class.index()];
-            // A cycle's grace, as the mean is rounded: of one class it is what that one is owed.
+            // One cycle is allowed for rounding: the mean of one class is what it is owed.
             if self.owed(class) as f64 + 1.0 < mean * f64::from(share) {
                 continue;
             }
-            // What waits in the pool is not known here, nor served here.
+            // How long a class waits in the pool is not known here.
             let waited = if heavy_pool & class.bit() == 0 {
                 self.worked - self.since[class.index()]
             } else {
@@ -310,7 +311,7 @@ impl Shares {
         })
     }
 
-    /// Which of the classes with work in the pool are owed enough for it to matter.
+    /// Which of the classes with work in the pool are owed enough to lend to them.
     fn owed_in_pool(&self, waiting: u32, heavy_pool: u32) -> u32 {
         if heavy_pool == 0 {
             return 0;
@@ -332,7 +333,7 @@ impl Shares {
         self.process.owed[class.index()] + earned as i64 - self.spent[class.index()] as i64
     }
 
-    /// What some classes are owed for each unit of share, in the mean.
+    /// What some classes are owed in the mean for each unit of share.
     #[inline]
     fn mean(&self, classes: u32) -> f64 {
         let owed: i64 = Class::of_bits(classes).map(|class| self.owed(class)).sum();
@@ -340,7 +341,7 @@ impl Shares {
     }
 }
 
-/// What some classes are owed, and their shares, together.
+/// Some classes, with the sums of what they are owed and of their shares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd {
     classes: u32,
@@ -393,8 +394,8 @@ impl Reading {
         self.active & !self.unable
     }
 
-    /// The classes that have work and can use what they are owed; failing that, those that have
-    /// work; failing that, all.
+    /// The classes that have work and can use what they are owed; if there are none, those that
+    /// have work; if there are none, all.
     pub(crate) fn crowd(&self) -> Crowd {
         let groups = [self.able(), self.active, EVERY];
         let group = groups.into_iter().find(|&group| group != 0);
@@ -426,9 +427,8 @@ impl Reading {
 }
 
 /// Settles what was spent among the classes that are entitled to it. `change` receives classes and
-/// what is owed to them more than before; these differences add up to zero. `forgone` receives
-/// each class that was served, for how long, and the classes with work that were entitled to none
-/// of that.
+/// the change of what they are owed; the changes add up to zero. `forgone` receives each class that
+/// was served, for how long, and the classes with work that were not entitled to that time.
 pub(crate) fn settle(
     limits: &Limits,
     reading: &Reading,
@@ -449,15 +449,16 @@ pub(crate) fn settle(
         });
         forgone(served, time, reading.active & !entitled);
     }
+    debug_assert_eq!(changes.iter().sum::<i64>(), 0, "{changes:?}");
     for (index, &by) in changes.iter().enumerate().filter(|&(_, &by)| by != 0) {
         change(Class::at(index), by);
     }
 }
 
-/// How sure it is, from 0 to 1, that a class cannot use what it is owed, after another one (or
-/// `own`: itself) was served for `time`: a moving average of whether it was entitled to none of
-/// that. Its own time counts for little: it says that the class is served, and not that it is
-/// served enough.
+/// How sure it is, from 0 to 1, that a class cannot use what it is owed, after another class (or
+/// `own`: the class itself) was served for `time`: a moving average of whether it was not entitled
+/// to that time. Its own time counts for little: it shows that the class is served, and not that it
+/// is served enough.
 pub(crate) fn doubt(limits: &Limits, before: f32, time: u64, own: bool, forgone: bool) -> f32 {
     let span = (limits.lag_max * limits.workers) as f32;
     let weight = (time as f32 / span).min(1.0);
@@ -470,7 +471,7 @@ pub(crate) fn doubt(limits: &Limits, before: f32, time: u64, own: bool, forgone:
 
 /// Splits an amount among classes in the ratio of their shares, to the last unit.
 fn split(reading: &Reading, amount: i64, classes: u32, mut give: impl FnMut(Class, i64)) {
-    // More than 64 bits, as shares multiply.
+    // Products with shares do not fit into 64 bits.
     let mut left = i128::from(amount);
     let mut sum = i128::from(reading.sum(classes));
     for class in Class::of_bits(classes) {
@@ -482,10 +483,11 @@ fn split(reading: &Reading, amount: i64, classes: u32, mut give: impl FnMut(Clas
             sum -= share;
         }
     }
+    debug_assert_eq!(sum, 0, "each class has had its part");
 }
 
-/// What a class gives up or is given the others take or make up for, which are a crowd but for it.
-/// `give` receives them and their parts.
+/// Shares out what a class gives up, or is given, among the other classes of a crowd. `give`
+/// receives them and their parts.
 pub(crate) fn share_out(
     reading: &Reading,
     amount: i64,
@@ -497,14 +499,14 @@ pub(crate) fn share_out(
     split(reading, amount, others, give);
 }
 
-/// The most that a class is owed which comes from rest: as what it is owed beyond goes to the
-/// others, it counts with them in the mean.
+/// The most that a class from rest is owed. The class counts in the mean, as the others get what it
+/// is owed beyond this.
 pub(crate) fn ceiling(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
     let mean = crowd.with(reading, class).mean();
     (mean * reading.share(class) as f64) as i64 + limits.credit as i64
 }
 
-/// The least that a class is owed, so that it gets its turn again in time.
+/// The least that a class is owed, so that it is served again in time.
 pub(crate) fn floor(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
     let crowd = crowd.with(reading, class);
     let least = crowd.mean() - crowd.earned(limits, limits.lead_max);

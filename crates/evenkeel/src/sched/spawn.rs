@@ -1,4 +1,4 @@
-//! How a task comes to be.
+//! Spawning a task.
 
 use std::future::Future;
 use std::panic::Location;
@@ -8,20 +8,20 @@ use crate::sync::Arc;
 
 use super::context::{self, NoRuntime};
 use super::shared::{Home, Shared};
-use super::task::cell::{Origin, new_task};
+use super::task::cell::{Attributes, new_task};
 use super::task::join::JoinHandle;
 
-/// A task that is to be spawned, but for its future.
+/// All that a spawn needs, except the future.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spawn {
-    /// That of the task that spawns it, if none is said.
+    /// `None` for the class of the spawning task.
     class: Option<Class>,
     name: Option<&'static str>,
     pub(crate) spawned_at: &'static Location<'static>,
 }
 
 impl Spawn {
-    /// The caller is where it is spawned.
+    /// The caller is the spawn site.
     #[track_caller]
     pub(crate) fn new(class: Option<Class>, name: Option<&'static str>) -> Self {
         Self {
@@ -31,11 +31,11 @@ impl Spawn {
         }
     }
 
-    /// Spawns it on the runtime of the calling thread.
+    /// Spawns a task on the runtime of the calling thread.
     ///
     /// # Panics
     ///
-    /// If there is none, or the class does not belong to it.
+    /// If there is no runtime, or the class does not belong to it.
     #[track_caller]
     pub(crate) fn here<F>(self, future: F) -> JoinHandle<F::Output>
     where
@@ -48,7 +48,7 @@ impl Spawn {
         }
     }
 
-    /// Spawns it on a runtime.
+    /// Spawns a task on a runtime.
     ///
     /// # Panics
     ///
@@ -78,7 +78,7 @@ impl Spawn {
             let is_meant = |shared| on.is_none_or(|on| Arc::ptr_eq(on, shared));
             let own = worker.filter(|worker| is_meant(worker.shared()));
             let entered;
-            // On a worker, the common case, this saves counting a reference to the runtime.
+            // On a worker, the common case, this saves counting a reference.
             let shared = match (own, on) {
                 (Some(worker), _) => worker.shared(),
                 (None, Some(on)) => on,
@@ -87,12 +87,12 @@ impl Spawn {
                     &entered
                 }
             };
-            let origin = Origin {
+            let attributes = Attributes {
                 class: self.class_in(shared, || worker.map(|worker| worker.current_class())),
                 spawned_at: self.spawned_at,
                 name: self.name,
             };
-            let (task, join) = new_task(future, Home::new(shared), origin);
+            let (task, join) = new_task(future, Home::new(shared), attributes);
             match own {
                 Some(_) if shared.is_stopping() => shared.cancel(task),
                 Some(worker) => worker.wake_here(task),

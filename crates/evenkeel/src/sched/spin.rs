@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How long a worker that has run out of work busy-waits before it sleeps in the kernel.
 ///
-/// Being awake saves what it costs to fall asleep and to be woken, and costs the processor's time
+/// Spinning saves the cost of falling asleep and of being woken, and costs processor time
 /// meanwhile. The levels are durations, so they mean the same on every machine.
 ///
 /// # Examples
@@ -53,26 +53,23 @@ impl BusyWait {
 
     /// The most that a worker waits.
     pub fn limit(self) -> Duration {
-        Duration::from_micros(match self {
-            BusyWait::None => 0,
-            BusyWait::Adaptive => 3,
-            BusyWait::VeryShort => 5,
-            BusyWait::Short => 20,
-            BusyWait::Medium => 50,
-            BusyWait::Long => 200,
-            BusyWait::VeryLong => 1_000,
-        })
+        Duration::from_micros(self.row().1)
     }
 
     fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Its name, and its limit in microseconds.
+    fn row(self) -> (&'static str, u64) {
         match self {
-            BusyWait::None => "none",
-            BusyWait::VeryShort => "very_short",
-            BusyWait::Short => "short",
-            BusyWait::Medium => "medium",
-            BusyWait::Long => "long",
-            BusyWait::VeryLong => "very_long",
-            BusyWait::Adaptive => "adaptive",
+            BusyWait::None => ("none", 0),
+            BusyWait::VeryShort => ("very_short", 5),
+            BusyWait::Short => ("short", 20),
+            BusyWait::Medium => ("medium", 50),
+            BusyWait::Long => ("long", 200),
+            BusyWait::VeryLong => ("very_long", 1_000),
+            BusyWait::Adaptive => ("adaptive", 3),
         }
     }
 }
@@ -117,15 +114,15 @@ impl FromStr for BusyWait {
     }
 }
 
-/// Full marks of [`Spinner::score`].
+/// The highest [`Spinner::score`].
 const SCORE_MAX: u32 = 1 << 16;
 
-/// Decides whether to spin, for one worker, and learns from what came of it. Pure.
+/// Decides for one worker whether to spin, and learns from the outcome. Pure.
 #[derive(Clone, Debug)]
 pub(crate) struct Spinner {
     limit: u64,
     adaptive: bool,
-    /// How often, lately, work came within the limit: a moving average over eight times.
+    /// How often work came within the limit lately: a moving average over eight times.
     score: u32,
 }
 
@@ -149,7 +146,7 @@ impl Spinner {
         }
     }
 
-    /// Work came this long after it had run out, whether the worker spun or slept.
+    /// Work came `gap` after it had run out, whether the worker spun or slept.
     pub(crate) fn learn(&mut self, gap: u64) {
         let full = if gap <= self.limit { SCORE_MAX } else { 0 };
         self.score = self.score - self.score / 8 + full / 8;

@@ -1,4 +1,4 @@
-//! Who holds a seat: how one is taken from a thread that is stuck in a poll.
+//! Who holds a seat, and how it is taken from a thread that is stuck in a poll.
 //!
 //! # The protocol
 //!
@@ -13,18 +13,20 @@
 //!
 //! Of the two fences one comes first. If the thread's does, the heir sees in its step 3 that the
 //! poll has ended, and withdraws. If the heir's does, the thread sees in its step 3 that its seat
-//! is contested, and waits for the lock, after which the matter is decided. So a seat never has two
-//! holders, and a thread pays a store, a load and a fence that costs nothing (below) for each poll.
+//! is contested, and waits for the lock, which is released when the matter is decided. So a seat
+//! never has two holders. Each poll costs the thread a store, a load and a fence that is free
+//! (below).
 //!
-//! **Invariant:** what belongs to the seat's holder (its accounts, its checks, its parking) is
-//! touched between polls only. What a poll touches (the next-task slot and the run queues, when a
-//! task wakes others) belongs to the thread's desk, which it keeps when it loses the seat.
+//! **Invariant:** the seat's holder touches the seat (accounts, checks, parking) only between
+//! polls. A poll touches only the thread's desk (the next-task slot and the run queues, when a task
+//! wakes others), which the thread keeps when it loses the seat.
 //!
 //! # The fences
 //!
 //! Where the kernel can run a barrier on all of the process's threads (`membarrier(2)`), the heavy
-//! fence is that, and the light one only keeps the compiler from moving the load before the store.
-//! Elsewhere both are ordinary fences. Models use the latter.
+//! fence is that barrier, and the light one only keeps the compiler from moving the load before the
+//! store. Elsewhere both are ordinary fences, as in the models. `since` and `contested` are Relaxed
+//! where a fence or the lock orders them.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard};
@@ -34,7 +36,7 @@ use crate::sync::atomic::compiler_fence;
 #[cfg(not(evenkeel_loom))]
 use crate::sys::thread::barrier_everywhere;
 
-/// How the two sides of the protocol are ordered.
+/// The fences of the two sides of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fences {
     /// The kernel runs a barrier on all threads.
@@ -42,7 +44,7 @@ pub(crate) struct Fences {
 }
 
 impl Fences {
-    /// What this system offers.
+    /// The fences that this system offers.
     #[cfg(not(evenkeel_loom))]
     pub(crate) fn of_system() -> Self {
         Self {
@@ -66,14 +68,14 @@ impl Fences {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns false if it could not be had: the kernel offered its barrier at the start and
-    /// refuses it now, as it does once the process has locked itself into a sandbox.
+    /// Returns false if there was no barrier: the kernel offered it at the start and refuses it
+    /// now, as it does when the process has locked itself into a sandbox.
     #[must_use]
     fn heavy(self) -> bool {
         #[cfg(not(evenkeel_loom))]
         if self.by_kernel {
-            // A fence in this thread alone would not help: `light` does not stop the other
-            // processor from reordering.
+            // A fence in this thread alone would not do: `light` does not keep the other processor
+            // from reordering.
             return barrier_everywhere();
         }
         // SeqCst pairs with the fence in `light`.
@@ -82,12 +84,12 @@ impl Fences {
     }
 }
 
-/// One thread's hold on its seat, and the poll it is at.
+/// A thread's hold on its seat, and the poll that it runs.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     /// When the poll that is under way began, in cycles; 0 between polls.
     since: AtomicU64,
-    /// Somebody wants the seat, or has it.
+    /// An heir claims the seat, or has taken it.
     contested: AtomicBool,
     /// The seat is lost. Decided under this lock.
     lost: Mutex<bool>,
@@ -104,26 +106,27 @@ impl Tenure {
         }
     }
 
-    /// A thread takes a seat. For the thread alone, or before it starts.
+    /// The thread takes a seat. For the thread alone, or before it starts.
     pub(crate) fn begin(&self) {
         *self.lost.lock() = false;
         // Relaxed, both: nobody contests a seat that nobody holds.
+        debug_assert_eq!(self.since.load(Ordering::Relaxed), 0, "a poll is under way");
         self.contested.store(false, Ordering::Relaxed);
-        self.since.store(0, Ordering::Relaxed);
     }
 
-    /// The thread has no seat: it is one of the heavy pool's. For the thread alone.
+    /// The thread has no seat: it belongs to the heavy pool. For the thread alone.
     pub(crate) fn begin_without_seat(&self) {
         *self.lost.lock() = true;
-        // Relaxed: nobody contests a seat that there is not.
+        // Relaxed: as in `begin`.
         self.contested.store(true, Ordering::Relaxed);
     }
 
     /// A poll begins. For the thread alone.
     #[inline]
     pub(crate) fn begin_poll(&self, now: u64) {
-        // Release pairs with the Acquire in `polling_since`: whoever takes the seat sees what its
-        // holder did with it before.
+        // Release pairs with the Acquire in `polling_since`: the heir sees what the holder did with
+        // the seat before. Relaxed: only this thread stores.
+        debug_assert_eq!(self.since.load(Ordering::Relaxed), 0, "one poll at a time");
         self.since.store(now, Ordering::Release);
     }
 
@@ -131,7 +134,12 @@ impl Tenure {
     #[inline]
     #[must_use]
     pub(crate) fn end_poll(&self) -> bool {
-        // Relaxed, both: ordered by the fence between them.
+        // Relaxed, all: ordered by the fence between them.
+        debug_assert_ne!(
+            self.since.load(Ordering::Relaxed),
+            0,
+            "no poll is under way"
+        );
         self.since.store(0, Ordering::Relaxed);
         self.fences.light();
         if self.contested.load(Ordering::Relaxed) {
@@ -152,24 +160,25 @@ impl Tenure {
         self.since.load(Ordering::Acquire)
     }
 
-    /// Whether the seat may be lost, or be about to be: what is woken should go elsewhere. A hint.
+    /// Whether the seat may be lost or about to be: tasks that are woken should go elsewhere. A
+    /// hint.
     #[inline]
     pub(crate) fn is_contested(&self) -> bool {
-        // Relaxed: what is decided on it is where a task waits, and each place is looked at.
+        // Relaxed: it only decides where a task waits, and all those places are searched.
         self.contested.load(Ordering::Relaxed)
     }
 
-    /// Whether the poll that is under way has cost the thread its seat. It may do so yet. While a
-    /// claim is being decided, it waits for that. For the thread alone.
+    /// Whether the poll that is under way has cost the thread its seat; it may still do so later.
+    /// Waits while a claim is being decided. For the thread alone.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
-        // A claim for an earlier poll takes nothing, and says nothing of this one.
+        // A claim for an earlier poll takes nothing, and says nothing about this one.
         self.is_contested() && !self.resolve()
     }
 
-    /// Takes the seat from the thread, if it is still at the poll that began at `since`, nobody
-    /// else has taken it, and the fence can be had. For a thread that is to take it over. As long
-    /// as it holds the claim, the one that lost its seat does not come back from that poll.
+    /// For an heir: takes the seat from the thread, if the thread is still in the poll that began
+    /// at `since`, no other heir has taken the seat, and the fence works. While the heir holds the
+    /// claim, the thread that lost its seat cannot leave that poll.
     #[must_use]
     pub(crate) fn claim(&self, since: u64) -> Option<Claim<'_>> {
         let mut lost = self.lost.lock();
@@ -177,24 +186,22 @@ impl Tenure {
             // Another heir was faster.
             return None;
         }
-        // Relaxed, both: ordered by the fence between them.
+        // Relaxed, all: ordered by the fence and the lock.
+        debug_assert!(!self.is_contested(), "an heir holds the lock");
         self.contested.store(true, Ordering::Relaxed);
         let ordered = self.fences.heavy();
         *lost = ordered && since != 0 && self.since.load(Ordering::Acquire) == since;
         if !*lost {
             self.contested.store(false, Ordering::Relaxed);
+            return None;
         }
-        if *lost {
-            Some(Claim { _lost: lost })
-        } else {
-            None
-        }
+        Some(Claim { _lost: lost })
     }
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
 impl Tenure {
-    /// As a claim for a poll that is over, which takes as long as this.
+    /// A claim for a poll that is over, which lasts as long as `meanwhile`.
     pub(crate) fn claim_in_vain(&self, meanwhile: impl FnOnce()) {
         let lost = self.lost.lock();
         self.contested.store(true, Ordering::SeqCst);
@@ -204,7 +211,7 @@ impl Tenure {
     }
 }
 
-/// A seat was taken from its thread, which learns of it when this is dropped.
+/// A claim that took a seat. The thread that lost the seat finds out when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     _lost: MutexGuard<'a, bool>,

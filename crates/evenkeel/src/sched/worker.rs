@@ -13,11 +13,11 @@
 //!   idle: search (injection queues, other seats) ──▶ spin ──▶ park ─────────┘
 //! ```
 //!
-//! The clock is read once for each poll: the end of one is the beginning of the next. The bound
-//! on the time between I/O checks is kept by that reading and not by counting polls.
+//! The clock is read once for each poll: the end of one poll is the beginning of the next. That
+//! reading, and not a count of polls, keeps the bound on the time between I/O checks.
 //!
-//! A thread that is stuck in a poll can lose its seat to another (`heavy`); it learns of it when
-//! the poll returns, and goes on in the heavy pool.
+//! A thread that is stuck in a poll can lose its seat to another thread (`heavy`). It finds out
+//! when the poll returns, and continues in the heavy pool.
 
 mod backlog;
 mod bounds;
@@ -52,8 +52,8 @@ use real_time::RealTime;
 use run::Running;
 use slice::Slice;
 
-/// The thread-bound part of a worker. Its `Cell`s are there because tasks reach it, through the
-/// thread's context, while they are polled.
+/// The part of a worker that belongs to its thread. It is made of `Cell`s because tasks reach it
+/// through the thread's context while they are polled.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     /// The time after the last poll or check, in cycles.
     now: Cell<u64>,
     check_due: Cell<u64>,
-    /// Another thread has the seat.
+    /// The seat has passed to another thread.
     lost: Cell<bool>,
     shares: RefCell<Shares>,
     choosing: Choosing,
@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     lending: Lending,
     idling: Idling,
     neighbour: Neighbour,
-    /// Events are being handed out, so what is woken goes to the run queues and not to the slot.
+    /// Events are being dispatched: woken tasks go to the run queues and not to the slot.
     dispatching: Cell<bool>,
     /// Kept so that checks allocate nothing.
     wakers: Cell<WakeList>,
@@ -82,7 +82,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A worker for the seat `index`, whose thread has its queues at a desk of its own.
+    /// A worker for the seat `index`, with the thread's own desk.
     pub(crate) fn new(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let (config, clock) = (&shared.config, shared.clock);
         let bounds = Bounds::new(config, &clock);
@@ -99,7 +99,7 @@ impl Worker {
             lost: Cell::new(false),
             shares: RefCell::new(shared.ledger.view()),
             choosing: Choosing::new(),
-            // Unknown work is taken for long, so that it gets help at first.
+            // Unknown polls count as long, so that a new worker asks for help early.
             backlog: Backlog::new(bounds.help),
             running: Running::nothing(),
             slice: Slice::new(),
@@ -113,7 +113,7 @@ impl Worker {
         }
     }
 
-    /// The worker's life begins: that of the seat's first thread.
+    /// Opens the seat's accounts. For the seat's first thread.
     pub(crate) fn begin(&self) {
         self.accounts().begin(self.now.get());
     }
@@ -138,22 +138,32 @@ impl Worker {
         &self.seat().accounts
     }
 
+    /// Whether this thread holds the seat. Exact between polls.
+    fn holds_seat(&self) -> bool {
+        !self.lost.get() && self.seat.desk() == self.desk_index
+    }
+
     fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// Charges the time since the last mark and begins the next stretch of it.
+    /// Charges the time since the last mark to `done`, and begins to charge `next`. For the seat's
+    /// holder.
     #[inline]
     fn mark(&self, done: State, next: State) -> u64 {
-        // Processors' counters may differ a little; differences must not wrap where they meet.
+        // The processors' counters may differ a little, and no difference may wrap.
+        debug_assert!(
+            self.holds_seat(),
+            "the accounts belong to the seat's holder"
+        );
         let now = self.clock().cycles().max(self.now.get());
         self.accounts().charge(now, done, next);
         self.now.set(now);
         now
     }
 
-    /// A thread of the heavy pool that never had a seat. Its timers and descriptors go to the
-    /// worker `index`.
+    /// A thread that was started for the heavy pool. Its timers and descriptors go to the worker
+    /// `index`.
     pub(crate) fn without_seat(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let worker = Self::new(shared, index, desk_index);
         worker.desk.tenure().begin_without_seat();
@@ -184,7 +194,7 @@ impl Worker {
         }
     }
 
-    /// The runtime stops: drops the tasks that wait here.
+    /// The runtime stops: cancels the tasks that are queued here.
     fn wind_up(&self) {
         if self.idling.stops_searching() {
             let _ = self.shared.idle.stop_search();

@@ -549,7 +549,7 @@ fn classes(shared: &Shared, workers: &[WorkerStats], pool: &HeavyPoolStats) -> V
 
 fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
     let outside = shared.outside.lock();
-    let desks: Vec<_> = shared.desks.iter().map(|(_, desk)| desk).collect();
+    let desks: Vec<_> = shared.desks.iter().collect();
     let counts = || {
         let inside = desks.iter().map(|desk| &desk.deliveries.0);
         inside.chain(std::iter::once(&*outside))
@@ -634,6 +634,6 @@ fn checks(shared: &Shared) -> Checks {
         due: counts[CheckOrigin::Due as usize],
         idle: counts[CheckOrigin::Idle as usize],
         spin: counts[CheckOrigin::Spin as usize],
-        monitor: counts[CheckOrigin::Monitor as usize],
+        monitor: counts[CheckOrigin::Visit as usize],
     }
 }

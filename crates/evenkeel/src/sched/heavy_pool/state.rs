@@ -1,35 +1,35 @@
-//! What the pool's lock guards: the tasks that wait, the threads, and how many of either may be.
+//! The state under the pool's lock: the tasks that wait, the threads, and their bounds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::counters::accounts::{BUCKETS, bucket_of};
-use crate::sched::hog::{Hog, Ways};
+use crate::sched::hog::{Hog, Profile};
 use crate::sched::ledger::{Ledger, Published};
 use crate::sched::task::cell::Runnable;
 use crate::sched::task::kind::Kind;
-use crate::sync::atomic::Ordering;
 
 use super::{HeavyPoolStats, Priority};
 
-/// How long a poll goes on before its thread no longer counts among those that serve the pool.
+/// After this time in one poll a thread no longer counts among those that serve the pool.
 pub(super) const GONE: Duration = Duration::from_millis(50);
 
-/// How long a poll may go on before its thread gets the priority of one that may never return. A
-/// request that computes has mostly finished by then, and lowering it just before its end would
-/// cost it most. The price: if more of them compute than there are processors, a worker that wakes
-/// has to wait now and then.
+/// How long a poll may last before its thread gets the priority of one that may never return. A
+/// request that computes has mostly finished by then; to lower it just before its end would cost it
+/// most. The price: if more of them compute than there are processors, a worker that wakes has to
+/// wait now and then.
 pub(super) const LONG: Duration = Duration::from_millis(100);
-/// How many tasks that wait are looked at for whether they were aborted, at a time: so few that
-/// nobody has to wait for the lock.
+/// How many waiting tasks are checked for an abort at a time: so few that nobody waits long for the
+/// lock.
 const LOOKED_AT: usize = 64;
-/// How many threads that were found blocked are asked about in one sample: each costs a system
-/// call. One that goes on to compute is found within as many samples as there are such groups.
+/// How many of the threads that were found blocked are asked about in one sample: each costs a
+/// system call. One that goes on to compute is found after as many samples as there are such
+/// groups.
 const BLOCKED_ASKED: usize = 16;
 
-/// How many threads of which sort there may be.
-#[derive(Clone, Copy, Debug)]
+/// How many threads there may be.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bounds {
     /// Those that serve the queue.
     pub(super) servers: usize,
@@ -42,19 +42,19 @@ pub(super) struct Bounds {
     pub(super) long: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) bounds: Bounds,
     /// By class.
     queues: Vec<VecDeque<Runnable>>,
-    /// Those that are known to block, of all classes: they use no processor that could be divided.
+    /// Tasks of all classes that are known to block: they use no processor that could be divided.
     blockers: VecDeque<Runnable>,
-    /// How many of the tasks in these queues, from the first on, were checked for an abort.
+    /// How many tasks in these queues, from the first on, were checked for an abort.
     looked_at: usize,
     pub(super) threads: Vec<Thread>,
-    /// From where on threads that are blocked are asked about in the next sample.
+    /// The first of the blocked threads to ask about in this sample.
     sampled: usize,
-    /// Threads that were asked for and have not come yet.
+    /// How many places are reserved for threads to come.
     pub(super) starting: usize,
     pub(super) idle: usize,
     /// A thread without work is to end.
@@ -75,7 +75,7 @@ pub(super) struct State {
 pub(super) struct Thread {
     pub(super) desk: usize,
     pub(super) nice: i32,
-    /// It ends after this poll, as its priority is lower than the next poll deserves.
+    /// It ends after this poll, as its priority is too low for the next one.
     pub(super) leaves: bool,
     pub(super) running: Option<Running>,
 }
@@ -86,7 +86,8 @@ pub(crate) struct Running {
     pub(crate) kind: Kind,
     /// When the poll began, in cycles.
     pub(crate) since: u64,
-    /// The thread's processor time when it was first asked, and up to which its class was charged.
+    /// The thread's processor time when it was first asked about, and up to which its class was
+    /// charged.
     pub(super) first: Duration,
     pub(crate) charged: Duration,
     pub(crate) doing: Doing,
@@ -94,25 +95,25 @@ pub(crate) struct Running {
     pub(crate) was_blocked: bool,
     /// It has been noted as a hog's.
     pub(crate) noted: bool,
-    /// How long it had gone on when its thread lost its seat, in cycles.
+    /// How long it had lasted when its thread lost its seat, in cycles.
     pub(super) before: u64,
-    /// It went on for so long that its thread has got the lower priority of such polls.
+    /// It lasted for so long that its thread has the priority of long polls.
     pub(super) long: bool,
-    /// It is the first of its task that is too long, if it is.
+    /// If it is too long, it is the first such poll of its task.
     pub(crate) fresh: bool,
 }
 
-/// What a thread is at, in its poll.
+/// What a thread does in its poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It computes, or is runnable and not scheduled.
     Computes,
-    /// It waits for something.
+    /// It is blocked.
     Blocked,
     /// Its task is known to block; the kernel has not been asked yet.
     Trusted,
-    /// The system does not say what it uses. It counts as computing, but its class is owed nothing
-    /// for it, as nothing tells when the debt is paid.
+    /// The system does not say how much time it uses. It counts as computing, but its class is owed
+    /// nothing for it, as nobody could tell when the debt is paid.
     Unknown,
 }
 
@@ -138,30 +139,31 @@ impl Running {
         }
     }
 
-    /// Processor time that the poll has used since it was first asked about, the thread's being
+    /// The processor time that the poll has used since it was first asked about; the thread's is
     /// `cpu`.
     pub(super) fn computed(&self, cpu: Duration) -> Duration {
         cpu.saturating_sub(self.first)
     }
 
-    /// Whether the poll, which has `used` so many cycles here, is a hog's: it computed for long, or
-    /// was blocked for long. Time in which the kernel did not schedule it counts for neither.
+    /// Whether the poll, which has `used` so many cycles here, is a hog's: it computed or was
+    /// blocked for long. Time in which the kernel did not schedule it does not count.
     pub(super) fn is_hog(&self, now: u64, used: u64, limit: u64) -> bool {
         let age = now.saturating_sub(self.since);
         self.before + used >= limit || (self.was_blocked && age >= limit)
     }
 
-    pub(super) fn hog(&self, now: u64) -> Hog {
+    /// The hog that the poll is.
+    pub(crate) fn hog(&self, length: u64, running: bool) -> Hog {
         Hog {
             kind: self.kind,
-            length: now.saturating_sub(self.since),
-            running: true,
+            length,
+            running,
             blocked: self.was_blocked,
             fresh: self.fresh,
         }
     }
 
-    /// Takes in the thread's processor time. Returns what was used since the last time.
+    /// Updates the thread's processor time. Returns how much was used since the last time.
     pub(super) fn sample(
         &mut self,
         cpu: Option<Duration>,
@@ -176,7 +178,7 @@ impl Running {
         self.doing = match (used.is_zero(), self.doing) {
             (false, _) => Doing::Computes,
             (true, Doing::Blocked) => Doing::Blocked,
-            // A thread that used nothing is blocked, or the kernel has not scheduled it.
+            // A thread that used nothing is blocked, or was not scheduled.
             (true, _) if is_runnable().unwrap_or(true) => Doing::Computes,
             (true, _) => Doing::Blocked,
         };
@@ -190,21 +192,8 @@ impl State {
         Self {
             bounds,
             queues: (0..classes).map(|_| VecDeque::new()).collect(),
-            blockers: VecDeque::new(),
-            looked_at: 0,
-            threads: Vec::new(),
-            sampled: 0,
-            starting: 0,
-            idle: 0,
-            make_room: false,
-            closed: false,
-            published: Published::default(),
-            spent: [0; CLASSES_MAX],
-            polls: [0; CLASSES_MAX],
             waits: vec![[0; BUCKETS]; classes],
-            hand_offs: 0,
-            early: 0,
-            priority: Priority::default(),
+            ..Self::default()
         }
     }
 
@@ -229,7 +218,7 @@ impl State {
     // ---- Tasks ----
 
     pub(super) fn queue(&mut self, task: Runnable) {
-        if Ways::of(task.header()).blocks() {
+        if Profile::of(task.header()).blocks() {
             self.blockers.push_back(task);
         } else {
             self.queues[task.header().class().index()].push_back(task);
@@ -244,7 +233,7 @@ impl State {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
-    /// Takes what a thread is to poll now, of the class that `first` says is the first of some.
+    /// The task that a thread is to poll now; `first` chooses among classes.
     pub(super) fn pop(
         &mut self,
         now: u64,
@@ -269,8 +258,8 @@ impl State {
         waiting
     }
 
-    /// Goes on where it ended the last time. What is taken from the front meanwhile may make it
-    /// pass over a task, until it comes by again.
+    /// Takes out aborted tasks. Goes on where it ended the last time; if tasks were taken from the
+    /// front meanwhile, it may skip some until it comes round again.
     pub(super) fn take_aborted(&mut self) -> Vec<Runnable> {
         let mut aborted = Vec::new();
         let mut left = LOOKED_AT;
@@ -279,8 +268,8 @@ impl State {
             let end = queue.len().min(place.saturating_add(left));
             let begin = place.min(end);
             left -= end - begin;
-            // Those that stay move up, so that the rest of the queue, which may be long, has to
-            // but once.
+            // Those that stay move up, so that the rest of the queue, which may be long, moves only
+            // once.
             let mut stay = begin;
             for at in begin..end {
                 if !queue[at].is_aborted() {
@@ -312,6 +301,29 @@ impl State {
 
     // ---- Threads ----
 
+    /// Adds a thread to the pool, for which a place was reserved.
+    pub(super) fn add_thread(&mut self, desk: usize, nice: i32, running: Option<Running>) {
+        debug_assert!(self.starting > 0, "its place was not reserved");
+        self.starting -= 1;
+        self.threads.push(Thread {
+            desk,
+            nice,
+            leaves: false,
+            running,
+        });
+        let places = self.bounds.limit + self.bounds.blocked_limit;
+        debug_assert!(self.threads.len() + self.starting <= places);
+    }
+
+    /// Ends the poll of a thread. Returns what was known of it.
+    pub(super) fn end_poll(&mut self, desk: usize) -> Option<Running> {
+        let thread = self.thread(desk)?;
+        debug_assert!(thread.running.is_some(), "no poll is under way");
+        let running = thread.running.take()?;
+        thread.leaves |= running.long;
+        Some(running)
+    }
+
     pub(super) fn thread(&mut self, desk: usize) -> Option<&mut Thread> {
         self.threads.iter_mut().find(|thread| thread.desk == desk)
     }
@@ -330,11 +342,10 @@ impl State {
         self.count(|doing| doing == Doing::Blocked)
     }
 
-    /// How many threads are at a poll that may be over soon, and use a processor for it.
+    /// How many threads compute in a poll that may be over soon.
     fn serving(&self, now: u64) -> usize {
-        self.running()
-            .filter(|running| running.doing.computes() && self.comes_back(running, now))
-            .count()
+        let serves = |it: &&Running| it.doing.computes() && self.comes_back(it, now);
+        self.running().filter(serves).count()
     }
 
     fn comes_back(&self, running: &Running, now: u64) -> bool {
@@ -345,9 +356,9 @@ impl State {
         self.count(|doing| doing == Doing::Trusted)
     }
 
-    /// Whether one more task that is known to block may be polled, beside so many that will be:
-    /// their bound has room, if only for one at a time, and so has that of those that compute, in
-    /// case they do; and what is known of them is trusted, or does not matter as a server is free.
+    /// Whether one more task that is known to block may be polled, beside `coming` others: the
+    /// bound on blocked threads has room, if only for one at a time; so has the bound on computing
+    /// ones, in case the task computes; and such tasks are trusted, or a server is free.
     fn lets_block(&self, coming: usize, now: u64) -> bool {
         let bound = self.bounds.blocked_limit.max(1);
         let server_is_free = || {
@@ -359,8 +370,8 @@ impl State {
             && (self.trusts_more(coming) || server_is_free())
     }
 
-    /// Whether one more is trusted to block. If what is known of them is wrong, they compute, all
-    /// at once; so it is twice as many as the kernel has found blocked.
+    /// Whether one more task is trusted to block. If what is known of such tasks is wrong, they all
+    /// compute at once; so it is one for each that the kernel has found blocked.
     fn trusts_more(&self, coming: usize) -> bool {
         self.trusted() + coming < self.blocked().max(self.bounds.servers)
     }
@@ -373,28 +384,27 @@ impl State {
         self.queued_to_compute() == 0 && self.serving(now) + self.starting < self.bounds.servers
     }
 
-    /// Whether any poll here may be over soon.
+    /// Whether a poll here may be over soon.
     pub(super) fn serves(&self, now: u64) -> bool {
         self.serving(now) > 0
     }
 
-    /// Whether so many polls compute that further ones would only share their processors, or keep
-    /// waiting tasks from their turn.
+    /// Whether so many polls compute that more would only share their processors, or delay the
+    /// tasks that wait.
     pub(super) fn is_crowded(&self, now: u64) -> bool {
         self.count(Doing::computes) >= 2 * self.bounds.servers || self.is_overdue(now)
     }
 
-    /// Whether the next task of a queue has waited for as long as a poll may last and count.
+    /// Whether the first task of a queue has waited for as long as a poll counts.
     fn is_overdue(&self, now: u64) -> bool {
         let first = self.queues.iter().filter_map(VecDeque::front);
-        // Relaxed: a statistic.
-        let since = |task: &Runnable| task.header().queued_at.load(Ordering::Relaxed);
+        let since = |task: &Runnable| task.header().queued_at.load();
         first
             .map(since)
             .any(|since| now.saturating_sub(since) >= self.bounds.gone)
     }
 
-    /// Whether one more thread may come, blocked or not.
+    /// Whether there is room for one more thread, blocked or not.
     pub(super) fn has_room(&self, blocked: bool) -> bool {
         let threads = self.threads.len() + self.starting;
         let room = if blocked {
@@ -405,14 +415,14 @@ impl State {
         room && self.has_room_at_all()
     }
 
-    /// Whether there is a place for one more thread, whatever it does. More may be blocked than
-    /// their bound says, as threads that computed may come to block.
+    /// Whether there is a place for one more thread, whatever it does. More threads may be blocked
+    /// than their bound says, as threads that computed may block later.
     fn has_room_at_all(&self) -> bool {
         let threads = self.threads.len() + self.starting;
         threads < self.bounds.limit + self.bounds.blocked_limit && !self.closed
     }
 
-    /// Whether tasks wait that none of the present threads will come for.
+    /// Whether tasks wait that no present thread will take.
     pub(super) fn wants_thread(&self, now: u64) -> bool {
         if self.closed {
             return false;
@@ -426,8 +436,8 @@ impl State {
         serves || blocks
     }
 
-    /// Whether another look should see soon to what is going on: somebody waits behind threads that
-    /// may be blocked, or a thread has not shown yet what it is.
+    /// Whether the monitor should look again soon: tasks wait behind threads that may be blocked,
+    /// or a thread has not shown yet what it does.
     pub(super) fn is_unsettled(&self, now: u64, nice: i32) -> bool {
         let waits = self.queued() > 0;
         self.threads.iter().any(|thread| {
@@ -441,7 +451,7 @@ impl State {
 
     // ---- Accounts ----
 
-    /// Which of the blocked threads are asked about is decided anew.
+    /// Chooses the blocked threads to ask about.
     pub(super) fn begin_sample(&mut self) {
         self.sampled += BLOCKED_ASKED;
         if self.sampled >= self.blocked() {
@@ -449,7 +459,7 @@ impl State {
         }
     }
 
-    /// The threads to ask about: all that may run, and some of those that were found blocked.
+    /// The threads to ask about: all that may run, and some of the blocked ones.
     pub(super) fn asked_about(&mut self) -> impl Iterator<Item = &mut Thread> {
         let asked = self.sampled..self.sampled + BLOCKED_ASKED;
         let mut number = 0;
@@ -472,14 +482,14 @@ impl State {
         ledger.charge(&spent);
     }
 
-    /// Whether a thread is there, or about to come, for what waits.
+    /// Whether a thread is here, or about to come, for the tasks that wait.
     fn is_served(&self, now: u64) -> bool {
         self.idle > 0 || self.starting > 0 || self.serving(now) > 0
     }
 
-    /// Tells the ledger which classes have work here, and which of it could run. What waits and
-    /// has no thread to come for it (the pool is full, or the system gives none) could not: workers
-    /// that lent their processors to it would do so for ever, as it never uses them.
+    /// Publishes which classes have work here, and which of it could run. Tasks that wait and have
+    /// no thread (the pool is full, or the system gives none) could not: a worker that lent its
+    /// processor to them would do so for ever.
     pub(super) fn publish(&mut self, ledger: &Ledger, now: u64) {
         let queued = self.queued_classes();
         let served = if self.is_served(now) { queued } else { 0 };
@@ -504,7 +514,7 @@ mod tests {
         State::new(1, bounds)
     }
 
-    /// A thread that is found blocked.
+    /// A thread that was found blocked.
     fn blocked(desk: usize) -> Thread {
         let kind = Kind {
             spawned_at: Location::caller(),

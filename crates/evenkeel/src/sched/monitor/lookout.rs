@@ -1,4 +1,4 @@
-//! Where the monitor waits: who rouses it, and what it has used.
+//! Where the monitor waits and is roused, and how much processor time it has used.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
-/// Into how many parts of a hog's threshold a poll on guard is worth one, and the shortest of
-/// these: below it a look costs more than the wait that it ends.
+/// What part of the hand-off threshold a poll on guard may last, and the shortest such time: below
+/// it, a look costs more than the wait that it ends.
 const GUARD_PART: u32 = 5;
 const GUARD_MIN: Duration = Duration::from_micros(100);
-/// How long the monitor goes on to look often after the last poll on guard began. To rouse it for
-/// each costs as much as looking for about so long.
+/// How long the monitor goes on looking often after the last poll on guard began. To rouse it costs
+/// as much as looking for about so long.
 const GUARDED_FOR: Duration = Duration::from_millis(1);
 
 /// How long a poll on guard may last, where others may last for `after`.
@@ -20,12 +20,11 @@ pub(in crate::sched) fn guard_after(after: Duration) -> Duration {
     (after / GUARD_PART).max(GUARD_MIN)
 }
 
-/// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Lookout {
     roused: Mutex<bool>,
     changed: Condvar,
-    /// What it has used of a processor, in nanoseconds; written by its thread alone.
+    /// The processor time that it has used, in nanoseconds; written by its thread alone.
     used: AtomicU64,
     /// When the last poll on guard began, in cycles.
     guarded_at: AtomicU64,
@@ -43,14 +42,14 @@ impl Lookout {
 
     /// A poll on guard begins.
     pub(crate) fn guard(&self, now: u64) {
-        // Relaxed, both: hints. At worst it is seen at the usual pace.
+        // Relaxed, both: hints. At worst the poll is seen at the usual pace.
         self.guarded_at.store(now, Ordering::Relaxed);
         if !self.on_guard.load(Ordering::Relaxed) {
             self.rouse();
         }
     }
 
-    /// Whether a poll on guard began lately; until the next look the monitor is on guard if so.
+    /// Whether a poll on guard began lately. If so, the monitor is on guard until the next look.
     pub(super) fn goes_on_guard(&self, clock: &Clock) -> bool {
         // Relaxed, both: as in `guard`.
         let at = self.guarded_at.load(Ordering::Relaxed);
@@ -87,11 +86,8 @@ impl Lookout {
     pub(super) fn note_used(&self) -> Duration {
         let before = self.used();
         let used = thread::own_cpu_time();
-        // Relaxed: as in `used`.
-        self.used.store(
-            u64::try_from(used.as_nanos()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
+        let nanos = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+        self.used.store(nanos, Ordering::Relaxed);
         used.saturating_sub(before)
     }
 }

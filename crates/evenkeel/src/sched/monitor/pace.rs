@@ -1,28 +1,28 @@
 //! How often the monitor looks at the workers.
 //!
-//! Workers that are not stuck look at each other, and rouse the monitor. What is left for it to
-//! find is that all are stuck at once, and the sooner it looks again, the sooner it does. But a
-//! look takes a wake-up, which costs 5 to 30 us of processor time from machine to machine. So it
-//! measures what its looks cost, and looks as often as a fixed part of a processor pays for. Where
-//! several hogs were found lately, more are likely, and it looks as if looks cost nothing.
+//! Workers that are not stuck look at each other, and rouse the monitor. The monitor itself has to
+//! find the case that all workers are stuck at once, and the sooner it looks again, the sooner it
+//! does. But a look takes a wake-up, which costs 5 to 30 us of processor time, depending on the
+//! machine. So the monitor measures what its looks cost, and limits them to a fixed part of a
+//! processor. After several hogs more are likely, and it looks at the shortest interval.
 
 use std::time::Duration;
 
-/// What looks may use while nothing hogs, as one part in so many of a processor.
+/// What looks may use while there are no hogs, as one part in so many of a processor.
 const PART: u32 = 250;
-/// The shortest and the longest time between looks, in thresholds of hand-off.
+/// The shortest and the longest time between looks, in hand-off thresholds.
 const SHORTEST: u32 = 2;
 const LONGEST: u32 = 8;
-/// So many hogs within this time are more than accidents. From within, a processor that the host
-/// took away in the middle of a poll looks like one that computes, until it is given back.
+/// So many hogs within this time are no accident. To the guest, a processor that the host took away
+/// in the middle of a poll looks like one that computes, until it is given back.
 const SEVERAL: usize = 4;
 const LATELY: Duration = Duration::from_secs(2);
-/// For this long after a hog more are likely, where a worker has nobody else to look at it.
+/// For this long after a hog more are likely, if there is one worker, which no other looks at.
 const LATELY_ALONE: Duration = Duration::from_secs(10);
 /// What a look costs before any was measured.
 const COST: Duration = Duration::from_micros(15);
 
-/// See the module's documentation. Times are since any one moment.
+/// See the module's documentation. Times count from any fixed moment.
 #[derive(Debug)]
 pub(super) struct LookPace {
     after: Duration,
@@ -35,7 +35,7 @@ pub(super) struct LookPace {
 }
 
 impl LookPace {
-    /// For polls that are handed off after this time.
+    /// `after` is the hand-off threshold.
     pub(super) fn new(after: Duration, workers: usize) -> Self {
         Self {
             after,
@@ -45,13 +45,13 @@ impl LookPace {
         }
     }
 
-    /// A worker was stuck.
+    /// A stuck worker was found.
     pub(super) fn found(&mut self, now: Duration) {
         self.found.rotate_right(1);
         self.found[0] = Some(now);
     }
 
-    /// So many looks took so much processor time.
+    /// `looks` looks used this much processor time.
     pub(super) fn cost(&mut self, looks: u32, used: Duration) {
         if let Some(each) = used.checked_div(looks) {
             self.cost = self.cost - self.cost / 4 + each / 4;

@@ -3,21 +3,21 @@
 //!
 //! # Who may touch what
 //!
-//! - `Header`: everyone; each field is constant or atomic.
+//! - `Header`: every thread; each field is constant or atomic.
 //! - `stage`: the thread that set `RUNNING`; after `COMPLETE`, the join handle, or the completing
-//!   thread if there is no handle. (State's documentation, at `COMPLETE`.)
-//! - `join_waker`: as State's documentation says at `JOIN_WAKER`.
+//!   thread if there is no handle (`state`, at `COMPLETE`).
+//! - `join_waker`: see `state`, at `JOIN_WAKER`.
 //!
 //! # Handles
 //!
-//! - [`Runnable`]: the right to run the task, of which at most one exists. It counts no
-//!   reference, see State.
+//! - [`Runnable`]: the right to run the task, of which at most one exists. It counts no reference
+//!   (see `state`).
 //! - [`Reference`]: one counted reference.
 //! - [`Join`]: the one right to the output.
 //!
-//! The cell is our own rather than the `async-task` crate's for what that one cannot express: an
-//! abort handle apart from the join handle, a link so that queues need no memory of their own, a
-//! class, and an entry in a registry that only tasks which survive their first poll pay for.
+//! The `async-task` crate cannot express some of this: an abort handle apart from the join handle,
+//! a link so that queues allocate nothing, a class, and a registry entry for those tasks only that
+//! survive their first poll.
 #![allow(
     unsafe_code,
     reason = "a task is one allocation, shared by a state word of its own"
@@ -34,30 +34,31 @@ use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
+use crate::counters::accounts::Count;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 
 use super::error::JoinError;
 use super::kind::{FutureType, Kind};
-use super::state::{Aborted, AfterPoll, Claim, Completed, DropJoin, Start, State};
+use super::state::{Aborted, AfterPoll, Completed, DropJoin, Start, State, Take};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
-    /// Puts a task into a queue. Called at most once between two runs.
+    /// Queues a task. Called at most once between two runs.
     fn schedule(&self, task: Runnable);
 
-    /// A task was woken that needs no queue: it lies in one, or runs, or has completed. If it
-    /// runs on the calling thread it has woken itself, which is a way of giving way.
+    /// A task was woken that need not be queued: it is in a queue, runs, or has completed. If it
+    /// runs on the calling thread, it has woken itself, and so yields.
     fn woken_again(&self, _task: &Header) {}
 
-    /// A task was aborted that was in a queue, or on the way to one. It may have been taken out
-    /// since, and even have completed; otherwise whoever takes it out will drop it.
+    /// A task was aborted that was in a queue, or about to be queued. It may have been taken out
+    /// since, and even have completed; otherwise the thread that takes it out will drop it.
     fn aborted_in_queue(&self, _task: &Header) {}
 }
 
-/// What a task is told at birth.
+/// What the spawner says of a task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Attributes {
     pub(crate) class: Class,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) name: Option<&'static str>,
@@ -66,31 +67,48 @@ pub(crate) struct Origin {
 /// The part of a task that does not depend on the type of its future.
 pub(crate) struct Header {
     state: State,
-    /// The link of the injection queue.
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
-    origin: Origin,
-    /// When the task was last put into a queue, in cycles: a statistic, so Relaxed throughout.
-    pub(crate) queued_at: AtomicU64,
-    /// Under which key the task is found by whoever keeps it: the runtime's registry, plus one, or
-    /// the queue of its lane. 0 if nobody does. Relaxed throughout: only the thread that set
-    /// `RUNNING` touches it, or under the lane's lock.
+    attributes: Attributes,
+    /// When the task was last queued, in cycles: a statistic.
+    pub(crate) queued_at: Count,
+    /// The task's key in the runtime's registry, plus one, or in the queue of its lane; 0 if it is
+    /// in neither. Relaxed: only the task's runner touches it, or a thread with the lane's lock.
     pub(crate) key: AtomicU64,
-    /// What is known of the task's ways; see `sched::hog`. Relaxed, as `key`; so are those below.
-    pub(crate) ways: AtomicU8,
+    /// What is known of the task's polls; see `sched::hog`.
+    pub(crate) profile: Byte,
     /// How many polls in a row were alike, and of which sort; see `sched::hog`.
-    pub(crate) streak: AtomicU8,
-    /// How many futures were cut short since one last made progress, as the slice was used up: in
-    /// the last poll, or in the one before.
-    pub(crate) cut_short: AtomicU8,
+    pub(crate) streak: Byte,
+    /// How many futures were cut short since one last made progress, in the last poll or the one
+    /// before it, because the slice was used up.
+    pub(crate) cut_short: Byte,
 }
 
-/// What an injection queue can hold: something with a place for the link to the next entry.
+/// A number that only the task's runner touches. Relaxed, as `state` orders one runner after
+/// another.
+#[derive(Debug)]
+pub(crate) struct Byte(AtomicU8);
+
+impl Byte {
+    #[inline]
+    pub(crate) fn load(&self) -> u8 {
+        // Relaxed: see above.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn put(&self, value: u8) {
+        // Relaxed: see above.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// An entry of an injection queue: it has room for the link to the next entry.
 ///
 /// # Safety
 ///
-/// `link` must return the same location every time, and nobody but the injection queue may touch
-/// that location while the entry is in an injection queue.
+/// `link` must return the same location every time, and only the injection queue may touch that
+/// location while the entry is in it.
 pub(crate) unsafe trait Link: Sized {
     fn link(&self) -> &AtomicPtr<Self>;
 }
@@ -119,7 +137,6 @@ struct Vtable {
     drop_output: unsafe fn(NonNull<Header>),
     /// Moves the output to `*mut Option<Result<T, JoinError>>`. Needs ownership of the output.
     take_output: unsafe fn(NonNull<Header>, *mut ()),
-    /// The join waker's slot.
     join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
     schedule: unsafe fn(NonNull<Header>, Runnable),
     woken_again: unsafe fn(NonNull<Header>),
@@ -134,8 +151,8 @@ enum Stage<F: Future> {
     Empty,
 }
 
-/// The allocation. `repr(C)` with the header first, so that a pointer to the one is a pointer to
-/// the other.
+/// The allocation. `repr(C)`, with the header first, so that a pointer to the header is a pointer
+/// to the cell.
 #[repr(C)]
 struct Cell<F: Future, S> {
     header: Header,
@@ -200,7 +217,7 @@ where
     }
 
     /// Drops what the stage holds and stores `next`. A panic of the drop becomes the output, so
-    /// that the join handle hears of it, unless the future had panicked before.
+    /// that the join handle reports it, unless the future had panicked before.
     unsafe fn replace(header: NonNull<Header>, next: Stage<F>) {
         // SAFETY: the caller has the stage to itself. The old stage is dropped in place (a pinned
         // future must not move) and counts as moved out until the write below.
@@ -213,7 +230,7 @@ where
                         Stage::Output(Err(earlier))
                     }
                     (Err(payload), next) => {
-                        // An output that is lost to this panic may panic as well.
+                        // The output that this panic replaces may panic as well.
                         drop_quietly(next);
                         Stage::Output(Err(JoinError::panic(payload)))
                     }
@@ -227,7 +244,7 @@ where
     unsafe fn drop_output(header: NonNull<Header>) {
         // SAFETY: the caller owns the output.
         let output = unsafe { Self::stage(header, |stage| std::mem::replace(stage, Stage::Empty)) };
-        // An output that panics when it is dropped has nobody left to tell; the panic hook did.
+        // A panic of the output's drop has no join handle to go to; the panic hook has reported it.
         drop_quietly(output);
     }
 
@@ -285,13 +302,17 @@ fn forget_payload(payload: Box<dyn Any + Send>) {
 }
 
 /// Makes a task: the right to run it for the first time, and the right to its output.
-pub(crate) fn new_task<F, S>(future: F, scheduler: S, origin: Origin) -> (Runnable, Join<F::Output>)
+pub(crate) fn new_task<F, S>(
+    future: F,
+    scheduler: S,
+    attributes: Attributes,
+) -> (Runnable, Join<F::Output>)
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
     S: Schedule,
 {
-    // Written where it is to lie: made first and moved then, it would be copied.
+    // Written in place: a value that is made first and then moved would be copied.
     let cell = Box::write(
         Box::new_uninit(),
         Cell {
@@ -299,12 +320,12 @@ where
                 state: State::new(),
                 link: AtomicPtr::new(ptr::null_mut()),
                 vtable: &Cell::<F, S>::VTABLE,
-                origin,
-                queued_at: AtomicU64::new(0),
+                attributes,
+                queued_at: Count::new(),
                 key: AtomicU64::new(0),
-                ways: AtomicU8::new(0),
-                streak: AtomicU8::new(0),
-                cut_short: AtomicU8::new(0),
+                profile: Byte(AtomicU8::new(0)),
+                streak: Byte(AtomicU8::new(0)),
+                cut_short: Byte(AtomicU8::new(0)),
             },
             scheduler,
             join_waker: UnsafeCell::new(None),
@@ -325,7 +346,7 @@ where
 /// How a run ended.
 #[must_use]
 pub(crate) enum Ran {
-    /// The task has completed; the runner may know it no more.
+    /// The task has completed; the runner must not touch it any more.
     Complete,
     /// The task waits to be woken.
     Waiting,
@@ -335,13 +356,13 @@ pub(crate) enum Ran {
 
 /// The right to run a task: a queue's entry.
 ///
-/// Dropping it would strand the task, so it is consumed by running or cancelling.
+/// Dropping it would strand the task: it is consumed by running or cancelling.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
-// SAFETY: a future is `Send` by `new_task`, and the right to run it is exclusive, so whoever holds
-// it may do so on any thread.
+// SAFETY: a future is `Send` by `new_task`, and the right to run it is exclusive, so its holder may
+// run it on any thread.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -365,7 +386,7 @@ impl Runnable {
     }
 
     /// Polls the task once. `before_wait` is called after a poll that returned pending, while the
-    /// runner still has the task to itself; if it says false, the task is cancelled.
+    /// runner still has the task to itself; if it returns false, the task is cancelled.
     ///
     /// `before_complete` is called when the task is about to complete.
     #[inline]
@@ -391,21 +412,21 @@ impl Runnable {
             self.end_started(JoinError::cancelled(), before_complete);
             return Ran::Complete;
         }
-        // After `idle` says "waiting" the task is others' to run and free: nothing touches it.
+        // After `Waiting` others may run and free the task: nothing here touches it.
         match header.state.idle() {
             AfterPoll::Waiting => Ran::Waiting,
             AfterPoll::Notified => Ran::Again(self),
         }
     }
 
-    /// Whether the future is to be dropped instead of polled. It may be so a moment later.
+    /// Whether the future is to be dropped instead of polled. That may change at any time.
     pub(crate) fn is_aborted(&self) -> bool {
         self.header().state.is_aborted()
     }
 
     /// Drops the future without polling it and completes the task as cancelled.
     pub(crate) fn cancel(self, before_complete: impl FnOnce(&Header)) {
-        // Whether it was aborted already makes no difference.
+        // The task ends, whether it was aborted before or not.
         let (Start::Poll | Start::Abort) = self.header().state.start();
         self.end_started(JoinError::cancelled(), before_complete);
     }
@@ -418,13 +439,14 @@ impl Runnable {
 
     fn end_started(self, error: JoinError, before_complete: impl FnOnce(&Header)) {
         let header = self.header();
-        // SAFETY: `start` or `claim` gave this thread the future to itself.
+        // SAFETY: `start` or `take` gave this thread the future to itself.
         unsafe { (header.vtable.cancel)(self.0, error) };
         before_complete(header);
         self.complete();
     }
 
-    /// The output is stored: tells the join handle, and gives up the body's reference.
+    /// Completes a task whose output is stored: wakes the join handle, and gives up the body's
+    /// reference.
     fn complete(self) {
         let header = self.header();
         let Completed { joined, waker } = header.state.complete();
@@ -433,7 +455,7 @@ impl Runnable {
             unsafe { (header.vtable.drop_output)(self.0) };
         } else if waker {
             // SAFETY: the slot was filled when `COMPLETE` was set, so it is this thread's.
-            // The waker is taken: it may own what keeps the task's memory.
+            // The waker is taken out, as it may own a reference to the task.
             let waker = unsafe { take_join_waker(self.0) };
             drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| {
                 waker.map(Waker::wake)
@@ -445,8 +467,8 @@ impl Runnable {
     /// A waker that counts no reference, for the time of one poll.
     #[inline]
     fn borrow_waker(&self) -> Waker {
-        // SAFETY: the vtable's functions keep the contract of `RawWakerVTable`; the caller does
-        // not drop this waker, and clones count a reference each.
+        // SAFETY: the vtable's functions keep the contract of `RawWakerVTable`. The caller does not
+        // drop this waker, and each clone counts a reference.
         unsafe { Waker::from_raw(RawWaker::new(self.0.as_ptr().cast(), &WAKER_VTABLE)) }
     }
 }
@@ -454,17 +476,17 @@ impl Runnable {
 impl Header {
     #[inline]
     pub(crate) fn class(&self) -> Class {
-        self.origin.class
+        self.attributes.class
     }
 
     #[inline]
     pub(crate) fn name(&self) -> Option<&'static str> {
-        self.origin.name
+        self.attributes.name
     }
 
     #[inline]
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
-        self.origin.spawned_at
+        self.attributes.spawned_at
     }
 
     #[inline]
@@ -472,7 +494,7 @@ impl Header {
         &self.vtable.future
     }
 
-    /// What it has in common with tasks that are alike.
+    /// What it has in common with alike tasks.
     pub(crate) fn kind(&self) -> Kind {
         Kind {
             spawned_at: self.spawned_at(),
@@ -482,22 +504,21 @@ impl Header {
         }
     }
 
-    /// Whether a poll has left the task waiting. For its runner.
+    /// Whether a poll has returned pending. For the task's runner.
     pub(crate) fn has_waited(&self) -> bool {
         // Relaxed: the runner alone touches it.
         self.key.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether nothing is known of the task: no poll has left it waiting, and nothing was made of
-    /// its kind. For its runner.
+    /// Whether nothing is known of the task: no poll has returned pending, and it got no profile
+    /// from its kind. For the task's runner.
     #[inline]
     pub(crate) fn is_unseen(&self) -> bool {
-        // Relaxed: as in `has_waited`.
-        !self.has_waited() && self.ways.load(Ordering::Relaxed) == 0
+        !self.has_waited() && self.profile.load() == 0
     }
 
-    /// Whether the task was aborted, and no poll has left it waiting: it has had none, unless it
-    /// was aborted in the first. For its runner.
+    /// Whether the task was aborted and no poll has returned pending: it has not been polled,
+    /// unless it was aborted in its first poll. For the task's runner.
     pub(crate) fn is_aborted_unseen(&self) -> bool {
         self.state.is_aborted() && !self.has_waited()
     }
@@ -507,10 +528,10 @@ impl Header {
 #[derive(Debug)]
 pub(crate) struct Reference(NonNull<Header>);
 
-// SAFETY: through a reference one reaches the header, whose fields are constant or atomic, and
-// the output and join waker by State's protocol; futures and outputs are `Send` by `new_task`.
+// SAFETY: a reference gives access to the header, whose fields are constant or atomic, and to the
+// output and join waker by the protocol of `state`; futures and outputs are `Send` by `new_task`.
 unsafe impl Send for Reference {}
-// SAFETY: as above; nothing reached through a shared reference is touched without the protocol.
+// SAFETY: as above; a shared reference gives no access outside the protocol.
 unsafe impl Sync for Reference {}
 
 impl Clone for Reference {
@@ -541,8 +562,9 @@ impl Reference {
 
     /// A new reference to the task that the caller runs.
     pub(crate) fn of_running(task: &Runnable) -> Self {
-        // A task with a `Runnable` has its body's reference. The pointer is that one's and not made
-        // from `&Header`, since whoever drops the last reference reaches the whole cell by it.
+        // A task with a `Runnable` has its body's reference. The pointer is copied and not made
+        // from `&Header`, since the thread that drops the last reference frees the whole cell
+        // through it.
         task.header().state.add_reference();
         Self(task.0)
     }
@@ -551,7 +573,7 @@ impl Reference {
         self.header().state.is_complete()
     }
 
-    /// Has the future dropped as soon as no thread polls it.
+    /// Marks the task as aborted, and queues it if it waits, so that its future is dropped.
     pub(crate) fn abort(&self) {
         match self.header().state.abort() {
             Aborted::Runnable => self.schedule(),
@@ -575,16 +597,16 @@ impl Reference {
         unsafe { (self.header().vtable.schedule)(self.0, Runnable(self.0)) };
     }
 
-    /// For shutdown: cancels the task if it waits, else marks it, so that its runner does.
+    /// For shutdown: cancels the task if it waits, and otherwise marks it, so that its runner does.
     pub(crate) fn cancel_waiting(&self, before_complete: impl FnOnce(&Header)) {
-        if self.header().state.claim() == Claim::Claimed {
+        if self.header().state.take() == Take::Taken {
             Runnable(self.0).end_started(JoinError::cancelled(), before_complete);
         }
     }
 }
 
-/// The right to a task's output. There is one for each task, and `T` is its output's type:
-/// `new_task` alone makes it.
+/// The right to a task's output. Each task has one, which `new_task` makes; `T` is the type of the
+/// output.
 #[derive(Debug)]
 pub(crate) struct Join<T> {
     task: Reference,
@@ -596,22 +618,21 @@ impl<T> Join<T> {
         &self.task
     }
 
-    /// Aborts the task, whose output nobody waits for any more: this handle is about to go.
+    /// Aborts the task for a handle that is about to be dropped.
     pub(crate) fn call_off(&mut self) {
         if self.task.is_complete() {
             return;
         }
         let state = &self.task.header().state;
-        // Whoever gave the waker is not to be woken by what it does itself. If the task completes
-        // meanwhile, it is.
+        // The caller's own abort must not wake it. It may be woken if the task completes meanwhile.
         if state.has_join_waker() && state.empty_join_waker() {
-            // SAFETY: the flag is unset, so the slot is the one join handle's.
+            // SAFETY: the flag is clear, so the slot belongs to the one join handle.
             drop_quietly(unsafe { take_join_waker(self.task.0) });
         }
         self.task.abort();
     }
 
-    /// The output, or the promise to wake `waker` when it is there. `None` if it was taken before.
+    /// The output, or a promise to wake `waker` when it is there. `None` if it was taken before.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<Result<T, JoinError>>> {
         let task = &self.task;
         if !task.is_complete() && self.store_waker(waker) {
@@ -631,12 +652,11 @@ impl<T> Join<T> {
         }
         // SAFETY: the cell is live: this handle holds a reference.
         let slot = unsafe { (self.task.header().vtable.join_waker)(self.task.0).as_ref() };
-        // SAFETY: the flag is unset, so the slot is the join handle's, here and below.
+        // SAFETY: the flag is clear, so the slot is the join handle's, here and below.
         let stored = slot.with(|slot| unsafe { (*slot).as_ref() }.map(|old| old.will_wake(waker)));
         if stored != Some(true) {
-            // A drop and a clone run anything, so neither is done within the slot. A clone that
-            // panics leaves it empty, as the flag says.
-            // SAFETY: as above.
+            // A drop and a clone may run any code, so neither is done while the slot is borrowed.
+            // If the clone panics, the slot is empty, as the flag says.
             drop_quietly(unsafe { take_join_waker(self.task.0) });
             let new = waker.clone();
             // SAFETY: as above.
@@ -645,7 +665,7 @@ impl<T> Join<T> {
         if state.fill_join_waker() {
             return true;
         }
-        // SAFETY: as above: the task completed without a look at the slot.
+        // SAFETY: as above; the task completed and did not touch the slot.
         drop_quietly(unsafe { take_join_waker(self.task.0) });
         false
     }
@@ -670,7 +690,7 @@ impl<T> Drop for Join<T> {
 ///
 /// # Safety
 ///
-/// The cell must be live, and the slot the caller's, as `state` has it at `JOIN_WAKER`.
+/// The cell must be live, and the slot must belong to the caller (`state`, at `JOIN_WAKER`).
 unsafe fn take_join_waker(task: NonNull<Header>) -> Option<Waker> {
     // SAFETY: the cell is live.
     let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };

@@ -22,7 +22,7 @@ pub struct JoinError(Cause);
 
 enum Cause {
     Cancelled,
-    /// It was never begun, for the reason that is given.
+    /// It was never begun, for this reason.
     Refused(Box<dyn Error + Send + Sync>),
     /// The lock is never contended: it makes the payload, which is only `Send`, shareable.
     Panic(Mutex<Box<dyn Any + Send + 'static>>),
@@ -90,7 +90,7 @@ impl JoinError {
         }
     }
 
-    /// What the task said when it panicked, if it said it in words.
+    /// The panic's message, if it has one.
     fn message(payload: &(dyn Any + Send)) -> Option<&str> {
         payload
             .downcast_ref::<&'static str>()

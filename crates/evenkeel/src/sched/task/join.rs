@@ -1,4 +1,4 @@
-//! Handles to a spawned task: the one that waits for it, and those that end it.
+//! Handles to a spawned task: the join handle, and abort handles.
 
 use std::fmt;
 use std::future::Future;
@@ -51,7 +51,7 @@ impl<T> JoinHandle<T> {
         self.join.task().abort();
     }
 
-    /// Aborts the task, whose output nobody waits for any more.
+    /// Aborts the task for a handle that is about to be dropped.
     pub(crate) fn call_off(&mut self) {
         self.join.call_off();
     }

@@ -1,5 +1,5 @@
-//! What tasks have in common that are alike: where they were spawned, the type of their future,
-//! their name and their class.
+//! What alike tasks have in common: their spawn site, the type of their future, their name and
+//! their class.
 
 use std::any::TypeId;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use crate::class::Class;
 
-/// The type of a task's future. Asked for by function, as most tasks never say it.
+/// The type of a task's future. Functions give it, as it is needed for few tasks.
 pub(crate) struct FutureType {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
@@ -27,7 +27,7 @@ impl FutureType {
     }
 }
 
-/// By its id and not its address: one type may have several of these.
+/// Compared by id and not by address: one type may have several of these.
 impl PartialEq for FutureType {
     fn eq(&self, other: &Self) -> bool {
         (self.id)() == (other.id)()
@@ -42,7 +42,6 @@ impl fmt::Debug for FutureType {
     }
 }
 
-/// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) spawned_at: &'static Location<'static>,
@@ -56,7 +55,7 @@ impl Kind {
         Self { class, ..self }
     }
 
-    /// A number that other kinds do not have, as far as 64 bits tell them apart. Never 0.
+    /// A number that tells kinds apart, as far as 64 bits can. Never 0.
     pub(crate) fn key(&self) -> u64 {
         let mut fold = Fold(0);
         (std::ptr::from_ref(self.spawned_at).addr()).hash(&mut fold);
@@ -67,9 +66,8 @@ impl Kind {
     }
 }
 
-/// Multiplies and turns, as there is no one to be defended against: all that is hashed comes from
-/// the program's own source. It is asked once for each task of a program that has hogs, and std's
-/// hasher takes four times as long.
+/// A fast hasher that resists no attack: all that is hashed comes from the program's own source. It
+/// runs once for each task of a program that has hogs; std's hasher takes four times as long.
 struct Fold(u64);
 
 impl Hasher for Fold {

@@ -1,6 +1,6 @@
-//! What a task is in memory: its life (`state`), its parts and who may touch them (`cell`), what
-//! alike tasks share (`kind`), what the spawner holds (`join`, `error`), and the tasks that wait,
-//! for shutdown (`registry`).
+//! What a task is in memory: its states (`state`), its parts and who may touch them (`cell`), what
+//! alike tasks have in common (`kind`), what the spawner holds (`join`, `error`), and the list of
+//! waiting tasks for shutdown (`registry`).
 
 pub(crate) mod cell;
 pub(crate) mod error;

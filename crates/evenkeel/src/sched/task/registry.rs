@@ -1,17 +1,20 @@
-//! The tasks that wait: all that have been polled without finishing.
+//! The waiting tasks: all that have been polled without completing.
 //!
-//! Shutdown has to drop every future, also those that nobody will ever wake. A task that finishes
-//! in its first poll never enters the registry: until then it lies in a queue, where shutdown
+//! Shutdown has to drop every future, also of tasks that nobody will ever wake. A task that
+//! completes in its first poll is never registered: until then it is in a queue, where shutdown
 //! finds it.
+
+use std::ptr;
+
+use slab::Slab;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-use slab::Slab;
-
 use super::cell::{Header, Reference, Runnable};
 
-/// A list of tasks, split so that workers do not contend.
+/// A list of tasks in shards, so that workers do not contend. A task's key in it is Relaxed
+/// throughout: only the task's runner touches it.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Mutex<Shard>]>,
@@ -23,7 +26,7 @@ struct Shard {
     closed: bool,
 }
 
-/// A key is the shard's index in the upper half and the entry's in the lower, plus one.
+/// A key has the shard's index in the upper half and the entry's in the lower, plus one.
 const SHARD_SHIFT: u32 = 32;
 
 impl Registry {
@@ -33,12 +36,12 @@ impl Registry {
         }
     }
 
-    /// Enters a task that is about to wait, for its runner, which still has it to itself. Returns
-    /// false if the runtime is shutting down, and the task has to be cancelled.
+    /// Registers a task that is about to wait. Returns false if the runtime is shutting down, and
+    /// the task has to be cancelled. For the task's runner.
     #[inline]
     pub(crate) fn insert(&self, task: &Runnable, shard: usize) -> bool {
         let header = task.header();
-        // Relaxed: the runner alone touches the key, here and in all below.
+        // Relaxed: see `Registry`.
         header.key.load(Ordering::Relaxed) != 0 || self.enter(task, shard)
     }
 
@@ -49,28 +52,29 @@ impl Registry {
         }
         let entry = guard.tasks.insert(Reference::of_running(task));
         let key = ((shard as u64) << SHARD_SHIFT) + entry as u64 + 1;
-        // Relaxed: as in `insert`.
+        // Relaxed: see `Registry`.
         task.header().key.store(key, Ordering::Relaxed);
         true
     }
 
-    /// Strikes off a task that is about to complete, for its runner.
+    /// Removes a task that is about to complete. For the task's runner.
     #[inline]
     pub(crate) fn remove(&self, header: &Header) {
-        // Relaxed: as in `insert`.
+        // Relaxed: see `Registry`.
         let key = header.key.load(Ordering::Relaxed);
         if key != 0 {
-            self.strike_off(header, key);
+            self.take_out(header, key);
         }
     }
 
-    fn strike_off(&self, header: &Header, key: u64) {
+    fn take_out(&self, header: &Header, key: u64) {
         let (shard, entry) = ((key - 1) >> SHARD_SHIFT, (key - 1) & u64::from(u32::MAX));
-        let reference = self.shards[shard as usize]
-            .lock()
-            .tasks
-            .try_remove(entry as usize);
-        // Relaxed: as in `insert`.
+        let mut guard = self.shards[shard as usize].lock();
+        let reference = guard.tasks.try_remove(entry as usize);
+        drop(guard);
+        let is_its_own = |it: &Reference| ptr::eq(it.header(), header);
+        debug_assert!(reference.as_ref().is_some_and(is_its_own), "key {key}");
+        // Relaxed: see `Registry`.
         header.key.store(0, Ordering::Relaxed);
         // The body's reference outlives this one, so no future is dropped here.
         drop(reference);
@@ -78,17 +82,13 @@ impl Registry {
 
     /// Refuses all tasks from now on.
     pub(crate) fn close(&self) {
-        self.shards
-            .iter()
-            .for_each(|shard| shard.lock().closed = true);
+        let shards = self.shards.iter();
+        shards.for_each(|shard| shard.lock().closed = true);
     }
 
-    /// How many tasks wait.
     pub(crate) fn len(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().tasks.len())
-            .sum()
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock().tasks.len()).sum()
     }
 
     /// References to all tasks that are registered now.

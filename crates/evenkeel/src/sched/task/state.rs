@@ -4,33 +4,34 @@
 //!                 start (1)                    complete (3)
 //!   NOTIFIED ─────────────────▶ RUNNING ─────────────────────▶ COMPLETE
 //!      ▲  ▲                      │   ▲
-//!      │  │        idle (2)      │   │ claim (5): shutdown only
+//!      │  │        idle (2)      │   │ take (5): shutdown only
 //!      │  └──────── while ───────┤   │
 //!      │         NOTIFIED again  ▼   │
 //!      └──────────────────────  idle ┘
 //!          notify / abort (4)
 //! ```
 //!
-//! Numbered arrows are the functions below. The flags:
+//! The numbered arrows are the functions below. The flags:
 //!
-//! - `NOTIFIED`: the task lies in a queue, or whoever set the flag is about to put it there, or,
-//!   with `RUNNING`, its runner will. Set by `notify`, `abort` and at birth; cleared by `start`.
-//!   Whoever sets it first on a task that does not run holds the one *right to run* it.
-//! - `RUNNING`: one thread has the future to itself. Set by `start` and `claim`; cleared by `idle`
-//!   and `complete`.
-//! - `COMPLETE`: the future is gone, and the output is final. Never unset. From then on the
-//!   output belongs to the join handle if `JOIN_INTEREST` was set at that moment, and to the
-//!   completing thread if not.
-//! - `ABORTED`: the future is to be dropped instead of polled. Never unset.
-//! - `JOIN_INTEREST`: a join handle exists. Set at birth; unset by the handle's drop, unless the
-//!   task was complete before.
-//! - `JOIN_WAKER`: the join waker's slot is filled. While unset, the slot belongs to the join
-//!   handle, which leaves it empty. While set, nobody touches it before `COMPLETE`; then it belongs
-//!   to the completing thread, which takes the waker out, as that may own what keeps the task's
-//!   memory. Set and unset by the handle, and only before `COMPLETE`.
-//! - The rest counts references: one for the task's body, given up when it completes; one for each
+//! - `NOTIFIED`: the task is in a queue, or the thread that set the flag is about to queue it; with
+//!   `RUNNING`, its runner will queue it. Set by `notify`, `abort` and at birth; cleared by
+//!   `start`. The thread that sets it on a task that is not running holds the one *right to run*
+//!   the task.
+//! - `RUNNING`: one thread, the *runner*, has the future to itself. Set by `start` and `take`;
+//!   cleared by `idle` and `complete`.
+//! - `COMPLETE`: the future is dropped, and the output is final. Never cleared. From then on the
+//!   output belongs to the join handle if `JOIN_INTEREST` was set at that moment, and otherwise to
+//!   the completing thread.
+//! - `ABORTED`: the future is to be dropped instead of polled. Never cleared.
+//! - `JOIN_INTEREST`: a join handle exists. Set at birth; cleared when the handle is dropped,
+//!   unless the task was complete before.
+//! - `JOIN_WAKER`: the join waker's slot is filled. While the flag is clear, the slot belongs to
+//!   the join handle, which leaves it empty. While it is set, nobody touches the slot before
+//!   `COMPLETE`; then it belongs to the completing thread, which takes the waker out, as the waker
+//!   may own a reference to the task. Set and cleared by the handle, and only before `COMPLETE`.
+//! - The rest counts references: one for the task's body, given up on completion, and one for each
 //!   join handle, abort handle and waker. A queue entry needs none: a task in a queue has not
-//!   completed, so its body's reference is there.
+//!   completed, so its body's reference exists.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,65 +46,55 @@ const REFERENCE: usize = 1 << 6;
 /// A task at birth: on its way into a queue, with a body and a join handle.
 const BORN: usize = NOTIFIED | JOIN_INTEREST | (2 * REFERENCE);
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct State(AtomicUsize);
 
-/// What [`State::start`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// Poll the future.
     Poll,
-    /// Drop the future and complete the task.
     Abort,
 }
 
-/// What [`State::idle`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AfterPoll {
-    /// The task waits; others may run it, and even free it, from now on.
+    /// The task waits. From now on others may run it, and even free it.
     Waiting,
     /// The task was woken or aborted while it ran; the caller holds the right to run it.
     Notified,
 }
 
-/// What [`State::abort`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Aborted {
-    /// The task waits: the caller got the right to run it, and has to put it into a queue.
+    /// The task was waiting: the caller has the right to run it, and must queue it.
     Runnable,
-    /// The task is in a queue, or on its way to one, and was not aborted before.
+    /// The task is in a queue, or about to be queued, and was not aborted before.
     InQueue,
     /// The task is being polled, or was aborted before, or has completed.
     Noted,
 }
 
-/// What [`State::complete`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completed {
-    /// A join handle exists, and the output is its own.
+    /// A join handle exists, and the output belongs to it.
     pub(crate) joined: bool,
     /// The join waker's slot is filled.
     pub(crate) waker: bool,
 }
 
-/// What [`State::claim`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// The task is the caller's to cancel, as if it had started it.
-    Claimed,
+pub(crate) enum Take {
+    /// The task was waiting: the caller is its runner, and must cancel it.
+    Taken,
     /// The task runs or is queued; its runner will see that it is aborted.
     Busy,
-    /// The task has completed.
     Complete,
 }
 
-/// What [`State::drop_join_handle`] found.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DropJoin {
@@ -121,11 +112,11 @@ impl State {
         Self(AtomicUsize::new(BORN))
     }
 
-    /// (1) The holder of the right to run the task begins to do so.
+    /// (1) The holder of the right to run the task begins to run it.
     #[inline]
     pub(crate) fn start(&self) -> Start {
-        // Both flags are known, so one addition-like operation flips them. Acquire pairs with the
-        // Release of `notify`, `abort` and of the previous runner's `idle`.
+        // Both flags are known, so one exclusive-or flips them. Acquire pairs with the Release of
+        // `notify`, `abort` and of the previous runner's `idle`.
         let before = self.0.fetch_xor(NOTIFIED | RUNNING, Ordering::Acquire);
         debug_assert!(
             before & (NOTIFIED | RUNNING | COMPLETE) == NOTIFIED,
@@ -165,24 +156,23 @@ impl State {
             before & RUNNING != 0 && before & COMPLETE == 0,
             "{before:#b}"
         );
-        Completed {
-            joined: before & JOIN_INTEREST != 0,
-            waker: before & JOIN_WAKER != 0,
-        }
+        let (joined, waker) = (before & JOIN_INTEREST != 0, before & JOIN_WAKER != 0);
+        debug_assert!(joined || !waker, "a handle that goes takes its waker along");
+        Completed { joined, waker }
     }
 
-    /// (4) Someone woke the task. Returns whether the caller got the right to run it, and has to
-    /// put it into a queue.
+    /// (4) The task is woken. Returns whether the caller has the right to run it, and must queue
+    /// it.
     #[must_use]
     #[inline]
     pub(crate) fn notify(&self) -> bool {
-        // A read-modify-write even if the flag is set already: its Release has to be part of what
-        // the coming `start` acquires, so that the poll sees what the waker did before.
+        // A read-modify-write even if the flag is set: the coming `start` has to acquire this
+        // Release, so that the poll sees what the waking thread did before.
         let before = self.0.fetch_or(NOTIFIED, Ordering::AcqRel);
         before & (NOTIFIED | RUNNING | COMPLETE) == 0
     }
 
-    /// (4) Someone wants the future dropped.
+    /// (4) The future is to be dropped.
     pub(crate) fn abort(&self) -> Aborted {
         // AcqRel: as in `notify`.
         let before = self.0.fetch_or(NOTIFIED | ABORTED, Ordering::AcqRel);
@@ -193,17 +183,18 @@ impl State {
         }
     }
 
-    /// (5) Shutdown wants the future dropped, and does it itself if the task waits.
-    pub(crate) fn claim(&self) -> Claim {
-        // Acquire, also on failure: as in `start`. The flag is published by Release.
+    /// (5) Shutdown drops the future itself if the task waits, and otherwise leaves it to the
+    /// runner.
+    pub(crate) fn take(&self) -> Take {
+        // Acquire, also on failure: as in `start`. Release publishes the flag.
         let mut now = self.0.load(Ordering::Acquire);
         loop {
             let (next, outcome) = if now & COMPLETE != 0 {
-                return Claim::Complete;
+                return Take::Complete;
             } else if now & (NOTIFIED | RUNNING) != 0 {
-                (now | NOTIFIED | ABORTED, Claim::Busy)
+                (now | NOTIFIED | ABORTED, Take::Busy)
             } else {
-                (now | RUNNING | ABORTED, Claim::Claimed)
+                (now | RUNNING | ABORTED, Take::Taken)
             };
             match self
                 .0
@@ -215,36 +206,42 @@ impl State {
         }
     }
 
-    /// Whether the future is to be dropped.
     pub(crate) fn is_aborted(&self) -> bool {
         // Relaxed: a hint; `start` decides.
         self.0.load(Ordering::Relaxed) & ABORTED != 0
     }
 
-    /// Whether the output is final.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         // Acquire pairs with the Release of `complete`.
         self.0.load(Ordering::Acquire) & COMPLETE != 0
     }
 
-    /// The join handle has written the waker's slot, which was empty. Returns false, and leaves
-    /// the slot to the handle, if the task completed meanwhile.
+    /// The join handle has filled the waker's slot. Returns false if the task completed meanwhile;
+    /// the slot then still belongs to the handle.
     #[must_use]
     pub(crate) fn fill_join_waker(&self) -> bool {
-        self.change_join_waker(|now| now | JOIN_WAKER)
+        self.change_join_waker(|now| {
+            debug_assert!(
+                now & (JOIN_WAKER | JOIN_INTEREST) == JOIN_INTEREST,
+                "{now:#b}"
+            );
+            now | JOIN_WAKER
+        })
     }
 
-    /// The join handle wants to write the waker's slot, which is filled. Returns false if the
-    /// task completed meanwhile.
+    /// The join handle takes back the waker's slot. Returns false if the task completed meanwhile.
     #[must_use]
     pub(crate) fn empty_join_waker(&self) -> bool {
-        self.change_join_waker(|now| now & !JOIN_WAKER)
+        self.change_join_waker(|now| {
+            debug_assert!(now & JOIN_WAKER != 0, "{now:#b}");
+            now & !JOIN_WAKER
+        })
     }
 
     fn change_join_waker(&self, change: impl Fn(usize) -> usize) -> bool {
         // AcqRel: Release publishes the slot to `complete`; Acquire, also on failure, pairs with
-        // its Release, as the caller takes the output next.
+        // the Release there, as the caller takes the output next.
         self.0
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
                 (now & COMPLETE == 0).then(|| change(now))
@@ -254,11 +251,11 @@ impl State {
 
     /// Whether the join waker's slot is filled; for the join handle.
     pub(crate) fn has_join_waker(&self) -> bool {
-        // Relaxed: the flag changes by the caller's own hand only.
+        // Relaxed: only the caller changes the flag.
         self.0.load(Ordering::Relaxed) & JOIN_WAKER != 0
     }
 
-    /// The join handle goes away.
+    /// The join handle is dropped.
     pub(crate) fn drop_join_handle(&self) -> DropJoin {
         // Acquire pairs with `complete`: the output is the caller's. AcqRel: as above.
         let change = self
@@ -267,28 +264,30 @@ impl State {
                 (now & COMPLETE == 0).then_some(now & !(JOIN_INTEREST | JOIN_WAKER))
             });
         match change {
-            Ok(before) => DropJoin::Detached {
-                waker: before & JOIN_WAKER != 0,
-            },
+            Ok(before) => {
+                debug_assert!(before & JOIN_INTEREST != 0, "a task has one join handle");
+                let waker = before & JOIN_WAKER != 0;
+                DropJoin::Detached { waker }
+            }
             Err(_) => DropJoin::Complete,
         }
     }
 
-    /// Counts one more reference.
     #[inline]
     pub(crate) fn add_reference(&self) {
         // Relaxed: made from an existing reference, which keeps the task alive.
         let before = self.0.fetch_add(REFERENCE, Ordering::Relaxed);
-        // So many references cannot be had in memory; they were leaked, and would wrap.
+        // So many references do not fit into memory: they were leaked, and the count would wrap.
         assert!(before < usize::MAX / 2, "too many references to one task");
+        debug_assert!(before >= REFERENCE, "{before:#b}");
     }
 
     /// Counts one reference less. Returns whether it was the last.
     #[must_use]
     #[inline]
     pub(crate) fn drop_reference(&self) -> bool {
-        // AcqRel: Release so that all use of the task comes before its end; Acquire so that
-        // whoever ends it sees all use.
+        // AcqRel: Release orders all use of the task before its end; Acquire makes it visible to
+        // the thread that ends the task.
         let before = self.0.fetch_sub(REFERENCE, Ordering::AcqRel);
         debug_assert!(before >= REFERENCE, "{before:#b}");
         before / REFERENCE == 1

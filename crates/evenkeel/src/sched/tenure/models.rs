@@ -44,7 +44,7 @@ use std::task::{Context, Poll, Waker};
 use super::*;
 use crate::class::Class;
 use crate::sched::run_queues::{Rank, RunQueues};
-use crate::sched::task::cell::{Origin, Ran, Runnable, Schedule, new_task};
+use crate::sched::task::cell::{Attributes, Ran, Runnable, Schedule, new_task};
 use crate::sched::task::error::JoinError;
 use crate::sched::task::join::JoinHandle;
 use crate::sched::task::registry::Registry;
@@ -307,12 +307,12 @@ impl Worker {
             waker: Arc::clone(&waker),
             touched: UnsafeCell::new(0),
         };
-        let origin = Origin {
+        let attributes = Attributes {
             class: Class::at(0),
             spawned_at: Location::caller(),
             name: None,
         };
-        let (task, join) = new_task(future, ByThread(self.clone()), origin);
+        let (task, join) = new_task(future, ByThread(self.clone()), attributes);
         (task, fate, JoinHandle::new(join), waker)
     }
 

@@ -1,13 +1,12 @@
-//! What waits at a worker, and when another is woken for it.
+//! The tasks that wait at a worker, and when another worker is woken for them.
 
 use std::cell::Cell;
 
 use super::Worker;
 
-/// What is known of the work that waits here, without asking the run queues.
+/// What is known of the waiting tasks without a look at the run queues.
 pub(super) struct Backlog {
-    /// Set while something may wait in the run queues: to ask all of them costs a tenth of a short
-    /// poll.
+    /// Set while a run queue may have a task. To ask all of them costs a tenth of a short poll.
     has_ready: Cell<bool>,
     /// A moving average of the length of polls, in cycles.
     poll_length: Cell<u64>,
@@ -16,7 +15,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Polls are taken to be so long until some have been seen.
+    /// `poll_length` is the estimate until polls have been seen.
     pub(super) fn new(poll_length: u64) -> Self {
         Self {
             has_ready: Cell::new(false),
@@ -40,7 +39,7 @@ impl Backlog {
         self.poll_length.get()
     }
 
-    /// A woken task that is polled had waited for so long.
+    /// A woken task is polled that waited for `waited`.
     #[inline]
     pub(super) fn note_wait(&self, waited: u64) {
         self.oldest.set(self.oldest.get().max(waited));
@@ -48,8 +47,8 @@ impl Backlog {
 }
 
 impl Worker {
-    /// Wakes another worker if more waits here than is worth a wake-up, or anything behind a poll
-    /// that is on guard.
+    /// Wakes another worker if the waiting tasks are worth a wake-up, or if any task waits behind a
+    /// poll on guard.
     #[inline]
     pub(super) fn ask_for_help(&self, on_guard: bool) {
         if !self.backlog.has_ready.get() || !self.shared.idle.has_help() {
@@ -65,7 +64,7 @@ impl Worker {
         }
     }
 
-    /// Notes how old this worker's queues were since it last did so.
+    /// Records the longest wait since the last call.
     pub(super) fn note_pressure(&self, was_awake: bool) {
         let oldest = self.backlog.oldest.take();
         let pressure = &self.seat().driver.pressure;

@@ -1,4 +1,4 @@
-//! Lengths of time that steer a worker.
+//! Durations that a worker goes by.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use crate::clock::Clock;
 use crate::sched::config::Config;
 use crate::sched::monitor::lookout::guard_after;
 
-/// How long a task may go on before its leaf futures give way. With a shorter slice tasks with much
-/// to do would change more often, and find the cache cold; a longer one is what others wait for.
+/// How long a task may go on before its leaf futures yield. With a shorter slice, tasks with much
+/// to do would alternate more often, and find the cache cold. A longer slice makes others wait.
 const SLICE: Duration = Duration::from_micros(100);
-/// How long the next-task slot is served before the run queues get a turn. Two tasks that wake each
-/// other go fastest through the slot; everybody else waits for them that long.
+/// How long the next-task slot is served before the run queues are. Two tasks that wake each other
+/// run fastest through the slot; all others wait for them that long.
 const SLOT: Duration = Duration::from_micros(50);
-/// How much work has to wait before another worker is woken for it. Waking costs about 5 us of
-/// processor time, and the woken worker begins about 50 us later; what waits for less than this
-/// is done here sooner.
+/// How much work has to wait before another worker is woken for it. A wake-up costs about 5 us of
+/// processor time, and the woken worker begins about 50 us later. Less work than this is done
+/// sooner here.
 const HELP: Duration = Duration::from_micros(20);
-/// How long a poll goes on before others may take its worker's next task, timers and events. Sooner
-/// than that they would take the task from a cache that is warm.
+/// How long a poll goes on before other workers may take its worker's next task, timers and events.
+/// Earlier they would take the task away from a warm cache.
 const STUCK: Duration = Duration::from_micros(50);
-/// How much time is spent on classes before the other workers are told, and asked. That takes some
-/// atomic operations on memory that all share; between two of them the division among classes may
-/// be wrong by this much for each worker.
+/// How much time a worker spends between two exchanges. An exchange takes some atomic operations on
+/// memory that all workers share. In between, the division among classes may be off by this much
+/// for each worker.
 const EXCHANGE: Duration = Duration::from_micros(100);
 
 /// See the module's documentation. In cycles.
@@ -34,9 +34,9 @@ pub(super) struct Bounds {
     pub(super) help: u64,
     pub(super) stuck: u64,
     pub(super) exchange: u64,
-    /// How long a poll may last before its task hogs; `u64::MAX` if nothing does.
+    /// How long a poll may last before its task is a hog; `u64::MAX` for ever.
     pub(super) hog: u64,
-    /// How long one on guard may last before another thread sees to what waits behind it.
+    /// The same for a poll on guard before another thread takes over.
     pub(super) guard: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a worker spends on which class, and how the workers tell each other.
+//! Charging CPU time to classes, and exchanging it with the other workers.
 
 use crate::class::Class;
 use crate::sched::ledger::Published;
@@ -15,8 +15,8 @@ impl Worker {
         }
     }
 
-    /// Tells the other workers what was spent here, hears what they spent, and gets work of a class
-    /// that is owed more than any that has work here.
+    /// Publishes what was spent here, and reads what the others spent. If a class without work here
+    /// is owed the most, steals work of it.
     pub(super) fn exchange(&self) {
         self.settle();
         let owed = self.shares.borrow().owed_elsewhere();
@@ -25,8 +25,7 @@ impl Worker {
         }
     }
 
-    /// Tells the others what was spent here, and that there is no more work: for a worker about to
-    /// sleep.
+    /// Publishes what was spent here, and that no class has work here. For a worker about to sleep.
     pub(super) fn retire(&self) {
         if self.published() != Published::default() {
             self.settle();
@@ -45,14 +44,14 @@ impl Worker {
         self.seat.published.put(published.bits());
     }
 
-    /// Notes that these classes keep nobody waiting here since before `now`.
+    /// Records that no task of these classes has been waiting here since before `now`.
     pub(super) fn note_served(&self, classes: impl Iterator<Item = Class>, now: u64) {
         for class in classes {
             self.accounts().last_served[class.index()].put(now);
         }
     }
 
-    /// What the ledger was last told of this seat's work, by this thread or the one before it.
+    /// What was last published for this seat, by this thread or its predecessor.
     fn published(&self) -> Published {
         Published::of_bits(self.seat.published.load())
     }

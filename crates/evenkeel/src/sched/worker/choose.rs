@@ -6,15 +6,14 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::sched::run_queues::{Rank, received};
 use crate::sched::shares::Choice;
 use crate::sched::task::cell::Runnable;
-use crate::sync::atomic::Ordering;
 
 use super::Worker;
 
-/// How many tasks a worker takes from an injection queue at a time: enough to pay for the lock, few
-/// enough to leave some for the others.
+/// How many tasks a worker takes from an injection queue at a time: enough to be worth the lock,
+/// few enough to leave some for the others.
 const INJECTED_BATCH: usize = 64;
 
-/// What the choice depends on beside the queues and the classes' shares.
+/// What the choice depends on, beside the queues and the classes' shares.
 pub(super) struct Choosing {
     /// Since when the next-task slot has been served.
     slot_since: Cell<u64>,
@@ -48,7 +47,7 @@ impl Choosing {
         self.last_class.set(class);
     }
 
-    /// The task that was chosen has run for so long.
+    /// The chosen task has run for `length`.
     #[inline]
     pub(super) fn ran(&self, class: Class, length: u64) {
         if self.took_woken() {
@@ -68,17 +67,17 @@ impl Worker {
                 choosing.taken_from.set(Rank::Woken);
                 return Some(task);
             }
-            // The slot's time is over, or its task is of another class, which may not have its turn
-            // now. The task joins the queue of woken ones. In the slot it would wait until the run
-            // queues are empty, and beside busy tasks they never are.
+            // The slot's time is over, or its task is of another class, which may not be next. The
+            // task joins the queue of woken ones. In the slot it would wait until the run queues
+            // are empty, and beside busy tasks they never are.
             self.enqueue(Rank::Woken, task);
         }
         choosing.slot_since.set(now);
         self.next_queued()
     }
 
-    /// The first task of the class whose turn it is. If the run queues have none, it comes from the
-    /// injection queues.
+    /// The first task of the class that is next. If the run queues are empty, a task of an
+    /// injection queue.
     fn next_queued(&self) -> Option<Runnable> {
         loop {
             let first = self.shares.borrow().first();
@@ -101,32 +100,26 @@ impl Worker {
         self.next_of_class(class)
     }
 
-    /// The first task of a class. Woken tasks go before those that yielded, for a slice at a time.
+    /// The first task of a class. For a slice at a time woken tasks go before those that yielded.
     #[inline]
     fn next_of_class(&self, class: Class) -> Option<Runnable> {
         let run_queues = &self.desk.run_queues;
         let woken_for = &self.choosing.woken_for[class.index()];
-        let owed = woken_for.get() >= self.bounds.slice;
+        let yielded_is_due = woken_for.get() >= self.bounds.slice;
         self.choosing.taken_from.set(Rank::Woken);
-        if !owed && let Some(task) = run_queues.pop(class, Rank::Woken) {
-            return Some(task);
-        }
-        if !owed
-            && self.take_injected(class) > 0
-            && let Some(task) = run_queues.pop(class, Rank::Woken)
-        {
-            return Some(task);
+        let pop_woken = || run_queues.pop(class, Rank::Woken);
+        if !yielded_is_due {
+            let injected = || (self.take_injected(class) > 0).then(pop_woken).flatten();
+            if let Some(task) = pop_woken().or_else(injected) {
+                return Some(task);
+            }
         }
         woken_for.set(0);
         if let Some(task) = run_queues.pop(class, Rank::Yielded) {
             self.choosing.taken_from.set(Rank::Yielded);
             return Some(task);
         }
-        if owed {
-            run_queues.pop(class, Rank::Woken)
-        } else {
-            None
-        }
+        yielded_is_due.then(pop_woken).flatten()
     }
 
     /// Moves tasks from a class's injection queue to its queue of woken tasks.
@@ -159,15 +152,12 @@ impl Worker {
     #[inline]
     pub(crate) fn wake_here(&self, task: Runnable) {
         if self.desk.tenure().is_contested() {
-            // This poll has lasted long and may lose its seat. Other workers do not look here for
-            // work.
+            // This poll is long and may lose its seat. Other workers do not look here for work.
             return self.shared.push_outside(task);
         }
-        // Relaxed: a statistic. The time is the one before the running poll, so that a wake-up
-        // costs no clock reading; waits come out too long by that poll at most.
-        task.header()
-            .queued_at
-            .store(self.now.get(), Ordering::Relaxed);
+        // The time is that of the running poll's beginning, so that a wake-up costs no clock
+        // reading. The wait comes out too long by at most that poll.
+        task.header().queued_at.put(self.now.get());
         if self.dispatching.get() {
             self.enqueue(Rank::Woken, task);
         } else if let Some(displaced) = self.desk.put_next(task) {
@@ -175,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// Whether nothing is ready here but the running task: a hint.
+    /// Whether only the running task is ready here: a hint.
     pub(crate) fn has_no_other_task(&self) -> bool {
         self.running.class().is_some()
             && self.desk.run_queues.is_empty()

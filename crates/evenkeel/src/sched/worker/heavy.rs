@@ -1,55 +1,56 @@
-//! A worker's thread without a seat: how one is lost and taken over, and what a thread does in the
-//! heavy pool.
+//! How a thread loses its seat and another takes it over, and what a thread does in the heavy pool.
 
 use crate::class::Class;
 use crate::counters::accounts::State;
+use crate::sched::desk::Desk;
 use crate::sched::heavy_pool::Adopted;
-use crate::sched::hog::{self, Hog, Ways};
+use crate::sched::hog::{self, Hog, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::monitor::Stuck;
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Shared;
 use crate::sched::task::cell::{Header, Ran, Runnable};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::sys::thread::{self, Usage};
 
 use super::Worker;
 
 impl Worker {
-    /// Takes a seat from the thread that is stuck there. `None` if its poll is over, or the pool
-    /// has no room for the thread.
+    /// Takes over the seat of a stuck thread. `None` if its poll is over, or the heavy pool has no
+    /// room for the thread.
     pub(crate) fn take_over(shared: &Arc<Shared>, stuck: Stuck) -> Option<(Worker, usize)> {
         let seat = &shared.seats[stuck.worker];
         let left = seat.desk();
-        if !shared.heavy_pool.reserve(stuck.blocked) {
+        let behind = shared.desks.get(left);
+        let refuse = || {
             shared.heavy_pool.refuse();
-            shared.desks.get(left).keep(stuck.since, stuck.blocked);
+            behind.keep(stuck.since, stuck.blocked);
+        };
+        if !shared.heavy_pool.reserve(stuck.blocked) {
+            refuse();
             return None;
         }
         let Some(own) = shared.desks.take() else {
-            // A thread that has left the pool has not given its desk back yet.
+            // A thread that has left the pool has not given back its desk yet.
             shared.heavy_pool.give_up_thread();
-            shared.heavy_pool.refuse();
-            shared.desks.get(left).keep(stuck.since, stuck.blocked);
+            refuse();
             return None;
         };
-        let behind = shared.desks.get(left);
-        // If this belongs to another poll than the one that is claimed, the claim fails.
-        let kind = |class| behind.running_kind(class);
-        let before = kind(Class::NORMAL);
+        // Should this be another poll than the one the claim is for, the claim fails.
+        let kind = behind.running_kind(Class::NORMAL);
         let relapses = behind.relapses();
         let Some(claim) = behind.tenure().claim(stuck.since) else {
             shared.heavy_pool.give_up_thread();
             shared.desks.give_back(own);
             return None;
         };
+        debug_assert_eq!(seat.desk(), left, "a claimed seat has no other heir");
         shared.desks.get(own).sit();
         let worker = Worker::new(Arc::clone(shared), stuck.worker, own);
         seat.set_desk(own);
         let now = worker.now.get();
         let poll = seat.accounts.take_over(now);
-        match poll.and_then(|(since, class)| Some((since, before?.in_class(class)))) {
+        match poll.and_then(|(since, class)| Some((since, kind?.in_class(class)))) {
             Some((since, kind)) => {
                 let length = now.saturating_sub(since);
                 let adopted = Adopted {
@@ -67,20 +68,20 @@ impl Worker {
             // A poll under way is charged to a class, so this does not happen.
             None => shared.heavy_pool.give_up_thread(),
         }
-        // From now on the thread may come back. It then finds itself in the pool, and its hog
-        // noted.
+        // From now on the thread may return from its poll. It then finds itself in the pool, and
+        // its hog noted.
         drop(claim);
         worker.inherit(behind);
         Some((worker, own))
     }
 
-    /// The pool takes the thread that was stuck here. A poll on guard may still return in time and
-    /// be no hog after all. A poll that is blocked uses no processor time that others could miss.
+    /// Puts the stuck thread into the pool. A poll on guard may still return in time, and be no hog
+    /// after all. A blocked poll gets no lower priority, as it uses no processor.
     fn adopt(&self, poll: Adopted, length: u64) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
         heavy_pool.adopt(ledger, desks, poll);
-        // It may have gone to sleep when it saw the pool at rest.
+        // The monitor may have gone to sleep when it saw the pool at rest.
         shared.monitor.rouse();
         if !poll.noted {
             return;
@@ -98,8 +99,8 @@ impl Worker {
         shared.note_hog(hog);
     }
 
-    /// Moves what the former holder of the seat left at its desk to this one's.
-    fn inherit(&self, behind: &crate::sched::desk::Desk) {
+    /// Moves the tasks that the former holder of the seat left at its desk to this thread's desk.
+    fn inherit(&self, behind: &Desk) {
         behind.run_queues.drain_into(&self.desk.run_queues);
         for class in self.classes() {
             if self.desk.run_queues.len_of(class) > 0 {
@@ -111,27 +112,28 @@ impl Worker {
         }
     }
 
-    /// Whether a task that is not plain is passed on to the heavy pool. A doubtful task that would
-    /// have to wait there is polled here, on guard.
+    /// Whether a task that is not plain goes to the heavy pool. A doubtful task that would have to
+    /// wait there is polled here, on guard.
     #[cold]
-    pub(super) fn is_for_pool(&self, ways: Ways) -> bool {
+    pub(super) fn is_for_pool(&self, profile: Profile) -> bool {
         let pool = &self.shared.heavy_pool;
-        let is_crowded = || ways.has_hogged() && pool.is_crowded();
-        let waits_in_vain = || ways.is_doubtful() && !pool.takes_doubtful() && !is_crowded();
-        ways.is_heavy() && (ways.blocks() || !waits_in_vain())
+        let is_crowded = || profile.has_hogged() && pool.is_crowded();
+        let waits_in_vain = || profile.is_doubtful() && !pool.takes_doubtful() && !is_crowded();
+        profile.is_heavy() && (profile.blocks() || !waits_in_vain())
     }
 
-    /// The poll that is about to begin may be a hog's, so the monitor is told to look soon.
+    /// The next poll may be a hog's, so the monitor is told to look soon.
     #[cold]
-    pub(super) fn prepare(&self, ways: Ways) {
-        self.desk.mark_poll(ways.is_guarded(), ways.has_hogged());
-        if ways.is_guarded() {
+    pub(super) fn prepare(&self, profile: Profile) {
+        self.desk
+            .mark_poll(profile.is_guarded(), profile.has_hogged());
+        if profile.is_guarded() {
             self.shared.monitor.guard(self.now.get());
         }
     }
 
-    /// A poll is over that was found stuck and kept its seat, as the pool was full. If it was long,
-    /// its task hogs like any other; returns whether it was. For its runner.
+    /// A poll was found stuck, kept its seat because the pool was full, and is over. If it was
+    /// long, its task is a hog like any other. Returns whether it was. For the task's runner.
     #[cold]
     pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) -> bool {
         let length = self.clock().cycles().saturating_sub(began);
@@ -143,19 +145,18 @@ impl Worker {
         true
     }
 
-    /// A poll of a task that is not plain is over. It kept its seat, or lost it before it was long
-    /// enough for a hog's. If it was long by the clock, the kernel had not scheduled it, and
-    /// nothing is learned.
+    /// A poll of a task that is not plain is over: it kept its seat, or lost it early, on guard. If
+    /// it was long by the clock alone, the kernel did not schedule it, and nothing is learned.
     #[cold]
     pub(super) fn note_short(&self, task: &Header, began: u64) {
-        let ways = Ways::of(task);
-        if !ways.is_guarded() || self.is_long_since(began) {
+        let profile = Profile::of(task);
+        if !profile.is_guarded() || self.is_long_since(began) {
             return;
         }
-        if ways.is_heavy() {
+        if profile.is_heavy() {
             hog::behaved(task);
         }
-        let was_hog = ways.is_heavy() && ways.has_hogged();
+        let was_hog = profile.is_heavy() && profile.has_hogged();
         if !was_hog && hog::passed(task) {
             let kinds = &self.shared.kinds;
             kinds.judge(&task.kind(), Verdict::Behaved);
@@ -167,7 +168,7 @@ impl Worker {
         self.clock().cycles().saturating_sub(began) >= self.bounds.hog
     }
 
-    /// A poll has cost its thread the seat, and the task waits now. For the task's runner.
+    /// A poll has cost its thread the seat and returned pending. For the task's runner.
     #[cold]
     pub(super) fn mark_lost(&self, task: &Header, began: u64) {
         match self
@@ -191,14 +192,7 @@ impl Worker {
         if let Some(poll) = poll
             && shared.heavy_pool.is_hog(&poll, cpu)
         {
-            let hog = Hog {
-                kind: poll.kind,
-                length,
-                running: false,
-                blocked: poll.was_blocked,
-                fresh: poll.fresh,
-            };
-            shared.end_hog(hog, poll.noted);
+            shared.end_hog(poll.hog(length, false), poll.noted);
         }
         if let Ran::Again(task) = ran {
             self.queue_again(task);
@@ -207,62 +201,61 @@ impl Worker {
     }
 
     fn queue_again(&self, task: Runnable) {
-        if self.is_for_pool(Ways::of(task.header())) {
-            let now = self.clock().cycles();
-            // Relaxed: a statistic.
-            task.header().queued_at.store(now, Ordering::Relaxed);
+        debug_assert!(self.lost.get(), "a worker queues tasks at its own desk");
+        if self.is_for_pool(Profile::of(task.header())) {
+            task.header().queued_at.put(self.clock().cycles());
             self.shared.push_heavy(task);
         } else {
             self.shared.push_outside(task);
         }
     }
 
-    /// Hands a task that came to this worker to the heavy pool. That takes time, if less than a
-    /// poll: it counts for when the next check is due, but is not charged to the next poll.
+    /// Passes a task on to the heavy pool. That takes less time than a poll, but many may follow
+    /// each other: the time counts towards the next check, and is not charged to the next poll.
     pub(super) fn pass_on(&self, task: Runnable) {
         self.shared.push_heavy(task);
         self.mark(State::Steal, State::Steal);
     }
 
-    /// Moves what lies at this desk to others, as this thread will not run it.
+    /// Moves the tasks at this desk to the injection queues, as this thread will not run them.
     fn clear_desk(&self) {
         while let Some(task) = self.desk.take_any() {
             self.shared.push_outside(task);
         }
     }
 
-    /// Runs tasks of the heavy pool until there have been none for a while, or the runtime stops.
+    /// Runs tasks of the heavy pool until none has come for a while, or the runtime stops.
     pub(crate) fn serve_heavy_pool(&self) {
         let shared = &self.shared;
         while let Some(task) = shared.heavy_pool.next(&shared.ledger, self.desk_index) {
             self.poll_heavy(task);
         }
         if shared.heavy_pool.is_at_rest() == Some(false) {
-            // Another thread has to come for what waits, if any does.
+            // Another thread has to be started if tasks wait.
             shared.monitor.rouse();
         }
         self.clear_desk();
     }
 
     fn poll_heavy(&self, task: Runnable) {
+        debug_assert!(self.lost.get(), "a worker polls in its seat");
         let (shared, kind) = (&self.shared, task.header().kind());
         let (ledger, desk) = (&shared.ledger, self.desk_index);
-        let ways = Ways::of(task.header());
-        let (trusted, fresh) = (ways.blocks(), !ways.has_hogged());
+        let profile = Profile::of(task.header());
+        let (trusted, fresh) = (profile.blocks(), !profile.has_hogged());
         if !trusted {
-            // A task that blocks uses no processor time that the workers could miss.
+            // A task that blocks takes no processor time from the workers.
             shared
                 .heavy_pool
                 .prioritise(ledger, &shared.desks, desk, kind.class);
         }
         let since = self.clock().cycles();
-        // Relaxed: a statistic.
-        let queued_at = task.header().queued_at.load(Ordering::Relaxed);
-        let at = (since, since.saturating_sub(queued_at), thread::usage().cpu);
+        let waited = since.saturating_sub(task.header().queued_at.load());
+        let at = (since, waited, thread::usage().cpu);
         shared
             .heavy_pool
             .begin(ledger, desk, kind, at, [trusted, fresh]);
-        // Read only now, as taking the pool's lock may have taken a while.
+        // Read only now, as to take the pool's lock may take a while.
         let before = thread::usage();
         let began = self.clock().cycles();
         self.now.set(began);
@@ -287,7 +280,7 @@ impl Worker {
         }
     }
 
-    /// Learns from a poll in the pool. For the task's runner, while it has the task to itself.
+    /// Learns from a poll in the pool. For the task's runner, before others may run the task.
     fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
         let length = self.clock().cycles().saturating_sub(began);
         match self.was_long(before, length) {
@@ -306,8 +299,9 @@ impl Worker {
         }
     }
 
-    /// Whether a poll took too long, and then whether it was blocked, or else computed. One that
-    /// the kernel did not schedule, as it often does not schedule threads of the pool, did neither.
+    /// Whether a poll was a hog's, and if so, whether it was blocked and did not compute. Time in
+    /// which the kernel did not schedule the thread, as it often does not in the pool, counts for
+    /// neither.
     fn was_long(&self, before: Usage, length: u64) -> Option<bool> {
         let after = thread::usage();
         let limit = self.bounds.hog;
@@ -345,9 +339,16 @@ mod tests {
     use crate::task::yield_now;
     use crate::time::sleep;
 
-    async fn nothing() {}
+    /// Blocks until told to go on, if it has somebody to tell and to be told by; tells first that
+    /// it does.
+    async fn may_block(gate: Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>) {
+        if let Some((blocks, goes_on)) = gate {
+            blocks.send(()).unwrap();
+            let _ = goes_on.recv();
+        }
+    }
 
-    /// What a task of class `NORMAL` without a name is, with a future of this type.
+    /// The kind of a task of class `NORMAL` without a name that has a future of this type.
     fn kind_of<F: 'static>(_: &F, spawned_at: &'static Location<'static>) -> Kind {
         Kind {
             spawned_at,
@@ -357,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Has a future begin to wait, and gives it up.
+    /// Polls a future once, which must return pending, and drops it.
     async fn poll_and_drop(future: impl Future) {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -367,7 +368,7 @@ mod tests {
         .await;
     }
 
-    /// Computes until something holds, for a minute at most. Returns whether it does.
+    /// Computes until `holds`, for a minute at most. Returns whether it does.
     fn compute_until(holds: impl Fn() -> bool) -> bool {
         let began = Instant::now();
         while !holds() && began.elapsed() < Duration::from_secs(60) {
@@ -376,23 +377,32 @@ mod tests {
         holds()
     }
 
-    /// What it passes on takes time as well, however short each is.
+    /// Passing tasks on takes time as well, however short each poll would be.
     #[test]
     fn a_worker_that_passes_on_many_hogs_makes_its_checks() {
         const HOGS: u64 = 20_000;
         let mut builder = Builder::new();
         builder.workers(1).io_check_bound(Duration::from_micros(10));
-        // The poll that spawns them all is not to be taken for a hog.
+        // The poll that spawns them all must not count as a hog.
         builder.hand_off_after(Some(Duration::from_secs(60)));
+        // The pool has one place for a task that blocks, and no other is polled beside it.
+        builder.heavy_threads(1).blocked_threads(1);
         let runtime = builder.build().unwrap();
         let spawn = Spawn::new(None, None);
         // Tasks that are known to block go to the pool however many wait there.
         let kinds = &runtime.handle().shared().kinds;
-        let kind = kind_of(&nothing(), spawn.spawned_at);
+        let kind = kind_of(&may_block(None), spawn.spawned_at);
         for _ in 0..8 {
             let _ = kinds.hogged(&kind, 0, 0);
             kinds.judge(&kind, Verdict::Blocked);
         }
+        // While this one blocks, none of its kind is seen to behave, and all go on to the pool.
+        let ((blocks, blocked), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        drop(spawn.on(
+            runtime.handle().shared(),
+            may_block(Some((blocks, goes_on))),
+        ));
+        blocked.recv().unwrap();
         let due = |handle: &Handle| {
             let due = handle.stats().checks.due;
             due.found + due.empty
@@ -406,25 +416,26 @@ mod tests {
                 yield_now().await;
             }
             for _ in 0..HOGS {
-                drop(spawn.on(handle.shared(), nothing()));
+                drop(spawn.on(handle.shared(), may_block(None)));
             }
             let before = due(&handle);
             let behind = crate::spawn(async move { due(&Handle::current()) });
             // Takes the other one out of the slot, and behind the hogs.
-            drop(spawn.on(handle.shared(), nothing()));
+            drop(spawn.on(handle.shared(), may_block(None)));
             behind.await.unwrap() - before
         });
         let checks = runtime.block_on(passing).unwrap();
+        drop(go_on);
         assert!(checks > 10, "{checks} checks");
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
-    /// The poll that an heir came for is over, and the next is no hog for that.
+    /// A claim for a poll that is over says nothing about the next poll.
     #[test]
     fn a_claim_that_comes_late_makes_no_hog_of_the_poll_it_meets() {
         let mut builder = Builder::new();
         builder.workers(1);
-        // The polls that wait for the other thread are not to be taken for hogs.
+        // The polls that wait for the other thread must not count as hogs.
         builder.hand_off_after(Some(Duration::from_secs(60)));
         let runtime = builder.build().unwrap();
         let polls = runtime.spawn(async {
@@ -437,7 +448,7 @@ mod tests {
                 let heir = thread::spawn(move || {
                     desk.tenure().claim_in_vain(|| {
                         tell.send(()).unwrap();
-                        // So long the poll has to come to its end.
+                        // Until then the poll has time to end.
                         thread::sleep(Duration::from_millis(50));
                     });
                 });
@@ -452,7 +463,7 @@ mod tests {
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
 
-    /// Computes until the thread has no seat, and for some time more.
+    /// Computes until the thread has lost its seat, and for 5 ms more.
     fn hog() {
         let is_seatless = || {
             context::with_worker(|worker| {
@@ -465,7 +476,7 @@ mod tests {
         compute_until(|| began.elapsed() > Duration::from_millis(5));
     }
 
-    /// How many of so many short polls in a row a task of class `BULK` has in the pool.
+    /// How many of `polls` short polls in a row a task of class `BULK` has in the pool.
     async fn short_polls_in_pool(polls: u32) -> u64 {
         let in_pool = || {
             let handle = Handle::current();
@@ -514,18 +525,18 @@ mod tests {
         in_pool
     }
 
-    /// As a connection is that is asked for all sorts of things.
+    /// Such as a connection that carries all sorts of requests.
     #[test]
     fn what_hogs_now_and_then_is_short_on_a_worker_where_it_would_wait_in_the_pool() {
-        // Now and then the pool would serve it at once, and may. On a machine that is busy with
-        // other things it is also crowded at times, and then the task waits there: so the first of
-        // five trials in which it is not is the one that counts.
+        // Now and then the pool can serve the task at once, and may. On a machine that is busy with
+        // other things, the pool is also crowded at times, and the task waits there. So one trial
+        // of five has to be right.
         let mut trials = (0..5).map(|_| short_polls_beside_hogs());
         let is_right = |&(first, then): &(u64, u64)| first <= 2 && then <= 3;
         assert!(trials.any(|in_pool| is_right(&in_pool)));
     }
 
-    /// Or it would queue a second time, behind other hogs, to write what it has computed.
+    /// Otherwise it would queue a second time, behind other hogs, to write its result.
     #[test]
     fn a_hog_is_not_cut_short_where_it_has_no_seat() {
         const ROUNDS: u32 = 10;
@@ -546,7 +557,8 @@ mod tests {
             polls
         });
         let polls = runtime.block_on(hogs).unwrap();
-        // One more now and then, where the kernel has not scheduled it for a slice's time.
+        // There is one more now and then, where the kernel does not schedule the thread for a
+        // slice.
         assert!(polls <= ROUNDS + ROUNDS / 2, "{polls} polls");
         runtime.shutdown(Duration::from_secs(60)).unwrap();
     }
@@ -555,7 +567,7 @@ mod tests {
     fn a_seat_that_was_handed_over_leaves_no_class_that_seems_to_have_work() {
         let runtime = Builder::new().workers(1).build().unwrap();
         let hog = runtime.spawn(async {
-            // Long enough for the other workers to be told that there is work of its class.
+            // Long enough for an exchange, which publishes that there is work of its class.
             let began = Instant::now();
             compute_until(|| began.elapsed() > Duration::from_micros(300));
             yield_now().await;

@@ -1,4 +1,4 @@
-//! A worker without work: it searches, spins, and sleeps.
+//! A worker without work: it searches, spins, and parks.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::sched::spin::Spinner;
 
 use super::Worker;
 
-/// What a worker without work remembers.
+/// The state of searching and spinning.
 pub(super) struct Idling {
-    /// This worker counts as searching in `Idle`.
+    /// `Idle` counts this worker as searching.
     searching: Cell<bool>,
     spinner: RefCell<Spinner>,
-    /// State of a xorshift generator that chooses the first victim of work stealing.
+    /// State of a xorshift generator, which chooses the first victim of work stealing.
     random: Cell<u32>,
 }
 
@@ -37,7 +37,7 @@ impl Idling {
         self.searching.get()
     }
 
-    /// Returns whether this worker counted as searching.
+    /// Stops searching. Returns whether the worker counted as searching.
     pub(super) fn stops_searching(&self) -> bool {
         self.searching.take()
     }
@@ -54,7 +54,7 @@ impl Idling {
 }
 
 impl Worker {
-    /// Out of work: searches, spins, and sleeps until there is some.
+    /// Searches, spins, and parks until there is work.
     pub(super) fn idle(&self) {
         let began = self.now.get();
         if !self.idling.searching.get() {
@@ -77,8 +77,8 @@ impl Worker {
     /// Work was found, so this worker no longer counts as searching.
     pub(super) fn end_search(&self) {
         self.idling.searching.set(false);
-        // A thread that pushed while this worker searched has woken no other worker. This one looks
-        // into the injection queues again soon; if its polls tend to be long, another one should.
+        // While this worker searched, pushing threads woke no other worker. This one will look at
+        // the injection queues again soon; if its polls tend to be long, another one should.
         if self.shared.idle.stop_search()
             && self.backlog.poll_length() >= self.bounds.help / 4
             && self.shared.has_injected()
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Looks for work at other seats, each once, beginning at a random one.
+    /// Looks for work at each other seat once, beginning at a random one.
     fn search(&self) -> bool {
         let seats = &self.shared.seats;
         let start = self.idling.next_random() as usize;
@@ -111,7 +111,7 @@ impl Worker {
         if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
             return false;
         }
-        // The victim is busy with a long poll, so its next task had better run here.
+        // The victim is in a long poll, so its next task had better run here.
         if let Some(task) = desk.take_next() {
             self.accounts().steals.add(1);
             self.enqueue(Rank::Woken, task);
@@ -122,10 +122,10 @@ impl Worker {
         }
         victim.driver.has_descriptors()
             && self.now.get().saturating_sub(victim.checked_at.load()) > 2 * self.bounds.check
-            && self.check(victim, CheckOrigin::Monitor)
+            && self.check(victim, CheckOrigin::Visit)
     }
 
-    /// Busy-waits as long as the level says. Returns whether there may be work.
+    /// Busy-waits for as long as the level allows. Returns whether there may be work.
     fn spin(&self) -> bool {
         let limit = self.idling.spinner.borrow().limit();
         let seat = self.seat();
@@ -143,16 +143,17 @@ impl Worker {
             found = seat.parker.take_notification() || self.shared.has_injected();
             if !found && now >= check_at && seat.driver.has_descriptors() {
                 found = self.check(seat, CheckOrigin::Spin);
-                // A visit to the kernel costs about 300 ns; one in a microsecond is plenty.
+                // A check costs about 300 ns; one in a microsecond is plenty.
                 check_at = now + self.bounds.check / 100;
             }
             now = self.clock().cycles();
-            // Timers and the sweep are not looked at: spinning ends within a tick.
+            // Timers and the sweep can wait: spinning ends within a tick.
         }
+        let accounts = self.accounts();
         let count = if found {
-            &self.accounts().hits
+            &accounts.hits
         } else {
-            &self.accounts().misses
+            &accounts.misses
         };
         count.add(1);
         self.mark(State::Spin, State::Steal);
@@ -163,12 +164,13 @@ impl Worker {
     fn park(&self) {
         self.retire();
         self.sleep(State::Park, None);
-        // Nothing waits in the run queues of a worker that sleeps.
+        // A worker that sleeps has no task in its run queues.
         self.note_served(self.classes(), self.now.get());
     }
 
     pub(super) fn sleep(&self, state: State, limit: Option<Duration>) {
         let (seat, idle) = (self.seat(), &self.shared.idle);
+        debug_assert!(self.holds_seat(), "the seat's holder alone parks");
         let searching = self.idling.searching.take();
         idle.park(self.index, searching);
         let work = self.shared.has_injected()
@@ -186,20 +188,16 @@ impl Worker {
         }
         self.note_pressure(true);
         let wakes_at = [seat.timers.before_park(), seat.driver.before_park()];
-        let timeout = wakes_at
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|tick| self.clock().until_tick(tick));
-        let timeout = match (timeout, limit) {
-            (Some(timeout), Some(limit)) => Some(timeout.min(limit)),
-            (timeout, limit) => timeout.or(limit),
-        };
+        let wakes_at = wakes_at.into_iter().flatten().min();
+        let timeout = wakes_at.map(|tick| self.clock().until_tick(tick));
+        let timeout = timeout.into_iter().chain(limit).min();
         let mut wakers = self.wakers.take();
         self.mark(State::Steal, state);
         let sleeps = seat.parker.prepare();
-        let timeout = if sleeps {
+        if sleeps {
             self.real_time.before_sleep(&self.desk, self.now.get());
+        }
+        let timeout = if sleeps {
             timeout
         } else {
             Some(Duration::ZERO)
@@ -234,8 +232,7 @@ impl Worker {
 
     fn others_have_work(&self) -> bool {
         let seats = self.shared.seats.iter().enumerate();
-        seats.into_iter().any(|(index, seat)| {
-            index != self.index && !self.shared.desk_of(seat).run_queues.is_empty()
-        })
+        let mut others = seats.filter(|&(index, _)| index != self.index);
+        others.any(|(_, seat)| !self.shared.desk_of(seat).run_queues.is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! Leaving the processor to the heavy pool, when it is the turn of a class whose work is there.
+//! Lending the processor to the heavy pool, when the class that is next has its work there.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,16 +7,15 @@ use crate::counters::accounts::State;
 
 use super::Worker;
 
-/// How long a worker leaves its processor to the heavy pool before it looks again.
+/// How long a worker lends its processor before it looks again.
 const LEND: Duration = Duration::from_millis(1);
-/// How often it does so in a row. Another process may keep the pool's threads from running as well.
-/// Then nobody uses what is lent, so some work is done here in between.
+/// How often it lends in a row. If another process keeps the pool's threads from running, nobody
+/// uses the lent time; so the worker does some work of its own in between.
 const LENDS_MAX: u32 = 10;
 
-/// See the module's documentation.
 #[derive(Default)]
 pub(super) struct Lending {
-    /// The class whose turn it is has its work in the heavy pool.
+    /// The class that is next has its work in the heavy pool.
     due: Cell<bool>,
     in_a_row: Cell<u32>,
 }
@@ -30,14 +29,15 @@ impl Lending {
         self.due.take()
     }
 
-    /// Work was done here in between.
+    /// The worker has worked in between.
     pub(super) fn begin_anew(&self) {
         self.in_a_row.set(0);
     }
 
-    /// Counts one more time. Returns whether that is enough for now.
+    /// Counts one more time. Returns whether it is the last in a row.
     fn count(&self) -> bool {
         let in_a_row = self.in_a_row.get() + 1;
+        debug_assert!(in_a_row <= LENDS_MAX);
         let enough = in_a_row >= LENDS_MAX;
         self.in_a_row.set(if enough { 0 } else { in_a_row });
         enough
@@ -45,7 +45,7 @@ impl Lending {
 }
 
 impl Worker {
-    /// Leaves the processor to the heavy pool for a while, whose turn it is. Events end this early.
+    /// Sleeps for a moment, so that the heavy pool gets the processor. Events end the sleep early.
     pub(super) fn lend(&self) {
         self.sleep(State::Lend, Some(LEND));
         self.exchange();

@@ -1,5 +1,4 @@
-//! What a worker looks at from time to time, whatever its queues hold: I/O, timers, readers that
-//! were held back, and its neighbours.
+//! The regular look around: I/O, timers, readers that were held back, and one other worker.
 
 use std::cell::Cell;
 use std::ptr;
@@ -12,11 +11,11 @@ use crate::sched::shared::Seat;
 
 use super::Worker;
 
-/// What a worker remembers of the others.
+/// What a worker remembers of its neighbours, the other workers.
 pub(super) struct Neighbour {
-    /// The one that was looked at last.
+    /// The worker that was looked at last.
     last: Cell<usize>,
-    /// The poll in which one was found stuck.
+    /// When the poll began in which a worker was last found stuck.
     reported: Cell<u64>,
 }
 
@@ -30,7 +29,7 @@ impl Neighbour {
 }
 
 impl Worker {
-    /// Does what is due from time to time, whatever the queues hold.
+    /// Looks around, whatever the queues hold.
     pub(super) fn look_around(&self) {
         let seat = self.seat();
         self.check_due.set(self.now.get() + self.bounds.check);
@@ -49,8 +48,7 @@ impl Worker {
         self.look_at_neighbour(now);
     }
 
-    /// Rouses the monitor if another worker is stuck in a poll; a different one is looked at each
-    /// time.
+    /// Rouses the monitor if the next worker in the round is stuck in a poll.
     fn look_at_neighbour(&self, now: u64) {
         let seats = &self.shared.seats;
         let next = (self.neighbour.last.get() + 1) % seats.len();
@@ -68,8 +66,8 @@ impl Worker {
         }
     }
 
-    /// An I/O check without sleep, of this seat's queue or another's. Returns whether it brought
-    /// anything.
+    /// Checks a readiness queue without sleeping: this seat's own, or another's in a visit. Returns
+    /// whether a task was woken.
     pub(super) fn check(&self, seat: &Seat, origin: CheckOrigin) -> bool {
         let mut wakers = self.wakers.take();
         let checked = if ptr::eq(seat, self.seat()) {
@@ -95,7 +93,7 @@ impl Worker {
         self.wakers.set(wakers);
     }
 
-    /// The current tick, if `due` has come. The clock is not read if nothing is waited for.
+    /// The current tick, if `due` has come. Does not read the clock if nothing is due ever.
     #[inline]
     fn tick_if_due(&self, due: u64) -> Option<u64> {
         if due == u64::MAX {
@@ -105,7 +103,7 @@ impl Worker {
         (due <= tick).then_some(tick)
     }
 
-    /// Wakes the tasks whose time has come at a seat. Returns whether there were any.
+    /// Wakes the tasks of a seat whose timers are due. Returns whether there were any.
     pub(super) fn fire_timers(&self, seat: &Seat) -> bool {
         let timers = &seat.timers;
         let Some(tick) = self.tick_if_due(timers.next_due()) else {
@@ -117,7 +115,7 @@ impl Worker {
         found
     }
 
-    /// Wakes the readers that were held back at a seat until now. Returns whether there were any.
+    /// Wakes the readers of a seat that were held back and are due. Returns whether there were any.
     pub(super) fn sweep(&self, seat: &Seat) -> bool {
         let Some(tick) = self.tick_if_due(seat.driver.sweep_due()) else {
             return false;

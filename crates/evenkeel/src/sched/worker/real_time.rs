@@ -1,6 +1,6 @@
-//! A worker's real-time priority, where it is to have one: while it answers what woke it, and not
-//! while it is busy for long. A worker that kept the priority while it is busy would hold up every
-//! ordinary thread of the machine, including the kernel's own network threads.
+//! A worker's real-time priority, if it is configured: the worker has it while it answers events,
+//! and gives it up when it stays busy. A busy worker with this priority would hold up every
+//! ordinary thread of the machine, the kernel's own network threads among them.
 
 use std::cell::Cell;
 
@@ -9,13 +9,13 @@ use crate::defaults::REAL_TIME_BOUT;
 use crate::sched::desk::Desk;
 use crate::sys::thread;
 
-/// See the module's documentation. The desk knows whether the thread has the priority.
+/// See the module's documentation. The desk records whether the thread has the priority.
 pub(super) struct RealTime {
     wanted: bool,
-    /// When this worker last woke from a sleep, and when it last gave the priority up; in cycles.
+    /// When this worker last woke from a sleep, and when it last gave up the priority; in cycles.
     awake_since: Cell<u64>,
     given_up_at: Cell<Option<u64>>,
-    /// How often its thread had slept by then.
+    /// How often its thread had slept when it last woke.
     sleeps: Cell<u64>,
     bout: u64,
 }
@@ -31,18 +31,18 @@ impl RealTime {
         }
     }
 
-    /// The worker goes to sleep, and will have the priority when it wakes. If events keep it from
-    /// sleeping it has to give the priority up at once, so this is not tried too often.
+    /// The worker goes to sleep, and is to wake with the priority. If events keep it from sleeping,
+    /// it has to give the priority up at once, so this is not done too often.
     #[inline]
     pub(super) fn before_sleep(&self, desk: &Desk, now: u64) {
         let lately = |at: u64| now.saturating_sub(at) < self.bout;
         if self.wanted && !desk.is_real_time() && !self.given_up_at.get().is_some_and(lately) {
-            // If the system no longer allows it, this worker stays an ordinary thread.
+            // If the system no longer allows it, the worker stays an ordinary thread.
             desk.set_real_time(true);
         }
     }
 
-    /// The worker has slept, or found that it need not.
+    /// The worker returns from the kernel, where it may not have slept.
     #[inline]
     pub(super) fn after_sleep(&self, now: u64) {
         if !self.wanted {
@@ -54,7 +54,7 @@ impl RealTime {
         }
     }
 
-    /// The worker is busy still.
+    /// The worker is still busy.
     #[inline]
     pub(super) fn goes_on(&self, desk: &Desk, now: u64) {
         if self.wanted && now.saturating_sub(self.awake_since.get()) >= self.bout {
@@ -62,7 +62,7 @@ impl RealTime {
         }
     }
 
-    /// Gives the priority up: what the thread does from here on answers no event.
+    /// Gives up the priority: from here on the thread answers no event.
     pub(super) fn give_up(&self, desk: &Desk, now: u64) {
         if desk.is_real_time() {
             desk.set_real_time(false);

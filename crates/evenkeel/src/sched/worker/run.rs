@@ -1,22 +1,20 @@
-//! Polling a task, and what becomes of it afterwards.
+//! Polling a task, and what is done with it afterwards.
 
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;
 
+use super::Worker;
 use crate::class::Class;
 use crate::counters::accounts::State;
-use crate::sched::hog::{self, Ways};
+use crate::sched::hog::{self, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::run_queues::Rank;
 use crate::sched::task::cell::{Header, Ran, Runnable};
-use crate::sync::atomic::Ordering;
-
-use super::Worker;
 
 /// The task that is polled now, if any.
 pub(super) struct Running {
-    /// To be compared with and nothing else; null between polls.
+    /// Only compared; null between polls.
     task: Cell<*const Header>,
     class: Cell<Option<Class>>,
 }
@@ -43,6 +41,7 @@ impl Running {
 
     #[inline]
     fn end(&self) {
+        debug_assert!(!self.task.get().is_null(), "no poll is under way");
         self.task.set(ptr::null());
         self.class.set(None);
     }
@@ -50,17 +49,21 @@ impl Running {
 
 impl Worker {
     pub(super) fn poll(&self, task: Runnable) {
-        let ways = self.ways(task.header());
-        let is_plain = ways.is_plain();
-        if !is_plain && self.is_for_pool(ways) && !task.is_aborted() {
+        debug_assert!(
+            !self.lost.get(),
+            "a thread without a seat polls in the heavy pool"
+        );
+        let profile = self.profile(task.header());
+        let is_plain = profile.is_plain();
+        if !is_plain && self.is_for_pool(profile) && !task.is_aborted() {
             return self.pass_on(task);
         }
         if self.idling.is_searching() {
             self.end_search();
         }
-        self.ask_for_help(ways.is_guarded());
+        self.ask_for_help(profile.is_guarded());
         if !is_plain {
-            self.prepare(ways);
+            self.prepare(profile);
         }
         let (now, class) = (self.now.get(), task.header().class());
         self.begin_poll(task.header(), now);
@@ -68,11 +71,11 @@ impl Worker {
         let registry = &self.shared.registry;
         let ran = task.run(
             |task| {
-                self.learn_of_wait(task.header(), now, is_plain);
+                self.learn_from_pending(task.header(), now, is_plain);
                 registry.insert(task, self.index)
             },
             |header| {
-                self.learn_of_end(header, now);
+                self.learn_from_last(header, now);
                 registry.remove(header);
             },
         );
@@ -90,26 +93,23 @@ impl Worker {
         }
     }
 
-    /// What is known of a task; at its first poll, what is known of its kind. That is looked up now
-    /// and not at the spawn, so that of many tasks spawned at once the first ones teach about the
-    /// rest.
+    /// The task's profile. A task that has not been polled gets the one of its kind: now and not at
+    /// the spawn, so that of many tasks spawned at once the first ones teach about the rest.
     #[inline]
-    fn ways(&self, task: &Header) -> Ways {
+    fn profile(&self, task: &Header) -> Profile {
         if self.shared.kinds.is_known() && task.is_unseen() {
             let known = self.shared.kinds.look_up(&task.kind());
             hog::begin(task, known);
         }
-        Ways::of(task)
+        Profile::of(task)
     }
 
-    /// A poll begins: says so to others, and takes down how long the task had waited for it.
+    /// A poll begins: publishes it, and records how long the task was ready.
     #[inline]
     fn begin_poll(&self, task: &Header, now: u64) {
         let class = task.class();
-        // Relaxed: a statistic.
-        let queued_at = task.queued_at.load(Ordering::Relaxed);
         self.accounts().go_on(State::Run(class));
-        let waited = now.saturating_sub(queued_at);
+        let waited = now.saturating_sub(task.queued_at.load());
         self.accounts().count_poll(class, waited);
         if self.choosing.took_woken() {
             self.backlog.note_wait(waited);
@@ -122,15 +122,14 @@ impl Worker {
         }
     }
 
-    /// Says what this thread polls, to whatever the poll asks of it.
+    /// Sets the running task and its slice.
     #[inline]
     pub(super) fn begin_task(&self, task: &Header, now: u64) {
         self.running.begin(task);
         self.choosing.runs(task.class());
-        // Relaxed: the runner alone touches the number.
-        let cuts = task.cut_short.load(Ordering::Relaxed);
         let end = now + self.bounds.slice;
-        self.slice.begin(end, cuts, || self.idling.next_random());
+        let random = || self.idling.next_random();
+        self.slice.begin(end, task.cut_short.load(), random);
     }
 
     #[inline]
@@ -138,9 +137,9 @@ impl Worker {
         self.running.end();
     }
 
-    /// A poll that began at `began` is over, and its task waits. For the task's runner.
+    /// A poll that began at `began` returned pending. For the task's runner.
     #[inline]
-    fn learn_of_wait(&self, task: &Header, began: u64, is_plain: bool) {
+    fn learn_from_pending(&self, task: &Header, began: u64, is_plain: bool) {
         if self.desk.tenure().has_lost() {
             self.mark_lost(task, began);
         } else if !self.was_kept(task, began) && !is_plain {
@@ -149,9 +148,9 @@ impl Worker {
         self.slice.note_cuts(task);
     }
 
-    /// A poll that began at `began` is over, and its task is complete. For the task's runner.
+    /// A poll that began at `began` completed its task. For the task's runner.
     #[inline]
-    fn learn_of_end(&self, task: &Header, began: u64) {
+    fn learn_from_last(&self, task: &Header, began: u64) {
         if !self.desk.tenure().has_lost() {
             self.was_kept(task, began);
         }
@@ -161,14 +160,14 @@ impl Worker {
         }
     }
 
-    /// Whether a poll that kept its seat, because no thread could take it, was a hog's.
+    /// Whether a poll kept its seat because no thread could take it over, and was a hog's.
     #[inline]
     fn was_kept(&self, task: &Header, began: u64) -> bool {
         let kept = self.desk.was_kept(began);
         kept.is_some_and(|blocked| self.note_kept(task, began, blocked))
     }
 
-    /// A poll that began at `began` is over, and kept its seat.
+    /// Charges a poll that began at `began` and kept its seat.
     #[inline]
     fn charge_poll(&self, class: Class, began: u64) {
         let now = self.mark(State::Run(class), State::Run(class));
@@ -181,10 +180,7 @@ impl Worker {
     /// Queues a task that was woken while it ran.
     #[inline]
     fn queue_behind(&self, task: Runnable) {
-        // Relaxed: a statistic.
-        task.header()
-            .queued_at
-            .store(self.now.get(), Ordering::Relaxed);
+        task.header().queued_at.put(self.now.get());
         let rank = if self.slice.has_yielded() {
             Rank::Yielded
         } else {
@@ -193,7 +189,6 @@ impl Worker {
         self.enqueue(rank, task);
     }
 
-    /// The class of the running task.
     pub(crate) fn current_class(&self) -> Class {
         self.running.class().unwrap_or_default()
     }

@@ -171,12 +171,12 @@ impl World {
             world: world.clone(),
             canary: Canary::new(&world.0.cells),
         };
-        let origin = Origin {
+        let attributes = Attributes {
             name: None,
             class: Class::NORMAL,
             spawned_at: Location::caller(),
         };
-        let (task, join) = new_task(future, queue, origin);
+        let (task, join) = new_task(future, queue, attributes);
         world.0.queue.lock().push(task);
         (world, JoinHandle::new(join), waker)
     }

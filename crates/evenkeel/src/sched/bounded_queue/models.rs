@@ -51,7 +51,7 @@ unsafe impl Sync for Item {}
 struct World {
     items: Vec<Item>,
     /// The first is the owner's; the others are the stealers'.
-    rings: Vec<Ring<Item>>,
+    rings: Vec<BoundedQueue<Item>>,
 }
 
 impl World {
@@ -62,11 +62,11 @@ impl World {
         };
         Arc::new(Self {
             items: (0..items).map(item).collect(),
-            rings: (0..rings).map(|_| Ring::new()).collect(),
+            rings: (0..rings).map(|_| BoundedQueue::new()).collect(),
         })
     }
 
-    fn ring(&self) -> &Ring<Item> {
+    fn ring(&self) -> &BoundedQueue<Item> {
         &self.rings[0]
     }
 
