@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn each_relapse_doubles_how_many_streak_end_it() {
+    fn each_relapse_doubles_the_streak_that_ends_it() {
         let task = task();
         let task = task.header();
         for expected in [4, 8, 16, 32, 64, 64] {

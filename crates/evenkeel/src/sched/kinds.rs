@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hogs_by_waiting_is_told_from_what_computes() {
+    fn hogs_that_block_are_told_from_hogs_that_compute() {
         let (kinds, kind) = (Kinds::new(), kind("waits"));
         for now in 0..10 {
             let _ = kinds.hogged(&kind, now, 100);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stolen_keeps_its_order_and_is_counted() {
+    fn stolen_tasks_keep_their_order_and_are_counted() {
         const TASKS: usize = CAPACITY + 2 * REFILL;
         let victim = RunQueues::new(3);
         (0..TASKS).for_each(|number| victim.push(Rank::Woken, task(number)));

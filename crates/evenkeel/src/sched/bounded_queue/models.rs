@@ -1,27 +1,9 @@
-//! Models of the ring: each runs once for every interleaving of its threads.
+//! Models of the bounded queue: each runs once for every interleaving of its threads.
 //!
-//! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
-//! also when an entry is handed over without what was done to it before.
+//! Every entry carries a cell that its pusher writes and its taker reads, so a model also fails
+//! when an entry is visible before the writes that came before its push.
 //!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `push` stores `tail` Relaxed: `an_owner_and_a_taker` and 2 others
-//! - `push` moves `tail` before it fills the slot: `an_owner_and_a_taker` and 2 others
-//! - `push` takes one entry too many: `a_full_ring_refuses`
-//! - `pop` loads `tail` Relaxed: `an_owner_and_a_taker`
-//! - `steal_into` loads `tail` Relaxed: `a_stealer_is_stolen_from` and 2 others
-//! - `claim` stores instead of comparing: `slots_are_used_again_while_a_stealer_copies_them`
-//!   and 4 others
-//! - `steal_into` claims before it copies: `slots_are_used_again_while_a_stealer_copies_them`
-//! - `steal_into` publishes `tail` Relaxed: `a_stealer_is_stolen_from`
-//! - `steal_into` ignores the destination's room:
-//!   `a_steal_leaves_what_the_destination_has_no_room_for`
-//! - `steal_into` reads entries newest first:
-//!   `a_steal_leaves_what_the_destination_has_no_room_for` and 4 others
-//!
-//! Not seen: `push` loads `head` Relaxed and `claim` swaps Relaxed. Both would let a slot be
+//! Not seen: `push` loads `head` Relaxed, and `take` swaps Relaxed. Both would let a slot be
 //! written before the taker has read it, which takes a load that sees a later store (load
 //! buffering). Loom does not explore that.
 #![allow(
@@ -34,49 +16,49 @@ use crate::sync::Arc;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{model, role, roles};
 
-/// What the models put into rings.
+/// An entry.
 struct Item {
     number: usize,
     /// Zero before the item is pushed, its number plus one afterwards.
     written: UnsafeCell<usize>,
 }
 
-// SAFETY: `written` is touched by whoever pushes the item and then by whoever takes it; that this
-// is never at the same time is what the models check.
+// SAFETY: the thread that pushes the item touches `written`, and then the thread that takes it; the
+// models check that this is never at the same time.
 unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
 
-/// Rings and the items that travel through them.
+/// Queues, and the items that travel through them.
 struct World {
     items: Vec<Item>,
-    /// The first is the owner's; the others are the stealers'.
-    rings: Vec<BoundedQueue<Item>>,
+    /// The first is the owner's, the others are the stealers'.
+    queues: Vec<BoundedQueue<Item>>,
 }
 
 impl World {
-    fn new(items: usize, rings: usize) -> Arc<Self> {
+    fn new(items: usize, queues: usize) -> Arc<Self> {
         let item = |number| Item {
             number,
             written: UnsafeCell::new(0),
         };
         Arc::new(Self {
             items: (0..items).map(item).collect(),
-            rings: (0..rings).map(|_| BoundedQueue::new()).collect(),
+            queues: (0..queues).map(|_| BoundedQueue::new()).collect(),
         })
     }
 
-    fn ring(&self) -> &BoundedQueue<Item> {
-        &self.rings[0]
+    fn owners(&self) -> &BoundedQueue<Item> {
+        &self.queues[0]
     }
 
     /// Returns whether there was room.
     fn push(&self, number: usize) -> bool {
         let item = &self.items[number];
-        // SAFETY: the item is in no ring yet, so it is this thread's.
+        // SAFETY: the item is in no queue yet, so it is this thread's.
         item.written
             .with_mut(|written| unsafe { *written = number + 1 });
-        match self.ring().push(NonNull::from(item)) {
+        match self.owners().push(NonNull::from(item)) {
             Ok(()) => true,
             Err(back) => {
                 assert_eq!(
@@ -89,8 +71,8 @@ impl World {
         }
     }
 
-    fn pop(&self, ring: usize) -> Option<usize> {
-        let entry = self.rings[ring].pop()?;
+    fn pop(&self, queue: usize) -> Option<usize> {
+        let entry = self.queues[queue].pop()?;
         // SAFETY: items live as long as the world.
         let item = unsafe { entry.as_ref() };
         // SAFETY: the item was taken, so it is this thread's; loom reports it if not.
@@ -103,13 +85,13 @@ impl World {
         Some(item.number)
     }
 
-    fn drain(&self, ring: usize) -> Vec<usize> {
-        std::iter::from_fn(|| self.pop(ring)).collect()
+    fn drain(&self, queue: usize) -> Vec<usize> {
+        std::iter::from_fn(|| self.pop(queue)).collect()
     }
 
-    /// Steals from the owner into a ring of this thread's, and empties that.
+    /// Steals from the owner into a queue of this thread's, and empties that.
     fn steal(&self, thief: usize) -> Vec<usize> {
-        let count = self.ring().steal_into(&self.rings[thief], usize::MAX);
+        let count = self.owners().steal_into(&self.queues[thief], usize::MAX);
         let taken = self.drain(thief);
         assert_eq!(taken.len(), count, "a steal says how much it took");
         taken
@@ -177,7 +159,7 @@ fn an_owner_and_two_stealers() {
     });
 }
 
-/// The ring is full; while a stealer copies its entries, the owner takes some and fills their
+/// The queue is full. While a stealer copies its entries, the owner takes some and fills their
 /// slots again.
 #[test]
 fn slots_are_used_again_while_a_stealer_copies_them() {
@@ -206,9 +188,9 @@ fn slots_are_used_again_while_a_stealer_copies_them() {
     });
 }
 
-/// A full ring gives back what it is given, and nothing else is lost or overwritten.
+/// A full queue gives the entry back, and no other entry is lost or overwritten.
 #[test]
-fn a_full_ring_refuses() {
+fn a_full_queue_refuses() {
     model(|| {
         let world = World::new(CAPACITY + 1, 1);
         for number in 0..CAPACITY {
@@ -235,7 +217,7 @@ fn a_full_ring_refuses() {
     });
 }
 
-/// Somebody else takes single entries while they come.
+/// Another thread takes single entries while they are pushed.
 #[test]
 fn an_owner_and_a_taker() {
     model(|| {
@@ -256,7 +238,7 @@ fn an_owner_and_a_taker() {
     });
 }
 
-/// What a stealer takes becomes visible to those who take from the stealer.
+/// Stolen entries are visible to a thread that takes them from the stealer.
 #[test]
 fn a_stealer_is_stolen_from() {
     model(|| {
@@ -267,11 +249,11 @@ fn a_stealer_is_stolen_from() {
             [
                 role(move || owner.pop(0).into_iter().collect()),
                 role(move || {
-                    first.ring().steal_into(&first.rings[1], usize::MAX);
+                    first.owners().steal_into(&first.queues[1], usize::MAX);
                     Vec::new()
                 }),
                 role(move || {
-                    second.rings[1].steal_into(&second.rings[2], 1);
+                    second.queues[1].steal_into(&second.queues[2], 1);
                     second.drain(2)
                 }),
             ],
@@ -283,8 +265,7 @@ fn a_stealer_is_stolen_from() {
     });
 }
 
-/// A steal takes no more than its destination has room for, also while the destination is
-/// emptied by others.
+/// A steal takes no more than its destination has room for, even while other threads empty it.
 #[test]
 fn a_steal_leaves_what_the_destination_has_no_room_for() {
     model(|| {
@@ -292,7 +273,7 @@ fn a_steal_leaves_what_the_destination_has_no_room_for() {
         for number in 0..CAPACITY {
             assert!(world.push(number));
         }
-        while world.ring().steal_into(&world.rings[1], usize::MAX) > 0 {}
+        while world.owners().steal_into(&world.queues[1], usize::MAX) > 0 {}
         let before: Vec<_> = world.pop(1).into_iter().collect();
         for number in CAPACITY..2 * CAPACITY {
             assert!(world.push(number));
@@ -301,7 +282,7 @@ fn a_steal_leaves_what_the_destination_has_no_room_for() {
         roles(
             [
                 role(move || {
-                    let count = thief.ring().steal_into(&thief.rings[1], usize::MAX);
+                    let count = thief.owners().steal_into(&thief.queues[1], usize::MAX);
                     assert!(
                         (1..=2).contains(&count),
                         "one slot is free, or two: {count}"

@@ -2,35 +2,8 @@
 //! order in which workers (`sched::worker`) and pushers (`sched::shared`) use them. Each runs once
 //! for every interleaving of its threads.
 //!
-//! A worker that nobody wakes stays in its kernel for ever, which loom reports: so a model that
-//! ends has shown that the workers never all sleep with mail.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - no fence in `park`: `two_workers_do_not_both_sleep_with_mail` and 4 others
-//! - no fence in `to_wake`: `the_last_searcher_sees_what_was_left_to_it` and 5 others
-//! - no fence in `stop_search`: `the_last_searcher_sees_what_was_left_to_it`
-//! - fences are AcqRel: `the_last_searcher_sees_what_was_left_to_it` and 5 others
-//! - `park` stops to search after its fence: `two_workers_do_not_both_sleep_with_mail` and 4
-//!   others
-//! - `park` enlists after its fence: `two_workers_do_not_both_sleep_with_mail` and 4 others
-//! - `to_wake` trusts `attended` when all sleep:
-//!   `two_workers_do_not_both_sleep_with_mail_they_seemed_to_attend_to` and another
-//! - `to_wake` does not count the woken one as searching: `a_burst_wakes_one_worker` and 3
-//!   others
-//! - `unpark` calls nobody woken: `a_burst_wakes_one_worker` and 3 others
-//! - the worker does not look after it enlisted (in the model itself):
-//!   `two_workers_do_not_both_sleep_with_mail` and 4 others
-//! - no fence in `monitor_may_sleep`: `the_monitor_does_not_sleep_while_a_worker_is_awake` and
-//!   another
-//! - no fence in `rouses_monitor`: `the_monitor_does_not_sleep_while_a_worker_is_awake` and
-//!   another
-//! - `monitor_may_sleep` looks before it announces:
-//!   `the_monitor_does_not_sleep_while_a_worker_is_awake` and another
-//! - a visitor keeps the wake-up that it takes (in the model itself):
-//!   `who_is_visited_while_it_goes_to_sleep_is_there_when_it_is_chosen`
+//! A worker that is not woken sleeps for ever, which loom reports: so a model that ends has shown
+//! that the workers never all sleep beside an entry.
 #![allow(unsafe_code, reason = "the queue's entries link themselves")]
 
 use std::ptr::{self, NonNull};
@@ -56,7 +29,7 @@ unsafe impl Link for Item {
     }
 }
 
-/// One worker's parker, and its place in the kernel.
+/// One worker's parker and readiness queue.
 struct Seat {
     parker: Parker,
     queue: Queue,
@@ -66,7 +39,7 @@ struct World {
     idle: Idle,
     injection_queue: InjectionQueue<Item>,
     items: Vec<Item>,
-    /// How many items are still to be received.
+    /// How many items have not been taken yet.
     missing: AtomicUsize,
     seats: Vec<Seat>,
 }
@@ -112,7 +85,7 @@ impl World {
         self.missing.load(Ordering::Acquire) == 0
     }
 
-    /// Takes one item. Whoever takes the last one ends all sleep.
+    /// Takes one item. The thread that takes the last one wakes all workers.
     fn receive(&self) -> bool {
         if self.injection_queue.take(1, |_| ()) == 0 {
             return false;
@@ -124,7 +97,7 @@ impl World {
         true
     }
 
-    /// As `Worker::run`, without the tasks. `searching` says how it begins.
+    /// As `Worker::run`, without the tasks. `searching` if the worker begins as a searching one.
     fn work(&self, worker: usize, mut searching: bool) {
         self.seats[worker].queue.is_mine();
         while !self.is_done() {
@@ -151,7 +124,7 @@ impl World {
             seat.queue.sleep();
             seat.parker.finish();
         } else {
-            // Lets others run, as whoever looks again and again has to in a model.
+            // Lets other threads run, as a thread that polls has to in a model.
             thread::yield_now();
         }
         self.idle.unpark(worker)
@@ -169,7 +142,7 @@ fn pusher(world: &Arc<World>, items: usize) -> Role<()> {
 }
 
 #[test]
-fn one_worker_does_not_sleep_with_mail() {
+fn one_worker_does_not_sleep_beside_an_entry() {
     model(move || {
         let world = World::new(1, 2);
         roles([worker(&world, 0, false), pusher(&world, 2)], |_| ())
@@ -177,7 +150,7 @@ fn one_worker_does_not_sleep_with_mail() {
 }
 
 #[test]
-fn two_workers_do_not_both_sleep_with_mail() {
+fn two_workers_do_not_both_sleep_beside_an_entry() {
     model_with_twins(move || {
         let world = World::new(2, 1);
         let workers = [worker(&world, 0, false), worker(&world, 1, false)];
@@ -186,25 +159,25 @@ fn two_workers_do_not_both_sleep_with_mail() {
     });
 }
 
-/// Worker 1 sleeps and stays asleep, worker 0 searches, which holds wake-ups back: it must not go
-/// to sleep without the mail that relied on it.
+/// Worker 1 sleeps and stays asleep. Worker 0 searches, so that pushers wake no other: it must not
+/// go to sleep beside an entry that relied on it.
 #[test]
-fn a_searcher_does_not_sleep_on_what_was_left_to_it() {
+fn a_searcher_does_not_sleep_beside_an_entry_that_was_left_to_it() {
     model(|| {
         let world = World::new(2, 2);
         world.idle.park(1, false);
         assert!(world.idle.start_search());
         roles([worker(&world, 0, true), pusher(&world, 2)], move |_| {
-            // What worker 1 would have done, had it been woken, worker 0 did.
+            // Worker 0 has done all the work.
             let _ = world.idle.unpark(1);
         })
     });
 }
 
-/// A visitor comes while the one worker that can be chosen goes to sleep, is chosen, and counts as
-/// searching: were its wake-up lost, nobody would be woken any more.
+/// A visit meets the one worker as it goes to sleep, is woken by a pusher, and counts as searching.
+/// If its wake-up were lost, no worker would ever be woken again.
 #[test]
-fn who_is_visited_while_it_goes_to_sleep_is_there_when_it_is_chosen() {
+fn a_worker_that_is_visited_as_it_goes_to_sleep_can_still_be_woken() {
     model(|| {
         let world = World::new(1, 1);
         let visited = Arc::clone(&world);
@@ -238,10 +211,9 @@ fn a_burst_wakes_one_worker() {
     });
 }
 
-/// Of a searcher that found work and a pusher, the one sees the mail or the other wakes the
-/// sleeper.
+/// Either a searcher that found work sees the next entry, or the pusher wakes the sleeper.
 #[test]
-fn the_last_searcher_sees_what_was_left_to_it() {
+fn the_last_searcher_sees_an_entry_that_was_left_to_it() {
     model(|| {
         let world = World::new(2, 1);
         world.idle.park(1, false);
@@ -255,18 +227,18 @@ fn the_last_searcher_sees_what_was_left_to_it() {
             pusher.push(0);
             true
         });
-        roles([searcher, pusher], move |[sees_mail, _]| {
+        roles([searcher, pusher], move |[sees_it, _]| {
             let woken = world.seats[1].parker.is_notified();
             assert!(
-                sees_mail || woken,
-                "the searcher saw no mail, and the pusher woke nobody"
+                sees_it || woken,
+                "the searcher missed the entry, and the pusher woke no worker"
             );
         })
     });
 }
 
 /// The monitor goes to sleep, as all workers are parked, while one of them wakes: by itself, or
-/// struck off by a pusher.
+/// because a pusher took it off the list.
 fn a_worker_wakes_while_the_monitor_goes_to_sleep(pushed: bool) {
     model(move || {
         let world = World::new(1, 1);

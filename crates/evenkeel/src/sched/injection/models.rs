@@ -1,29 +1,14 @@
 //! Models of the injection queue: each runs once for every interleaving of its threads.
 //!
-//! Every entry carries a cell that its pusher writes and its taker reads, so that a model fails
-//! also when an entry is handed over without what was done to it before.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `push` swaps Relaxed: `pushers_and_the_end` and 3 others
-//! - `push` stores instead of comparing: `pushers_and_the_end` and 3 others
-//! - `push` does not look for the end: `pushers_and_the_end` and another
-//! - `unstack` swaps Relaxed: `two_pushers_and_a_taker` and 2 others
-//! - `unstack` stores null instead of swapping: `two_pushers_and_a_taker` and 2 others
-//! - `append` leaves the chain newest first: `pushers_and_the_end` and 3 others
-//! - `append` forgets the last entry of before: `two_pushers_and_a_taker` and 2 others
-//! - `close` swaps Relaxed: `pushers_and_the_end` and another
-//! - `close` takes the lock too late: `a_pusher_a_taker_and_the_end`
-//! - `take` forgets the rest of the backlog: `two_pushers_and_a_taker` and 2 others
+//! Every entry carries a cell that its pusher writes and its taker reads, so a model also fails
+//! when an entry is visible before the writes that came before its push.
 
 use super::*;
 use crate::sync::Arc;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, role, roles};
 
-/// What the models put into an injection queue.
+/// An entry.
 struct Item {
     number: usize,
     link: AtomicPtr<Item>,
@@ -38,8 +23,8 @@ unsafe impl Link for Item {
     }
 }
 
-// SAFETY: `written` is touched by whoever pushes the item and then by whoever takes it; that this
-// is never at the same time is what the models check.
+// SAFETY: the thread that pushes the item touches `written`, and then the thread that takes it; the
+// models check that this is never at the same time.
 unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
@@ -98,7 +83,7 @@ impl World {
         taken
     }
 
-    /// Tries to push what was given back.
+    /// Tries to push refused items again. Returns whether one was accepted.
     fn push_again(&self, first: &[usize], second: &[usize]) -> bool {
         first.iter().chain(second).any(|&number| self.push(number))
     }
@@ -197,7 +182,7 @@ fn a_pusher_and_two_takers() {
     });
 }
 
-/// What was pushed before the end is handed out, what comes after it is given back.
+/// Entries pushed before the queue closes are handed out; later ones are given back.
 #[test]
 fn pushers_and_the_end() {
     model(|| {
@@ -216,7 +201,7 @@ fn pushers_and_the_end() {
     });
 }
 
-/// The injection queue closes while somebody takes: neither undoes what the other does.
+/// The injection queue closes while a thread takes from it: neither undoes the other's work.
 #[test]
 fn a_pusher_a_taker_and_the_end() {
     model(|| {

@@ -1,24 +1,4 @@
 //! Models of the parker: each runs once for every interleaving of its threads.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `unpark` swaps Relaxed: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
-//! - `prepare` compares Relaxed and clears Relaxed:
-//!   `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
-//! - `prepare` overwrites a notification: `a_notification_ends_the_sleep_it_meets_or_the_next`
-//!   and 2 others
-//! - `prepare` leaves a notification standing, and does not report it:
-//!   `a_notification_ends_the_sleep_it_meets_or_the_next` and 2 others
-//! - `finish` swaps Relaxed: `two_notifications_cost_one_event_for_each_sleep`
-//! - `unpark` asks for an event each time: `two_notifications_cost_one_event_for_each_sleep`
-//! - `unpark` loads, then stores: `a_notification_ends_the_sleep_it_meets_or_the_next` and 2
-//!   others
-//! - `take_notification` swaps Relaxed, or leaves the notification standing:
-//!   `a_notification_that_is_taken_ends_one_busy_wait`
-//! - a visitor keeps the wake-up that it takes, or the owner does not ask for it (in the model
-//!   itself): `a_visitor_takes_no_wake_up_from_the_owner` and another
 
 use std::sync::OnceLock;
 
@@ -28,9 +8,9 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::models::{Role, model, role, roles};
 use crate::sync::thread::{self, Thread};
 
-/// One worker's readiness queue, as `Driver`. Its lock is not one of loom's, whose `unpark` takes
-/// for parked who waits for such a lock; and it is left by a read-modify-write, as loom may have a
-/// swap miss a concurrent store.
+/// One worker's readiness queue, as `Driver`. Its lock is not loom's, whose `unpark` counts a
+/// thread that waits for such a lock as parked; and it is left by a read-modify-write, as loom may
+/// let a swap miss a concurrent store.
 pub(in crate::sched) struct Queue {
     owner: OnceLock<Thread>,
     /// An event stays until it is waited for, as in an event descriptor.
@@ -87,7 +67,7 @@ impl Queue {
     }
 }
 
-/// One worker, and its place in the kernel.
+/// One worker and its readiness queue.
 struct World {
     parker: Parker,
     queue: Queue,
@@ -107,13 +87,13 @@ impl World {
 
     fn unpark(&self) {
         if self.parker.unpark() {
-            // Relaxed: counted, no more.
+            // Relaxed: a count.
             self.events.fetch_add(1, Ordering::Relaxed);
             self.queue.wake();
         }
     }
 
-    /// Sleeps until the first `reasons` reasons have been seen. Returns how many sleeps it took.
+    /// Sleeps until the first `reasons` reasons have been seen. Returns the number of sleeps.
     fn work(&self, reasons: usize) -> usize {
         self.queue.is_mine();
         let mut sleeps = 0;
@@ -150,7 +130,7 @@ fn a_notification_ends_the_sleep_it_meets_or_the_next() {
     });
 }
 
-/// Two notifications: none is lost, and a sleep costs at most one visit to the kernel.
+/// Two notifications: none is lost, and a sleep costs at most one event.
 #[test]
 fn two_notifications_cost_one_event_for_each_sleep() {
     model(|| {
@@ -189,7 +169,7 @@ fn a_sleep_that_ends_by_itself_loses_no_reason() {
     });
 }
 
-/// A worker that busy-waits before it sleeps hears of each notification, and once.
+/// A worker that busy-waits before it sleeps gets each notification once.
 #[test]
 fn a_notification_that_is_taken_ends_one_busy_wait() {
     model(|| {
@@ -218,7 +198,7 @@ fn visitor(world: &Arc<World>) -> Role<usize> {
     })
 }
 
-/// Somebody else looks into the readiness queue while the worker goes to sleep and is notified.
+/// Another thread visits the readiness queue while the worker goes to sleep and is notified.
 #[test]
 fn a_visitor_takes_no_wake_up_from_the_owner() {
     model(|| {
@@ -230,7 +210,7 @@ fn a_visitor_takes_no_wake_up_from_the_owner() {
     });
 }
 
-/// And so for the notifications that follow.
+/// The same for the notifications that follow.
 #[test]
 fn a_worker_that_was_visited_hears_of_what_comes_later() {
     model(|| {

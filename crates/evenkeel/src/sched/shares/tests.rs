@@ -1,33 +1,5 @@
-//! Properties of the division of time, in virtual time: of `Shares` and the `Ledger` together, as
-//! each is nothing without the other. Times are in nanoseconds.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these tests fail:
-//!
-//! - all with work are eligible: `backlogged_classes_get_their_shares` and 7 others
-//! - a worker does not know of its own spending until it exchanges:
-//!   `backlogged_classes_get_their_shares` and 3 others
-//! - workers hear of nothing: `backlogged_classes_get_their_shares` and 5 others
-//! - all shares count as one: `backlogged_classes_get_their_shares` and 7 others
-//! - new shares are not stored: `the_bound_begins_anew_when_shares_change`
-//! - what is split adds up to more, or what one gives up nobody gets:
-//!   `classes_that_come_and_go_do_not_matter_to_others` and another or 2
-//! - a class from rest keeps what it is owed: `sleep_saves_nothing_up`
-//! - a class at rest makes up for nothing: `who_uses_less_than_its_share_goes_at_the_next_boundary`
-//! - nothing is forgiven: `no_class_starves` and another
-//! - one that has long waited goes no sooner: `no_class_starves`
-//! - products of 64 bits: `a_year_leaves_nothing_behind`
-//! - what a class can be owed has no limit: `a_year_leaves_nothing_behind` and the simulated
-//!   machines
-//! - the longest target goes first: `the_urgent_go_first_unless_they_used_their_share` and 3 others
-//! - the pool need not be owed anything, or never has its turn: `the_pool_gets_its_turn`
-//! - the pool goes before whatever is here: `the_pool_waits_for_the_urgent`
-//! - a class never rests: `work_is_conserved`, and the simulated machines never end
-//! - a worker about to sleep says nothing: `a_sleeping_worker_leaves_no_class_behind`
-//! - a charge does not wake: `time_without_a_wake_is_charged` and another
-//! - who did not come is asked again: `who_does_not_come_is_not_asked_for_twice_in_a_row` and the
-//!   simulated machines
+//! Properties of the division of time, of `Shares` and the `Ledger` together. Time is virtual, in
+//! nanoseconds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,7 +12,7 @@ mod simulated;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-/// After how much time a worker exchanges.
+/// The time between two exchanges of a worker.
 const EXCHANGE: u64 = 100 * US;
 
 fn limits(workers: usize) -> Limits {
@@ -83,7 +55,7 @@ impl Random {
         self.next() % end
     }
 
-    /// Between the ends, these included.
+    /// A number from `least` to `most`, both included.
     fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
@@ -92,20 +64,20 @@ impl Random {
 struct Worker {
     shares: Shares,
     published: Published,
-    /// When its poll ends, of which class it is, and how long it takes.
+    /// When its poll ends, and the poll's class and length.
     busy_until: u64,
     poll: Option<(Class, u64)>,
 }
 
-/// Workers with endless work of some classes: what a class has to do is in the set, or not.
+/// Workers with endless work of some classes.
 struct Machine {
     ledger: Ledger,
     workers: Vec<Worker>,
     /// The classes with work, the same at all workers.
     working: u32,
     served: Vec<u64>,
-    /// What each class was entitled to, by the plain definition: its share of all time spent among
-    /// the classes with work.
+    /// What each class was entitled to by definition: its share of all time spent among the classes
+    /// with work.
     entitled: Vec<f64>,
     terms: Vec<Term>,
     now: u64,
@@ -151,7 +123,7 @@ impl Machine {
         self.classes().fold(0, |bits, class| bits | class.bit())
     }
 
-    /// Which classes have work from now on.
+    /// Sets which classes have work.
     fn let_work(&mut self, classes: u32) {
         for class in self.classes() {
             let worker = self.workers.iter_mut();
@@ -212,7 +184,7 @@ impl Machine {
         }
     }
 
-    /// Classes have work elsewhere and are active while time is spent on one, and rest again.
+    /// Spends time on some classes elsewhere, while `active` classes have work there.
     fn spend_beside(&mut self, active: u32, spent: &[u64]) {
         let mut all = [0; CLASSES_MAX];
         all[..spent.len()].copy_from_slice(spent);
@@ -224,7 +196,7 @@ impl Machine {
         self.ledger.publish(&mut published, 0);
     }
 
-    /// Shares and targets are others from now on, and times are counted from now.
+    /// Changes shares and targets, and counts from now.
     fn change(&mut self, terms: &[Term]) {
         for (class, &term) in self.classes().zip(terms) {
             self.ledger.set(class, term);
@@ -255,7 +227,7 @@ impl Machine {
     }
 }
 
-/// Classes whose share is not so small that a poll is more than they earn in `lead_max`.
+/// Classes whose share is large enough to earn a poll in `lead_max`.
 fn terms(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<Term>> {
     let targets = prop_oneof![Just(10 * US), Just(200 * US), Just(2 * MS), Just(SECOND)];
     vec(
@@ -264,7 +236,7 @@ fn terms(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<Te
     )
 }
 
-/// What keeps a class from hitting its lead: what it may be ahead is earned in `lead_max`.
+/// Whether a class earns in `lead_max` what it may be ahead, so that nothing is forgiven.
 fn earns(terms: &[Term], most: f64, workers: usize) -> bool {
     let sum: u32 = terms.iter().map(|term| term.share).sum();
     let least = terms.iter().map(|term| term.share).min().unwrap_or(1);
@@ -299,8 +271,8 @@ proptest! {
         }
     }
 
-    /// The same counted from a change of shares on: off by what may be owed before, and after, and
-    /// by what workers spend before they hear of it. Nothing that was owed is lost.
+    /// The same counted from a change of shares on: a class is off by what may be owed before and
+    /// after, and by what workers spend before they know. Nothing that was owed is lost.
     #[test]
     fn the_bound_begins_anew_when_shares_change(
         before in terms(4..=4),
@@ -328,7 +300,7 @@ proptest! {
     }
 
     /// Two classes that always have work divide what they get in the ratio of their shares,
-    /// whichever others come and go. All that is owed stays balanced.
+    /// whichever others come and go. What all are owed adds up to zero.
     #[test]
     fn classes_that_come_and_go_do_not_matter_to_others(
         terms in terms(3..=5),
@@ -355,8 +327,8 @@ proptest! {
         }
     }
 
-    /// However much a class was owed when it went to rest, and for however long it rested: from
-    /// when it comes back, it gets at most its credit more than its share, and the error.
+    /// However much a class was owed when it went to rest, and however long it rested: when it
+    /// comes back, it gets at most its credit more than its share, and the error.
     #[test]
     fn sleep_saves_nothing_up(
         terms in terms(2..=4),
@@ -371,9 +343,9 @@ proptest! {
         prop_assume!(earns(&terms, 2.0 * unit, workers));
         let others = machine.all() & !1;
         machine.let_work(others);
-        // All workers have said that there is work.
+        // All workers have published that there is work.
         machine.run(2 * (EXCHANGE + longest));
-        // It had work that was not served, elsewhere.
+        // It had work elsewhere that was not served.
         machine.spend_beside(1, &[0, owed]);
         machine.steps(rests);
         machine.let_work(others | 1);
@@ -415,8 +387,8 @@ proptest! {
         }
     }
 
-    /// After a year in which each month one class got all, owed times are within what is earned in
-    /// `lead_max`, and what comes then is divided as ever.
+    /// After a year in which each month one class got all time, no class is owed more than is
+    /// earned in `lead_max`, and time is divided as ever.
     #[test]
     fn a_year_leaves_nothing_behind(
         terms in terms(2..=5),
@@ -486,10 +458,10 @@ proptest! {
         }
     }
 
-    /// An urgent class that uses half of its share, a poll at a time, waits for nothing but the
-    /// end of the poll that is under way.
+    /// An urgent class that uses half of its share, a poll at a time, waits only for the end of the
+    /// poll under way.
     #[test]
-    fn who_uses_less_than_its_share_goes_at_the_next_boundary(
+    fn a_class_that_uses_less_than_its_share_goes_at_the_next_boundary(
         share in 1..=100_u32,
         poll in 10 * US..MS,
         seed: u64,
@@ -509,10 +481,13 @@ proptest! {
         }
     }
 
-    /// A class with work in the pool alone gets its turn when it is owed more than `lend`;
-    /// otherwise, and when it has work here too, those with work here go on.
+    /// A class with work in the pool alone is next when it is owed more than `lend`. Otherwise, and
+    /// if it has work here too, the classes with work here go on.
     #[test]
-    fn the_pool_gets_its_turn(owed in -5 * MS as i64..5 * MS as i64, share in 1..=100_u32) {
+    fn the_pool_is_next_when_it_is_owed_time(
+        owed in -5 * MS as i64..5 * MS as i64,
+        share in 1..=100_u32,
+    ) {
         let mut terms = [term(50, 30 * MS); CLASSES_MAX];
         terms[0] = term(share, 20 * MS);
         let mut reading = still(terms);
@@ -523,13 +498,13 @@ proptest! {
         prop_assert_eq!(shares.first(), None);
         shares.wake(Class::at(1));
         let (here, heavy_pool) = (Choice::Here(Class::at(1)), Choice::HeavyPool(Class::at(0)));
-        let turn = if owed > MS as i64 { heavy_pool } else { here };
-        prop_assert_eq!(shares.first(), Some(turn));
+        let next = if owed > MS as i64 { heavy_pool } else { here };
+        prop_assert_eq!(shares.first(), Some(next));
         shares.wake(Class::at(0));
         prop_assert!(matches!(shares.first(), Some(Choice::Here(_))));
     }
 
-    /// While there is work, it is some class's turn that has work here: nothing is waited for.
+    /// While there is work here, a class with work here is next.
     #[test]
     fn work_is_conserved(
         terms in terms(1..=8),
@@ -557,7 +532,7 @@ proptest! {
             }
             match shares.first() {
                 Some(Choice::Here(class)) => prop_assert!(*waiting & class.bit() != 0),
-                turn => prop_assert!(turn.is_none() && *waiting == 0, "{turn:?}"),
+                next => prop_assert!(next.is_none() && *waiting == 0, "{next:?}"),
             }
             let elsewhere = shares.owed_elsewhere();
             prop_assert!(elsewhere.is_none_or(|class| *waiting & class.bit() == 0));
@@ -565,7 +540,7 @@ proptest! {
     }
 }
 
-/// A process in which nothing is owed to anybody, and nobody has work.
+/// A process in which no class is owed anything or has work.
 fn still(terms: [Term; CLASSES_MAX]) -> Reading {
     Reading {
         owed: [0; CLASSES_MAX],
@@ -577,10 +552,10 @@ fn still(terms: [Term; CLASSES_MAX]) -> Reading {
     }
 }
 
-/// Of a class in the pool and one here that are both owed something, the more urgent goes first.
+/// Of a class in the pool and one here that are both owed time, the more urgent goes first.
 #[test]
 fn the_pool_waits_for_the_urgent() {
-    for (target, turn) in [
+    for (target, next) in [
         (200 * US, Choice::Here(Class::at(1))),
         (30 * MS, Choice::HeavyPool(Class::at(0))),
     ] {
@@ -593,11 +568,11 @@ fn the_pool_waits_for_the_urgent() {
         let mut shares = Shares::new(limits(1), reading);
         shares.wake(Class::at(1));
         shares.wake(Class::at(2));
-        assert_eq!(shares.first(), Some(turn));
+        assert_eq!(shares.first(), Some(next));
     }
 }
 
-/// A worker that sleeps leaves no class behind as having work.
+/// A worker that sleeps leaves no class active.
 #[test]
 fn a_sleeping_worker_leaves_no_class_behind() {
     let ledger = Ledger::new(limits(2), &[term(1, MS), term(1, MS)]);
@@ -613,7 +588,7 @@ fn a_sleeping_worker_leaves_no_class_behind() {
     assert_eq!(published, Published::default());
 }
 
-/// What was never queued, as it ran from the next-task slot, is charged like any other.
+/// A task that was never queued, as it ran from the next-task slot, is charged like any other.
 #[test]
 fn time_without_a_wake_is_charged() {
     let ledger = Ledger::new(limits(2), &[term(1, MS), term(1, MS)]);
@@ -628,9 +603,9 @@ fn time_without_a_wake_is_charged() {
     assert!(ledger.read().owed[0] > 4 * MS as i64);
 }
 
-/// A class that does not come when asked for makes room for another.
+/// A class that is not found elsewhere is followed by another.
 #[test]
-fn who_does_not_come_is_not_asked_for_twice_in_a_row() {
+fn a_class_that_is_not_found_is_not_asked_for_twice_in_a_row() {
     let mut terms = [term(1, MS); CLASSES_MAX];
     terms[1].target = US;
     let mut reading = still(terms);
@@ -642,8 +617,8 @@ fn who_does_not_come_is_not_asked_for_twice_in_a_row() {
     assert_eq!(asked, [Some(1), Some(2), None, Some(1)]);
 }
 
-/// What is owed to a class with work in the pool is first sought at workers that have work of it:
-/// to lend would be to sleep beside work. A class with work in the pool alone is nowhere to be had.
+/// A class that is owed time and has work in the pool is first sought at other workers: to lend
+/// would be to sleep beside work. A class with work in the pool alone is not found there.
 #[test]
 fn work_at_workers_goes_before_lending() {
     let terms = [term(1, MS), term(1, MS)];

@@ -1,36 +1,11 @@
 //! Models of taking a seat from a thread in a poll: each runs once for every interleaving.
 //!
-//! The later ones have real tasks and run queues. What `sched::worker` and `runtime::shutdown` do
-//! with them is repeated here in a few lines each, as those modules stand on more than loom has.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - no fence in `end_poll`, or none in `claim`: `a_seat_has_one_holder` and 4 others
-//! - `claim` does not set `contested`: `a_seat_has_one_holder` and 5 others
-//! - `claim` does not look at `since`: `a_claim_that_comes_late_takes_nothing` and 5 others
-//! - `claim` takes a seat that is lost: `a_seat_has_one_heir`
-//! - `begin_poll` is Relaxed: `an_heir_comes_after_what_was_done_before_the_poll`
-//! - `end_poll` looks at `contested` before it stores `since`: `a_seat_has_one_holder` and 4 others
-//! - `resolve` says that the seat is kept: `a_seat_has_one_holder` and 4 others
-//! - `resolve` says that it is lost: `a_claim_that_comes_late_takes_nothing` and 5 others
-//! - `resolve` takes a lock that is held for a seat that is kept: `a_seat_has_one_holder` and 4
-//!   others
-//! - `has_lost` does not ask under the lock: `a_claim_that_comes_late_is_no_word_of_the_next_poll`
-//! - a thread that lost its seat does not clear its desk, or an heir clears the desk of one that
-//!   keeps it: `what_a_thread_wakes_while_it_loses_its_seat_is_polled_once`
-//! - an heir loses what it takes from the desk:
-//!   `what_a_thread_wakes_while_it_loses_its_seat_is_polled_once` and
-//!   `an_abort_meets_a_hand_off`
-//! - a thread that lost its seat forgets the task it polled: `an_abort_meets_a_hand_off` and
-//!   `a_shutdown_meets_a_hand_off`
-//! - a pool that has closed takes a task: `a_shutdown_meets_a_hand_off`
+//! The later ones have real tasks and run queues. They repeat in a few lines what `sched::worker`
+//! and `runtime::shutdown` do with them, as loom cannot compile those modules.
 //!
 //! Without effect: `claim` and `polling_since` load `since` Relaxed, as fences and the lock order
 //! what follows; and a claim that was withdrawn leaves `contested` set, for which the thread asks
-//! under the lock after each poll. A registry that is not closed costs a second look, which
-//! shutdown makes anyway.
+//! under the lock after each poll.
 #![allow(
     unsafe_code,
     reason = "the model's cells are touched through their pointers"
@@ -52,20 +27,20 @@ use crate::sync::cell::UnsafeCell;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};
 use crate::sync::{Arc, Mutex};
 
-/// A seat with something that belongs to its holder: loom reports it if two threads touch it with
-/// nothing between them.
+/// A seat with a value that belongs to its holder: loom reports it if two threads touch the value
+/// without order between them.
 struct Seat {
     tenure: Tenure,
     belongings: UnsafeCell<u32>,
 }
 
-// SAFETY: the models are there to show that only the seat's holder touches the cell.
+// SAFETY: the models check that only the seat's holder touches the cell.
 unsafe impl Sync for Seat {}
 // SAFETY: a number may change threads.
 unsafe impl Send for Seat {}
 
 impl Seat {
-    /// A seat whose thread is at a poll that began at 1.
+    /// A seat whose thread is in a poll that began at 1.
     fn new() -> Arc<Self> {
         let seat = Self {
             tenure: Tenure::new(Fences::of_system()),
@@ -80,8 +55,8 @@ impl Seat {
         self.belongings.with_mut(|number| unsafe { *number += 1 });
     }
 
-    /// The thread comes back from its poll, works in its seat, and polls again. Returns whether it
-    /// still has the seat.
+    /// The thread ends its poll, works in its seat, and polls again. Returns whether it still has
+    /// the seat.
     fn poll_on(&self, polls: u64) -> bool {
         for since in 2..2 + polls {
             if !self.tenure.end_poll() {
@@ -93,8 +68,7 @@ impl Seat {
         self.tenure.end_poll()
     }
 
-    /// An heir wants the seat because of the poll that began at `since`, and works there if it
-    /// gets it.
+    /// An heir claims the seat for the poll that began at `since`, and works there if it gets it.
     fn inherit(&self, since: u64) -> bool {
         let claimed = self.tenure.claim(since).is_some();
         if claimed {
@@ -104,8 +78,8 @@ impl Seat {
     }
 }
 
-/// A thread polls on while an heir claims its seat: one of them has it, and never do both use what
-/// belongs to it.
+/// A thread polls on while an heir claims its seat: one of them has the seat, and they never both
+/// touch what belongs to it.
 #[test]
 fn a_seat_has_one_holder() {
     model(|| {
@@ -118,8 +92,8 @@ fn a_seat_has_one_holder() {
     });
 }
 
-/// The monitor sees the thread at whichever of its polls, and an heir claims the seat because of
-/// that one: it comes after what the thread did in its seat before the poll.
+/// The monitor sees the thread in any of its polls, and an heir claims the seat for that poll: the
+/// heir comes after all that the thread did in its seat before the poll.
 #[test]
 fn an_heir_comes_after_what_was_done_before_the_poll() {
     model(|| {
@@ -135,7 +109,7 @@ fn an_heir_comes_after_what_was_done_before_the_poll() {
     });
 }
 
-/// Two heirs want the same seat, as happens when the first is slow to start.
+/// Two heirs claim the same seat, as happens when the first is slow to start.
 #[test]
 fn a_seat_has_one_heir() {
     model_with_twins(|| {
@@ -170,10 +144,10 @@ fn a_claim_that_comes_late_takes_nothing() {
     });
 }
 
-/// Nor does it say of the poll that it meets that this one cost the thread its seat, by which its
-/// task would be taken for a hog.
+/// Nor does a poll that meets such a claim seem to have lost the seat, which would make a hog of
+/// its task.
 #[test]
-fn a_claim_that_comes_late_is_no_word_of_the_next_poll() {
+fn a_late_claim_says_nothing_about_the_next_poll() {
     model(|| {
         let seat = Seat::new();
         assert!(seat.tenure.end_poll());
@@ -187,7 +161,7 @@ fn a_claim_that_comes_late_is_no_word_of_the_next_poll() {
     });
 }
 
-/// What a poll that costs the seat says of itself before its end is true.
+/// A poll that finds its seat lost before its end has lost it.
 #[test]
 fn a_poll_that_says_it_has_lost_the_seat_has() {
     model(|| {
@@ -208,7 +182,7 @@ fn a_poll_that_says_it_has_lost_the_seat_has() {
 
 // ---- Tasks on the way of a seat ----
 
-/// What comes of a task in a model; the counts are not loom's, as they are no part of it.
+/// What has happened to a task; the counts are not loom's, as they are no part of the model.
 #[derive(Clone, Default)]
 struct Fate {
     polls: std::sync::Arc<Untracked>,
@@ -226,7 +200,7 @@ struct Twice {
     touched: UnsafeCell<u32>,
 }
 
-// SAFETY: that no two threads poll or drop it at a time is what the models check.
+// SAFETY: the models check that no two threads poll or drop it at a time.
 unsafe impl Send for Twice {}
 
 impl Future for Twice {
@@ -254,8 +228,8 @@ impl Drop for Twice {
     }
 }
 
-/// A worker with one class, as far as tasks go: the desk that its thread may leave behind, its
-/// heir's, and the queues of the runtime.
+/// A worker with one class, reduced to its queues: the thread's desk, its heir's, a thief's, and
+/// the queues of the runtime.
 #[derive(Clone)]
 struct Worker(Arc<Place>);
 
@@ -271,7 +245,7 @@ struct Place {
     registry: Registry,
 }
 
-/// What is woken is woken by the thread that is at a poll in the seat, or was when it began.
+/// Tasks are woken by the thread that is, or was, in a poll in the seat.
 struct ByThread(Worker);
 
 impl Schedule for ByThread {
@@ -298,7 +272,7 @@ impl Worker {
         }))
     }
 
-    /// A task, and where its waker is after its first poll.
+    /// A task, and the place of its waker after its first poll.
     fn task(&self, wakes_itself: bool) -> (Runnable, Fate, JoinHandle<()>, WakerCell) {
         let (fate, waker) = (Fate::default(), Arc::new(Mutex::new(None)));
         let future = Twice {
@@ -390,7 +364,7 @@ impl Worker {
         }
     }
 
-    /// Takes what is left anywhere.
+    /// Takes the tasks that are left in any queue.
     fn rest(&self) -> Vec<Runnable> {
         let mut rest: Vec<_> = self.0.outside.lock().drain(..).collect();
         rest.extend(self.0.heavy_pool.lock().iter_mut().flat_map(std::mem::take));
@@ -408,11 +382,11 @@ fn outcome(mut join: JoinHandle<()>) -> Result<(), JoinError> {
     }
 }
 
-/// A thread wakes a task in a poll that costs it its seat, perhaps, while its heir clears its desk
-/// and a thief helps itself there: the task is polled once, by whoever it may be, or waits where
-/// somebody looks.
+/// A thread wakes a task in a poll that may cost it the seat, while its heir clears its desk and a
+/// thief steals there: the task is polled once, by any of them, or waits in a queue that is
+/// searched.
 #[test]
-fn what_a_thread_wakes_while_it_loses_its_seat_is_polled_once() {
+fn a_task_that_is_woken_while_its_thread_loses_the_seat_is_polled_once() {
     model(|| {
         let worker = Worker::new();
         let (fate, join, waker) = worker.with_waiting_task();
@@ -454,7 +428,7 @@ fn what_a_thread_wakes_while_it_loses_its_seat_is_polled_once() {
     });
 }
 
-/// Polls a task that was taken from the run queue, and then does what a worker does.
+/// Polls a task that was taken from the run queue, and goes on as a worker does.
 fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
     role(move || {
         let ran = worker.run(task);
@@ -468,8 +442,8 @@ fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
     })
 }
 
-/// A task is aborted in a poll that costs its thread the seat, perhaps: its future is dropped once,
-/// and its spawner hears of it.
+/// A task is aborted in a poll that may cost its thread the seat: its future is dropped once, and
+/// its join handle reports it.
 #[test]
 fn an_abort_meets_a_hand_off() {
     model(|| {
@@ -499,8 +473,8 @@ fn an_abort_meets_a_hand_off() {
     });
 }
 
-/// The runtime shuts down while a task is in a poll that costs its thread the seat, perhaps, and in
-/// which it wakes itself: its future is dropped once, and its spawner hears of it.
+/// The runtime shuts down while a task wakes itself in a poll that may cost its thread the seat:
+/// its future is dropped once, and its join handle reports it.
 #[test]
 fn a_shutdown_meets_a_hand_off() {
     model(|| {

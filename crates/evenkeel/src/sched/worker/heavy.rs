@@ -122,7 +122,7 @@ impl Worker {
         profile.is_heavy() && (profile.blocks() || !waits_in_vain())
     }
 
-    /// The next poll may be a hog's, so the monitor is told to look soon.
+    /// Prepares a poll that may be a hog's: the monitor looks soon.
     #[cold]
     pub(super) fn prepare(&self, profile: Profile) {
         self.desk
@@ -339,8 +339,7 @@ mod tests {
     use crate::task::yield_now;
     use crate::time::sleep;
 
-    /// Blocks until told to go on, if it has somebody to tell and to be told by; tells first that
-    /// it does.
+    /// With a gate, sends a message and blocks until the other channel is closed.
     async fn may_block(gate: Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>) {
         if let Some((blocks, goes_on)) = gate {
             blocks.send(()).unwrap();
@@ -396,7 +395,8 @@ mod tests {
             let _ = kinds.hogged(&kind, 0, 0);
             kinds.judge(&kind, Verdict::Blocked);
         }
-        // While this one blocks, none of its kind is seen to behave, and all go on to the pool.
+        // While this one blocks, no other task of its kind is polled, so the kind stays known to
+        // block.
         let ((blocks, blocked), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
         drop(spawn.on(
             runtime.handle().shared(),
@@ -432,7 +432,7 @@ mod tests {
 
     /// A claim for a poll that is over says nothing about the next poll.
     #[test]
-    fn a_claim_that_comes_late_makes_no_hog_of_the_poll_it_meets() {
+    fn a_late_claim_makes_no_hog_of_the_next_poll() {
         let mut builder = Builder::new();
         builder.workers(1);
         // The polls that wait for the other thread must not count as hogs.
@@ -497,7 +497,7 @@ mod tests {
         let others = [0; 3].map(|_| {
             let done = Arc::clone(&done);
             runtime.spawn(async move {
-                // Relaxed: nothing else is told by it.
+                // Relaxed: it publishes nothing else.
                 while !done.load(Ordering::Relaxed) {
                     let began = Instant::now();
                     compute_until(|| began.elapsed() > Duration::from_millis(5));
@@ -527,7 +527,7 @@ mod tests {
 
     /// Such as a connection that carries all sorts of requests.
     #[test]
-    fn what_hogs_now_and_then_is_short_on_a_worker_where_it_would_wait_in_the_pool() {
+    fn a_task_that_hogs_now_and_then_has_its_short_polls_on_a_worker() {
         // Now and then the pool can serve the task at once, and may. On a machine that is busy with
         // other things, the pool is also crowded at times, and the task waits there. So one trial
         // of five has to be right.
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_was_handed_over_leaves_no_class_that_seems_to_have_work() {
+    fn a_seat_that_was_handed_over_leaves_no_class_active() {
         let runtime = Builder::new().workers(1).build().unwrap();
         let hog = runtime.spawn(async {
             // Long enough for an exchange, which publishes that there is work of its class.

@@ -211,8 +211,8 @@ impl Simulation {
 
     fn next(&mut self, index: usize) -> Option<Task> {
         let seat = &mut self.seats[index];
-        while let Some(turn) = seat.shares.first() {
-            let Choice::Here(class) = turn else {
+        while let Some(next) = seat.shares.first() {
+            let Choice::Here(class) = next else {
                 unreachable!("nothing is in the pool")
             };
             if let Some(task) = seat.queues[class.index()].pop_front() {

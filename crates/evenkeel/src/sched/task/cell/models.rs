@@ -1,50 +1,8 @@
 //! Models of a task's life: each runs once for every interleaving of its threads.
 //!
-//! The scheduler is a list, from which whichever thread likes runs tasks. Futures, outputs and the
-//! scheduler hold a [`Canary`], which fails the model when two threads are at one of them without
-//! order, also in its drop, and counts that each is dropped once.
-//!
-//! # Seen to fail
-//!
-//! Each of these changes was made on purpose, one at a time, and made these models fail:
-//!
-//! - `start` is Relaxed: `a_wake_up_is_followed_by_a_poll` and another
-//! - `idle` is Relaxed: `an_abort_ends_a_task_that_would_wait` and 2 others
-//! - `idle` forgets a notification: `shutdown_meets_a_first_poll` and 4 others
-//! - `complete` is Relaxed: `a_detached_task_drops_its_output` and 3 others
-//! - `complete` is Release alone: `a_join_is_woken_by_completion` and another
-//! - `complete` loads, then swaps: `a_task_detached_while_joined_drops_its_output` and 2 others
-//! - `notify` is Relaxed: `a_wake_up_is_followed_by_a_poll` and another
-//! - `notify` does nothing if the flag is set already: `a_wake_up_is_followed_by_a_poll` and
-//!   another
-//! - `notify` gives the right to run beside a runner: `a_waker_of_a_completed_task_is_harmless`
-//!   and 7 others
-//! - `abort` gives the right to run beside a queue entry: `an_abort_meets_a_poll` and 2 others
-//! - `abort` does not notify: `an_abort_meets_a_poll` and 3 others
-//! - `claim` claims what is queued: `shutdown_meets_a_wake_up` and 3 others
-//! - `claim` claims what runs: `shutdown_meets_a_wake_up` and 3 others
-//! - `claim` loads and swaps Relaxed: `shutdown_meets_a_poll_in_vain`
-//! - `is_complete` loads Relaxed: `a_join_is_woken_by_completion` and another
-//! - the join waker changes Relaxed: `a_join_is_woken_by_completion` and another
-//! - the join waker changes after completion: `a_join_is_woken_by_completion` and another
-//! - `drop_join_handle` is Relaxed: `a_detached_task_drops_its_output` and 3 others
-//! - `drop_reference` is Relaxed: `shutdown_an_abort_and_a_wake_up`
-//! - `drop_reference` is Release alone: `shutdown_an_abort_and_a_wake_up`
-//! - `drop_reference` loads, then subtracts: `a_detached_task_drops_its_output` and 6 others
-//! - `complete` drops the output though it is joined: `a_detached_task_drops_its_output` and 14
-//!   others
-//! - `complete` does not wake the join handle: `a_join_is_woken_by_completion` and another
-//! - the join waker is stored after its flag: `a_join_is_woken_by_completion` and another
-//! - a filled waker slot is looked at, or written as it is:
-//!   `a_join_that_changes_its_waker_is_woken` and 3 others
-//! - `complete` leaves the join waker where it is: `a_join_waker_goes_with_completion` and 4 others
-//! - a join handle that completion overtakes leaves its waker there:
-//!   `a_join_waker_that_is_given_again_goes_with_completion` and 2 others
-//! - a join handle leaves its waker when it goes:
-//!   `a_join_waker_goes_with_its_handle_or_with_completion` and another
-//! - a registry that is closed takes tasks: `shutdown_meets_a_first_poll`
-//! - the registry keeps completed tasks: `a_waker_of_a_completed_task_is_harmless` and 10
-//!   others
+//! The scheduler is a list, from which any thread runs tasks. Futures, outputs and the scheduler
+//! hold a [`Canary`]. It fails the model when two threads touch one of them without order between
+//! them, also in its drop, and counts that each is dropped once.
 //!
 //! Without effect: `drop_join_handle` keeps the flag of its waker, since a task without a join
 //! handle does not look at that flag when it completes.
@@ -59,7 +17,7 @@ use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 
-/// Drops of one kind of thing. Not loom's atomic, as it is no part of what is modelled.
+/// A count of drops. Not loom's atomic, as it is no part of the model.
 #[derive(Clone, Default)]
 struct Drops(std::sync::Arc<Untracked>);
 
@@ -75,7 +33,7 @@ struct Canary {
     drops: Drops,
 }
 
-// SAFETY: that no two threads touch it at a time is what the models check.
+// SAFETY: the models check that no two threads touch it at a time.
 unsafe impl Send for Canary {}
 // SAFETY: as above.
 unsafe impl Sync for Canary {}
@@ -88,7 +46,7 @@ impl Canary {
         }
     }
 
-    /// Allowed at the same time as other looks.
+    /// May happen at the same time as other looks.
     fn look(&self) {
         self.touched.with(|_| ());
     }
@@ -101,14 +59,15 @@ impl Drop for Canary {
     }
 }
 
-/// What a model looks at from outside the task.
+/// The surroundings of a task.
 #[derive(Clone)]
 struct World(Arc<Inner>);
 
 struct Inner {
     queue: Mutex<Vec<Runnable>>,
     registry: Registry,
-    /// What the future waits for. Relaxed throughout: waking has to carry it over.
+    /// The condition that the future waits for. Relaxed throughout: the wake-up has to make it
+    /// visible.
     go: AtomicBool,
     futures: Drops,
     outputs: Drops,
@@ -130,7 +89,7 @@ impl Schedule for Queue {
     }
 }
 
-/// Waits until it may go on, and gives its waker to all who ask.
+/// Waits until it may go on, and publishes its waker.
 struct Waits {
     world: World,
     canary: Canary,
@@ -220,7 +179,7 @@ impl World {
         }
     }
 
-    /// Everything that was made for the task is gone, each once.
+    /// Everything that was made for the task has been dropped, once.
     fn assert_all_dropped(&self, outputs: usize) {
         assert_eq!(self.0.registry.len(), 0, "registered tasks");
         assert_eq!(self.0.futures.count(), 1, "drops of the future");
@@ -229,8 +188,8 @@ impl World {
     }
 }
 
-/// A waker that wakes nobody and counts that its last clone is dropped. It has no canary: what
-/// orders the clones is std's, which loom does not see.
+/// A waker that wakes no task and counts the drop of its last clone. It has no canary: std orders
+/// the clones, which loom does not see.
 fn waker_with(drops: &Drops) -> Waker {
     struct Counted(Drops);
 
@@ -253,7 +212,7 @@ fn poll_once(mut handle: JoinHandle<Canary>, waker: &Waker) -> Option<JoinHandle
     poll.is_pending().then_some(handle)
 }
 
-/// Waits for the output as `block_on` does; loom reports it if nobody wakes.
+/// Waits for the output as `block_on` does; loom reports a missing wake-up.
 fn join(mut handle: JoinHandle<Canary>) -> Result<Canary, JoinError> {
     let waker = waker_of_this_thread();
     loop {
@@ -286,7 +245,7 @@ fn assert_output_or_cancelled(result: Result<Canary, JoinError>) -> usize {
     }
 }
 
-/// What a thread of a model returns: what it learned of the task's output, if anything.
+/// The task's output, if a thread of a model got it.
 type Learned = Option<Result<Canary, JoinError>>;
 
 fn act(world: &World, act: impl FnOnce(&World) + Send + 'static) -> Role<Learned> {
@@ -297,7 +256,7 @@ fn act(world: &World, act: impl FnOnce(&World) + Send + 'static) -> Role<Learned
     })
 }
 
-/// A worker that runs what it finds.
+/// A worker that runs the queued tasks.
 fn runner(world: &World) -> Role<Learned> {
     act(world, World::run_all)
 }
@@ -306,7 +265,8 @@ fn joiner(handle: JoinHandle<Canary>) -> Role<Learned> {
     role(move || Some(join(handle)))
 }
 
-/// A wake-up before, during or after a poll leads to a poll that sees what came before it.
+/// A wake-up before, during or after a poll leads to a poll that sees the writes before the
+/// wake-up.
 #[test]
 fn a_wake_up_is_followed_by_a_poll() {
     model(|| {
@@ -325,7 +285,7 @@ fn a_wake_up_is_followed_by_a_poll() {
     });
 }
 
-/// Two threads wake, and both run what they find: the task is polled by one at a time.
+/// Two threads wake the task, and both run it if it is queued: one thread at a time polls it.
 #[test]
 fn two_wakers_and_two_runners() {
     model(|| {
@@ -409,7 +369,7 @@ fn a_task_detached_while_joined_drops_its_output() {
     handle_goes_away(true);
 }
 
-/// What happens to a join handle that was polled, while its task completes.
+/// What happens to a polled join handle while its task completes.
 #[derive(Clone, Copy, PartialEq)]
 enum Again {
     Not,
@@ -578,7 +538,7 @@ fn shutdown(world: &World) -> Role<Learned> {
     })
 }
 
-/// Shutdown claims a task that waits, while another thread wakes it and runs what it finds.
+/// Shutdown takes a waiting task while another thread wakes it, and runs it if it is queued.
 #[test]
 fn shutdown_meets_a_wake_up() {
     model(|| {
@@ -596,8 +556,8 @@ fn shutdown_meets_a_wake_up() {
     });
 }
 
-/// Shutdown claims a task that another thread has just polled, in vain: what that poll did comes
-/// before the drop.
+/// Shutdown takes a task that another thread has just polled, which returned pending: the poll
+/// comes before the drop.
 #[test]
 fn shutdown_meets_a_poll_in_vain() {
     model(|| {
@@ -622,7 +582,7 @@ fn shutdown_meets_a_first_poll() {
     model(|| {
         let (world, handle, waker) = World::with_task();
         roles([shutdown(&world), runner(&world)], move |_| {
-            // A task that was marked while it ran has lined up again.
+            // A task that was marked while it ran is queued again.
             world.run_all();
             let error = output_of(handle).err().expect("it was never told to go on");
             assert!(error.is_cancelled());
@@ -632,7 +592,7 @@ fn shutdown_meets_a_first_poll() {
     });
 }
 
-/// Shutdown and an abort claim the same task that waits.
+/// Shutdown and an abort meet at a waiting task.
 #[test]
 fn shutdown_meets_an_abort() {
     model(|| {
@@ -653,7 +613,7 @@ fn shutdown_meets_an_abort() {
     });
 }
 
-/// A waker, an abort and shutdown meet at a task that waits.
+/// A wake-up, an abort and shutdown meet at a waiting task.
 #[test]
 fn shutdown_an_abort_and_a_wake_up() {
     model(|| {
