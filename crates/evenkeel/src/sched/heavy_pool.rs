@@ -57,8 +57,8 @@ use super::ledger::Ledger;
 use super::run_queues::received;
 use super::shares::{Choice, Shares};
 use super::task::cell::{Header, Runnable};
-use super::task::kind::Kind;
-use state::{Bounds, Doing, GONE, LONG, Running, State, Thread};
+use state::{Bounds, GONE, LONG, State, Thread};
+pub(crate) use state::{Doing, Running};
 
 mod state;
 
@@ -119,22 +119,6 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) polls: [u64; CLASSES_MAX],
     /// How long tasks were ready before their polls, by class and bucket.
     pub(crate) waits: Vec<[u64; BUCKETS]>,
-}
-
-/// A poll that has cost its thread the seat.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Adopted {
-    pub(crate) desk: usize,
-    pub(crate) kind: Kind,
-    /// When it began, in cycles.
-    pub(crate) since: u64,
-    /// The thread was found blocked.
-    pub(crate) blocked: bool,
-    /// How long it has lasted, in cycles, and whether it has been noted as a hog's.
-    pub(crate) before: u64,
-    pub(crate) noted: bool,
-    /// If it is too long, it is the first such poll of its task.
-    pub(crate) fresh: bool,
 }
 
 /// What a look at the pool's threads found.
@@ -319,7 +303,6 @@ impl HeavyPool {
         wants
     }
 
-    /// Gives up a reserved place.
     pub(crate) fn give_up_thread(&self) {
         let mut state = self.lock();
         state.starting -= 1;
@@ -365,57 +348,30 @@ impl HeavyPool {
         room
     }
 
-    /// Counts a seat that was not handed over, as the pool is full.
     pub(crate) fn refuse(&self) {
         // Relaxed: a statistic.
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread lost its seat, and belongs to the pool from now on.
-    pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, poll: Adopted) {
-        let cpu = desks.get(poll.desk).ask_thread(thread::cpu_time).flatten();
-        let cpu = cpu.unwrap_or_default();
-        let doing = if poll.blocked {
-            Doing::Blocked
-        } else {
-            Doing::Computes
-        };
-        let running = Running {
-            noted: poll.noted,
-            before: poll.before,
-            fresh: poll.fresh,
-            ..Running::new(poll.kind, poll.since, cpu, doing)
-        };
+    /// The thread at a desk lost its seat in a poll, and belongs to the pool from now on.
+    pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, desk: usize, mut poll: Running) {
+        let cpu = desks.get(desk).ask_thread(thread::cpu_time).flatten();
+        poll.first = cpu.unwrap_or_default();
+        poll.charged = poll.first;
         let mut state = self.lock();
         state.hand_offs += 1;
         state.early += u64::from(!poll.noted);
-        state.add_thread(poll.desk, self.nice, Some(running));
+        state.add_thread(desk, self.nice, Some(poll));
         self.publish(&mut state, ledger);
     }
 
-    /// A thread of the pool begins a poll, for which the task `waited` so many cycles. `trusted` if
-    /// the task is known to block, `fresh` if it has not hogged before.
-    pub(crate) fn begin(
-        &self,
-        ledger: &Ledger,
-        desk: usize,
-        kind: Kind,
-        (since, waited, cpu): (u64, u64, Duration),
-        [trusted, fresh]: [bool; 2],
-    ) {
-        let doing = if trusted {
-            Doing::Trusted
-        } else {
-            Doing::Computes
-        };
+    /// A thread of the pool begins a poll, for which the task `waited` so many cycles.
+    pub(crate) fn begin(&self, ledger: &Ledger, desk: usize, waited: u64, poll: Running) {
         let mut state = self.lock();
-        state.count_poll(kind.class, waited);
+        state.count_poll(poll.kind.class, waited);
         if let Some(thread) = state.thread(desk) {
             debug_assert!(thread.running.is_none(), "one poll at a time");
-            thread.running = Some(Running {
-                fresh,
-                ..Running::new(kind, since, cpu, doing)
-            });
+            thread.running = Some(poll);
         }
         self.publish(&mut state, ledger);
     }
@@ -442,7 +398,6 @@ impl HeavyPool {
         self.is_hog(poll, cpu).then_some(poll.was_blocked)
     }
 
-    /// Whether a poll is a hog's.
     pub(crate) fn is_hog(&self, poll: &Running, cpu: Duration) -> bool {
         let used = self.clock.cycles_of(poll.computed(cpu));
         poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
@@ -451,9 +406,8 @@ impl HeavyPool {
     /// Notes the poll of the calling thread as a hog's. Returns whether it was noted before.
     pub(crate) fn note(&self, desk: usize) -> bool {
         let mut state = self.lock();
-        let poll = state
-            .thread(desk)
-            .and_then(|thread| thread.running.as_mut());
+        let thread = state.thread(desk);
+        let poll = thread.and_then(|thread| thread.running.as_mut());
         poll.is_some_and(|poll| std::mem::replace(&mut poll.noted, true))
     }
 

@@ -60,17 +60,14 @@ impl Profile {
         self.0 & (HEAVY | GUARDED | HOGGED) == 0
     }
 
-    /// Its polls on workers are on guard.
     pub(crate) fn is_guarded(self) -> bool {
         self.0 & (HEAVY | GUARDED) != 0
     }
 
-    /// It has had a long poll in its life.
     pub(crate) fn has_hogged(self) -> bool {
         self.0 & HOGGED != 0
     }
 
-    /// Its polls run in the heavy pool.
     pub(crate) fn is_heavy(self) -> bool {
         self.0 & HEAVY != 0
     }
@@ -86,7 +83,6 @@ impl Profile {
         self.is_guess() || self.0 & (HEAVY | GUARDED) == HEAVY | GUARDED
     }
 
-    /// How often it left the pool.
     fn returns(self) -> u8 {
         self.0 / RETURNS % 8
     }
@@ -166,7 +162,6 @@ pub(crate) fn passed(task: &Header) -> bool {
     acquit(task)
 }
 
-/// Counts one more short poll in a row.
 fn count_short(task: &Header) -> u8 {
     let before = task.streak.load();
     let short = if before >= LONG { 1 } else { before + 1 };

@@ -37,7 +37,7 @@ use lookout::guard_after;
 use pace::LookPace;
 
 /// How long a poll has to last before its worker counts as stuck, where there is no hand-off.
-const KEPT: Duration = Duration::from_millis(1);
+const STUCK_AFTER: Duration = Duration::from_millis(1);
 /// How often the monitor looks while no worker is stuck, where there is no hand-off. One look reads
 /// a few words for each worker.
 const LOOK: Duration = Duration::from_millis(5);
@@ -101,7 +101,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
     let (workers, after) = (shared.seats.len(), shared.config.hand_off_after);
     let mut watches = Watches {
         each: vec![Watch::default(); workers],
-        pace: LookPace::new(after.unwrap_or(KEPT), workers),
+        pace: LookPace::new(after.unwrap_or(STUCK_AFTER), workers),
     };
     let mut parks_before = 0;
     let mut sampled_at = Sampling {
@@ -145,7 +145,7 @@ fn parks(shared: &Shared) -> u64 {
 /// Looks at each worker once. Returns when to look again.
 fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration {
     let Some(after) = shared.config.hand_off_after else {
-        return help_kept(shared);
+        return help_stuck(shared);
     };
     let clock = &shared.clock;
     let mut soonest = Duration::MAX;
@@ -191,7 +191,7 @@ fn look_at(
     }
     if watch.dealt_with > 0 && clock.to_duration(now.saturating_sub(watch.dealt_with)) < RETRY {
         help(shared);
-        return Some(KEPT);
+        return Some(STUCK_AFTER);
     }
     let computes = cpu.is_none() || watch.used >= after / 2;
     if !computes {
@@ -217,7 +217,7 @@ fn look_at(
         desk.keep(since, blocked);
         help(shared);
     }
-    Some(KEPT)
+    Some(STUCK_AFTER)
 }
 
 impl Watch {
@@ -249,12 +249,16 @@ fn tend_pool(
     match heavy_pool.is_at_rest() {
         Some(false) => {}
         Some(true) => return None,
-        None => return Some(KEPT),
+        None => return Some(STUCK_AFTER),
     }
     let now = shared.clock.to_duration(shared.clock.cycles());
     if now.saturating_sub(sampled_at.at) >= sampled_at.pause {
         let sampled = heavy_pool.sample(&shared.ledger, &shared.desks);
-        let pause = if sampled.unsettled { KEPT } else { SAMPLE };
+        let pause = if sampled.unsettled {
+            STUCK_AFTER
+        } else {
+            SAMPLE
+        };
         *sampled_at = Sampling { at: now, pause };
         let hogs = sampled.hogs.into_iter();
         hogs.for_each(|hog| shared.note_hog(hog));
@@ -286,12 +290,12 @@ struct Sampling {
 
 /// Without hand-off: if a worker is stuck and there is work that another could do, wakes one of the
 /// parked workers, which searches as always.
-fn help_kept(shared: &Shared) -> Duration {
-    if !shared.seats.iter().any(|seat| is_kept(shared, seat)) {
+fn help_stuck(shared: &Shared) -> Duration {
+    if !shared.seats.iter().any(|seat| is_stuck(shared, seat)) {
         return LOOK;
     }
     help(shared);
-    KEPT
+    STUCK_AFTER
 }
 
 fn help(shared: &Shared) {
@@ -301,15 +305,15 @@ fn help(shared: &Shared) {
 }
 
 /// Whether the worker in a seat has been in one poll for long.
-fn is_kept(shared: &Shared, seat: &Seat) -> bool {
+fn is_stuck(shared: &Shared, seat: &Seat) -> bool {
     let since = shared.desk_of(seat).tenure().polling_since();
-    let limit = shared.clock.cycles_of(KEPT);
+    let limit = shared.clock.cycles_of(STUCK_AFTER);
     since != 0 && shared.clock.cycles().saturating_sub(since) >= limit
 }
 
 /// Whether there may be work at the seat of a stuck worker, which another could do.
 fn wants_help(shared: &Shared, seat: &Seat) -> bool {
-    is_kept(shared, seat)
+    is_stuck(shared, seat)
         && (!shared.desk_of(seat).is_clear()
             || seat.driver.has_descriptors()
             || seat.timers.next_due() <= shared.clock.tick())

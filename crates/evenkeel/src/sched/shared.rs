@@ -105,9 +105,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// # Errors
-    ///
-    /// If the system gives no readiness queue.
+    /// Fails if the system gives no readiness queue.
     pub(crate) fn new(
         config: Config,
         clock: Clock,
@@ -115,9 +113,11 @@ impl Shared {
         extensions: Extensions,
     ) -> std::io::Result<Self> {
         let classes = config.classes.len();
-        let in_pool = config.heavy_threads + config.blocked_threads;
-        let desks = Desks::new(config.workers + in_pool, classes);
-        let after = config.hand_off_after;
+        let heavy = config.heavy_threads + config.blocked_threads;
+        let desks = Desks::new(config.workers + heavy, classes);
+        let cycles = |after| clock.cycles_of(after);
+        let hog = config.hand_off_after.map_or(u64::MAX, cycles);
+        let in_pool = [config.heavy_threads, config.blocked_threads];
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
             .map(|desk| Seat::new(desk, classes, config.io_check_events, clock).map(Arc::new))
@@ -128,13 +128,7 @@ impl Shared {
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
-            heavy_pool: HeavyPool::new(
-                clock,
-                classes,
-                seats.len(),
-                [config.heavy_threads, config.blocked_threads],
-                after.map_or(u64::MAX, |after| clock.cycles_of(after)),
-            ),
+            heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, hog),
             kinds: Kinds::new(),
             seats,
             desks,
@@ -148,17 +142,12 @@ impl Shared {
         })
     }
 
-    /// # Panics
-    ///
-    /// If the class does not belong to this runtime.
+    /// Panics if the class does not belong to this runtime.
     #[inline]
     #[track_caller]
     pub(crate) fn check_class(&self, class: Class) {
-        assert!(
-            self.config.classes.has(class),
-            "{}",
-            ClassError::Unknown(class)
-        );
+        let is_known = self.config.classes.has(class);
+        assert!(is_known, "{}", ClassError::Unknown(class));
     }
 
     #[inline]

@@ -233,7 +233,6 @@ impl Shares {
         self.sum = process.sum(self.process.active);
     }
 
-    /// Whether any class has work here.
     pub(crate) fn has_work(&self) -> bool {
         self.waiting != 0
     }
@@ -342,7 +341,7 @@ impl Shares {
 }
 
 /// Some classes, with the sums of what they are owed and of their shares.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Crowd {
     classes: u32,
     owed: i64,
@@ -351,12 +350,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     fn new(reading: &Reading, classes: u32) -> Self {
-        let none = Self {
-            classes: 0,
-            owed: 0,
-            share: 0,
-        };
-        Class::of_bits(classes).fold(none, |crowd, class| crowd.with(reading, class))
+        Class::of_bits(classes).fold(Self::default(), |crowd, class| crowd.with(reading, class))
     }
 
     fn with(mut self, reading: &Reading, class: Class) -> Self {
@@ -384,7 +378,6 @@ impl Reading {
         u64::from(self.terms[class.index()].share)
     }
 
-    /// The shares of some classes, together.
     fn sum(&self, classes: u32) -> u64 {
         Class::of_bits(classes).map(|class| self.share(class)).sum()
     }

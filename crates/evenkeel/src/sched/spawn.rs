@@ -31,11 +31,8 @@ impl Spawn {
         }
     }
 
-    /// Spawns a task on the runtime of the calling thread.
-    ///
-    /// # Panics
-    ///
-    /// If there is no runtime, or the class does not belong to it.
+    /// Spawns a task on the runtime of the calling thread. Panics if there is none, or if the class
+    /// does not belong to it.
     #[track_caller]
     pub(crate) fn here<F>(self, future: F) -> JoinHandle<F::Output>
     where
@@ -48,11 +45,7 @@ impl Spawn {
         }
     }
 
-    /// Spawns a task on a runtime.
-    ///
-    /// # Panics
-    ///
-    /// If the class does not belong to it.
+    /// Spawns a task on a runtime. Panics if the class does not belong to it.
     pub(crate) fn on<F>(self, shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,

@@ -88,7 +88,7 @@ pub(crate) struct Running {
     pub(crate) since: u64,
     /// The thread's processor time when it was first asked about, and up to which its class was
     /// charged.
-    pub(super) first: Duration,
+    pub(crate) first: Duration,
     pub(crate) charged: Duration,
     pub(crate) doing: Doing,
     /// It has been found blocked.
@@ -96,9 +96,9 @@ pub(crate) struct Running {
     /// It has been noted as a hog's.
     pub(crate) noted: bool,
     /// How long it had lasted when its thread lost its seat, in cycles.
-    pub(super) before: u64,
+    pub(crate) before: u64,
     /// It lasted for so long that its thread has the priority of long polls.
-    pub(super) long: bool,
+    pub(crate) long: bool,
     /// If it is too long, it is the first such poll of its task.
     pub(crate) fresh: bool,
 }
@@ -124,7 +124,8 @@ impl Doing {
 }
 
 impl Running {
-    pub(super) fn new(kind: Kind, since: u64, cpu: Duration, doing: Doing) -> Self {
+    /// A poll that began at `since`, when its thread's processor time was `cpu`.
+    pub(crate) fn new(kind: Kind, since: u64, cpu: Duration, doing: Doing) -> Self {
         Self {
             kind,
             since,

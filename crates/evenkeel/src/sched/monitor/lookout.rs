@@ -40,7 +40,6 @@ impl Lookout {
         self.changed.notify_one();
     }
 
-    /// A poll on guard begins.
     pub(crate) fn guard(&self, now: u64) {
         // Relaxed, both: hints. At worst the poll is seen at the usual pace.
         self.guarded_at.store(now, Ordering::Relaxed);

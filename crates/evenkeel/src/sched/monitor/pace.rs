@@ -45,7 +45,6 @@ impl LookPace {
         }
     }
 
-    /// A stuck worker was found.
     pub(super) fn found(&mut self, now: Duration) {
         self.found.rotate_right(1);
         self.found[0] = Some(now);

@@ -118,10 +118,7 @@ impl State {
         // Both flags are known, so one exclusive-or flips them. Acquire pairs with the Release of
         // `notify`, `abort` and of the previous runner's `idle`.
         let before = self.0.fetch_xor(NOTIFIED | RUNNING, Ordering::Acquire);
-        debug_assert!(
-            before & (NOTIFIED | RUNNING | COMPLETE) == NOTIFIED,
-            "{before:#b}"
-        );
+        check(before, NOTIFIED, RUNNING | COMPLETE);
         if before & ABORTED != 0 {
             Start::Abort
         } else {
@@ -135,10 +132,7 @@ impl State {
         // AcqRel: Release hands the future to the next runner; Acquire pairs with `notify`, whose
         // notification the caller now acts on.
         let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
-        debug_assert!(
-            before & RUNNING != 0 && before & COMPLETE == 0,
-            "{before:#b}"
-        );
+        check(before, RUNNING, COMPLETE);
         if before & NOTIFIED != 0 {
             AfterPoll::Notified
         } else {
@@ -152,10 +146,7 @@ impl State {
         // AcqRel: Release publishes the output to the join handle; Acquire pairs with
         // `fill_join_waker`, so that the waker can be taken.
         let before = self.0.fetch_xor(RUNNING | COMPLETE, Ordering::AcqRel);
-        debug_assert!(
-            before & RUNNING != 0 && before & COMPLETE == 0,
-            "{before:#b}"
-        );
+        check(before, RUNNING, COMPLETE);
         let (joined, waker) = (before & JOIN_INTEREST != 0, before & JOIN_WAKER != 0);
         debug_assert!(joined || !waker, "a handle that goes takes its waker along");
         Completed { joined, waker }
@@ -222,10 +213,7 @@ impl State {
     #[must_use]
     pub(crate) fn fill_join_waker(&self) -> bool {
         self.change_join_waker(|now| {
-            debug_assert!(
-                now & (JOIN_WAKER | JOIN_INTEREST) == JOIN_INTEREST,
-                "{now:#b}"
-            );
+            check(now, JOIN_INTEREST, JOIN_WAKER);
             now | JOIN_WAKER
         })
     }
@@ -234,7 +222,7 @@ impl State {
     #[must_use]
     pub(crate) fn empty_join_waker(&self) -> bool {
         self.change_join_waker(|now| {
-            debug_assert!(now & JOIN_WAKER != 0, "{now:#b}");
+            check(now, JOIN_INTEREST | JOIN_WAKER, 0);
             now & !JOIN_WAKER
         })
     }
@@ -265,7 +253,7 @@ impl State {
             });
         match change {
             Ok(before) => {
-                debug_assert!(before & JOIN_INTEREST != 0, "a task has one join handle");
+                check(before, JOIN_INTEREST, 0);
                 let waker = before & JOIN_WAKER != 0;
                 DropJoin::Detached { waker }
             }
@@ -292,4 +280,10 @@ impl State {
         debug_assert!(before >= REFERENCE, "{before:#b}");
         before / REFERENCE == 1
     }
+}
+
+/// In debug builds, panics unless a transition begins with these flags set and clear.
+#[inline]
+fn check(before: usize, set: usize, clear: usize) {
+    debug_assert!(before & (set | clear) == set, "{before:#b}");
 }

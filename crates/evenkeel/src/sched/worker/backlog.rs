@@ -39,7 +39,6 @@ impl Backlog {
         self.poll_length.get()
     }
 
-    /// A woken task is polled that waited for `waited`.
     #[inline]
     pub(super) fn note_wait(&self, waited: u64) {
         self.oldest.set(self.oldest.get().max(waited));

@@ -41,13 +41,11 @@ impl Choosing {
         self.taken_from.get() == Rank::Woken
     }
 
-    /// A task of this class runs.
     #[inline]
     pub(super) fn runs(&self, class: Class) {
         self.last_class.set(class);
     }
 
-    /// The chosen task has run for `length`.
     #[inline]
     pub(super) fn ran(&self, class: Class, length: u64) {
         if self.took_woken() {
@@ -133,7 +131,6 @@ impl Worker {
         queue.take(INJECTED_BATCH, receive)
     }
 
-    /// Appends a task to a run queue.
     #[inline]
     pub(super) fn enqueue(&self, rank: Rank, task: Runnable) {
         let class = task.header().class();
@@ -141,7 +138,6 @@ impl Worker {
         self.note_ready(class);
     }
 
-    /// Tasks of a class have come to its run queues.
     #[inline]
     pub(super) fn note_ready(&self, class: Class) {
         self.backlog.note_ready();

@@ -1,9 +1,11 @@
 //! How a thread loses its seat and another takes it over, and what a thread does in the heavy pool.
 
+use std::time::Duration;
+
 use crate::class::Class;
 use crate::counters::accounts::State;
 use crate::sched::desk::Desk;
-use crate::sched::heavy_pool::Adopted;
+use crate::sched::heavy_pool::{Doing, Running};
 use crate::sched::hog::{self, Hog, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::monitor::Stuck;
@@ -53,16 +55,18 @@ impl Worker {
         match poll.and_then(|(since, class)| Some((since, kind?.in_class(class)))) {
             Some((since, kind)) => {
                 let length = now.saturating_sub(since);
-                let adopted = Adopted {
-                    desk: left,
-                    kind,
-                    since,
-                    blocked: stuck.blocked,
+                let doing = if stuck.blocked {
+                    Doing::Blocked
+                } else {
+                    Doing::Computes
+                };
+                let poll = Running {
                     before: length,
                     noted: length >= worker.bounds.hog,
                     fresh: !relapses,
+                    ..Running::new(kind, since, Duration::ZERO, doing)
                 };
-                worker.adopt(adopted, length);
+                worker.adopt(left, poll, length);
                 worker.charge_class(kind.class, length);
             }
             // A poll under way is charged to a class, so this does not happen.
@@ -77,25 +81,19 @@ impl Worker {
 
     /// Puts the stuck thread into the pool. A poll on guard may still return in time, and be no hog
     /// after all. A blocked poll gets no lower priority, as it uses no processor.
-    fn adopt(&self, poll: Adopted, length: u64) {
+    fn adopt(&self, desk: usize, poll: Running, length: u64) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
-        heavy_pool.adopt(ledger, desks, poll);
+        let (noted, hog) = (poll.noted, poll.hog(length, true));
+        heavy_pool.adopt(ledger, desks, desk, poll);
         // The monitor may have gone to sleep when it saw the pool at rest.
         shared.monitor.rouse();
-        if !poll.noted {
+        if !noted {
             return;
         }
-        if !poll.blocked {
-            heavy_pool.prioritise(ledger, desks, poll.desk, poll.kind.class);
+        if !hog.blocked {
+            heavy_pool.prioritise(ledger, desks, desk, hog.kind.class);
         }
-        let hog = Hog {
-            kind: poll.kind,
-            length,
-            running: true,
-            blocked: poll.blocked,
-            fresh: poll.fresh,
-        };
         shared.note_hog(hog);
     }
 
@@ -242,7 +240,7 @@ impl Worker {
         let (shared, kind) = (&self.shared, task.header().kind());
         let (ledger, desk) = (&shared.ledger, self.desk_index);
         let profile = Profile::of(task.header());
-        let (trusted, fresh) = (profile.blocks(), !profile.has_hogged());
+        let trusted = profile.blocks();
         if !trusted {
             // A task that blocks takes no processor time from the workers.
             shared
@@ -251,10 +249,16 @@ impl Worker {
         }
         let since = self.clock().cycles();
         let waited = since.saturating_sub(task.header().queued_at.load());
-        let at = (since, waited, thread::usage().cpu);
-        shared
-            .heavy_pool
-            .begin(ledger, desk, kind, at, [trusted, fresh]);
+        let doing = if trusted {
+            Doing::Trusted
+        } else {
+            Doing::Computes
+        };
+        let poll = Running {
+            fresh: !profile.has_hogged(),
+            ..Running::new(kind, since, thread::usage().cpu, doing)
+        };
+        shared.heavy_pool.begin(ledger, desk, waited, poll);
         // Read only now, as to take the pool's lock may take a while.
         let before = thread::usage();
         let began = self.clock().cycles();

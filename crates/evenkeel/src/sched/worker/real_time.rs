@@ -10,6 +10,7 @@ use crate::sched::desk::Desk;
 use crate::sys::thread;
 
 /// See the module's documentation. The desk records whether the thread has the priority.
+#[derive(Default)]
 pub(super) struct RealTime {
     wanted: bool,
     /// When this worker last woke from a sleep, and when it last gave up the priority; in cycles.
@@ -24,10 +25,8 @@ impl RealTime {
     pub(super) fn new(wanted: bool, clock: &Clock) -> Self {
         Self {
             wanted,
-            awake_since: Cell::new(0),
-            given_up_at: Cell::new(None),
-            sleeps: Cell::new(0),
             bout: clock.cycles_of(REAL_TIME_BOUT),
+            ..Self::default()
         }
     }
 
@@ -54,7 +53,6 @@ impl RealTime {
         }
     }
 
-    /// The worker is still busy.
     #[inline]
     pub(super) fn goes_on(&self, desk: &Desk, now: u64) {
         if self.wanted && now.saturating_sub(self.awake_since.get()) >= self.bout {

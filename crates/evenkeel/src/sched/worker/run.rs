@@ -193,7 +193,6 @@ impl Worker {
         self.running.class().unwrap_or_default()
     }
 
-    /// Where the running task was spawned.
     pub(crate) fn current_spawned_at(&self) -> Option<&'static Location<'static>> {
         self.running.class()?;
         self.desk.last_running()

@@ -17,6 +17,7 @@ const CUTS_MAX: u64 = 1_000;
 /// No future is spared.
 const NOBODY: u64 = u64::MAX;
 
+#[derive(Default)]
 pub(super) struct Slice {
     /// The end of the slice, in cycles.
     end: Cell<u64>,
@@ -38,12 +39,8 @@ pub(super) struct Slice {
 impl Slice {
     pub(super) fn new() -> Self {
         Self {
-            end: Cell::new(0),
-            extended: Cell::new(false),
-            yielded: Cell::new(false),
-            cuts: Cell::new(0),
             spared: Cell::new(NOBODY),
-            exempt: Cell::new(false),
+            ..Self::default()
         }
     }
 
