@@ -657,6 +657,7 @@ impl<T> Join<T> {
         if stored != Some(true) {
             // A drop and a clone may run any code, so neither is done while the slot is borrowed.
             // If the clone panics, the slot is empty, as the flag says.
+            // SAFETY: as above.
             drop_quietly(unsafe { take_join_waker(self.task.0) });
             let new = waker.clone();
             // SAFETY: as above.
