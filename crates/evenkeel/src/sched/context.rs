@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use crate::sync::Arc;
@@ -17,9 +17,6 @@ thread_local! {
     static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
     /// The runtime that a thread without a worker has entered: in `block_on`, or in blocking work.
     static ENTERED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-}
-
-thread_local! {
     /// The runtime that started this thread, as an address that is only compared. It has no
     /// destructor, so the destructors of other locals can read it.
     static OWNER: Cell<usize> = const { Cell::new(0) };
@@ -66,19 +63,15 @@ pub(crate) fn run_worker(worker: &Worker) {
 /// The seat of this thread's worker, if it belongs to this runtime.
 pub(crate) fn worker_index(shared: &Arc<Shared>) -> Option<usize> {
     with_worker(|worker| {
-        worker
-            .filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(shared)))
-            .map(Worker::index)
+        let own = worker.filter(|worker| Arc::ptr_eq(worker.shared(), shared));
+        own.map(Worker::index)
     })
 }
 
 pub(crate) fn current() -> Result<Arc<Shared>, NoRuntime> {
-    with_worker(|worker| worker.map(|worker| Arc::clone(worker.shared())))
-        .or_else(|| {
-            ENTERED
-                .try_with(|entered| entered.borrow().clone())
-                .unwrap_or(None)
-        })
+    let own = with_worker(|worker| worker.map(|worker| Arc::clone(worker.shared())));
+    let entered = || ENTERED.try_with(|entered| entered.borrow().clone());
+    own.or_else(|| entered().unwrap_or(None))
         .ok_or(NoRuntime(()))
 }
 

@@ -91,10 +91,9 @@ pub async fn checkpoint() {
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
-        if yielded {
+        if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
-        yielded = true;
         context::with_worker(|worker| {
             if let Some(worker) = worker {
                 worker.give_way(false);

@@ -65,9 +65,7 @@ mod state;
 /// How long a thread waits for work before it ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// See the module's documentation.
-///
-/// Aligned so that what it writes often shares no cache line with what others read.
+/// Aligned, so that its writes share no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct HeavyPool {

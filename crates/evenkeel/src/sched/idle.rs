@@ -26,7 +26,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// The set of parked workers and the number of searching ones.
 ///
-/// Aligned so that what it writes often shares no cache line with what others read.
+/// Aligned, so that its writes share no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Idle {

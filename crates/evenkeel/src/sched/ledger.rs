@@ -12,9 +12,7 @@ use super::shares::{
     Crowd, Limits, Reading, Shares, Term, ceiling, doubt, floor, settle, share_out,
 };
 
-/// See the module's documentation.
-///
-/// Aligned so that what it writes often shares no cache line with what others read.
+/// Aligned, so that its writes share no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -54,11 +52,7 @@ impl Ledger {
     pub(crate) fn new(limits: Limits, terms: &[Term]) -> Self {
         let row = |index: usize| {
             // Rows without a class have no share of anything.
-            let term = terms.get(index).copied();
-            let Term { share, target } = term.unwrap_or(Term {
-                share: 0,
-                target: 0,
-            });
+            let Term { share, target } = terms.get(index).copied().unwrap_or_default();
             Row {
                 owed: AtomicI64::new(0),
                 active: AtomicU32::new(0),

@@ -36,7 +36,7 @@ use super::task::registry::Registry;
 
 /// A worker's place: all that passes to the heir in a hand-off.
 ///
-/// Aligned so that what it writes often shares no cache line with what others read.
+/// Aligned, so that its writes share no cache line with what others read.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Seat {

@@ -85,7 +85,7 @@ pub(crate) struct Limits {
 }
 
 /// What a class is entitled to, in the unit of the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Term {
     pub(crate) share: u32,
     pub(crate) target: u64,
