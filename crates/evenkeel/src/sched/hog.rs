@@ -6,9 +6,9 @@
 //! between is *doubtful*: if it would have to wait in the pool, a worker polls it.
 //!
 //! A fresh task is only *guessed* to be heavy, from its kind (`kinds`). One short poll refutes
-//! that. If only some tasks of its kind are hogs, or the task itself has just left the pool,
-//! workers poll it *on guard*: the monitor is told, and notices sooner if the poll does not return.
-//! Four short polls end that, and the kind learns of a task that behaved.
+//! that. If only some tasks of its kind hog, or the task itself has just left the pool, workers
+//! poll it *on guard*: the monitor looks sooner whether the poll has returned. Four short polls end
+//! that, and the kind learns of a task that behaved.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -31,8 +31,8 @@ const RETURNS: u8 = 1 << 3;
 const RETURNS_MAX: u8 = 4;
 /// Its last long poll was blocked, or those of its kind are.
 const BLOCKS: u8 = 1 << 6;
-/// Its polls on workers are on guard. This goes for every heavy task that is a hog; for such a task
-/// the flag says that it is doubtful, as one of its last few polls was short.
+/// Its polls on workers are on guard. Those of a heavy task always are; if it has hogged, the flag
+/// says instead that it is doubtful: one of its last few polls was short.
 const GUARDED: u8 = 1 << 7;
 /// How many short polls in a row take a task out of the pool the first time, and off guard.
 const SHORT_POLLS: u8 = 4;

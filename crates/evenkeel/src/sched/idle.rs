@@ -3,7 +3,8 @@
 //! # The protocol
 //!
 //! A worker that runs out of work first *searches* (injection queues, other workers' run queues),
-//! then *parks*. A thread that pushes from outside the workers then calls [`Idle::to_wake`].
+//! then *parks*. A thread that has pushed an entry from outside the workers calls
+//! [`Idle::to_wake`].
 //!
 //! ```text
 //!  pusher                              worker about to park

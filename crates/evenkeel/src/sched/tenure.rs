@@ -110,8 +110,9 @@ impl Tenure {
     pub(crate) fn begin(&self) {
         *self.lost.lock() = false;
         // Relaxed, both: nobody contests a seat that nobody holds.
-        debug_assert_eq!(self.since.load(Ordering::Relaxed), 0, "a poll is under way");
         self.contested.store(false, Ordering::Relaxed);
+        let before = self.since.swap(0, Ordering::Relaxed);
+        debug_assert_eq!(before, 0, "a poll is under way");
     }
 
     /// The thread has no seat: it belongs to the heavy pool. For the thread alone.
