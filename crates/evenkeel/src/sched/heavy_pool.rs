@@ -11,10 +11,9 @@
 //! # Bounds
 //!
 //! At most as many threads as there are workers run the tasks that wait here: more would only share
-//! the same processors. A thread that has been in one poll for [`GONE`](state::GONE) does not
-//! count, so that hogs which never return do not stop the others. All threads that compute are
-//! together at most `limit`. At that limit no more seats are handed over, which the statistics
-//! count.
+//! the same processors. A thread that has been in one poll for [`GONE`] does not count, so that
+//! hogs which never return do not stop the others. All threads that compute are together at most
+//! `limit`. At that limit no more seats are handed over, which the statistics count.
 //!
 //! # Blocked threads
 //!
