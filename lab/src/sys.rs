@@ -108,28 +108,20 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// As [`periodic_timer`], for tasks of the Tokio runtime in which this is called.
+/// A timer for tasks of the Tokio runtime in which this is called: it becomes readable every
+/// `period`, from one period after now; read 8 bytes to rearm it. Unlike the runtime's own it has
+/// nanoseconds for a unit, and no slack.
 pub(crate) fn awaited_timer(period: Duration) -> io::Result<AsyncFd<File>> {
-    let timer = periodic_timer(period)?;
-    // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
-    Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE)? })
-}
-
-/// A timer that becomes readable every `period`, from one period after now; read 8 bytes to rearm
-/// it. Unlike a timeout of the readiness queue it has nanoseconds for a unit, and no slack.
-pub(crate) fn periodic_timer(period: Duration) -> io::Result<File> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-    let period = Timespec {
-        tv_sec: period.as_secs() as i64,
-        tv_nsec: period.subsec_nanos().into(),
-    };
+    let period = Timespec::try_from(period).map_err(io::Error::other)?;
     let setting = Itimerspec {
         it_interval: period,
         it_value: period,
     };
     time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
-    Ok(timer.into())
+    // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
+    Ok(unsafe { AsyncFd::register_with_interest(timer.into(), Interest::READABLE)? })
 }
 
 /// Makes this process give way to others by `nice` more than it does already.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::book::Book;
 use super::cpus::CpuList;
 use super::pace::Pace;
-use super::{appends, calls, cameras, echo, http, log, mix, mixed, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, log, mix, origin, pair, stream};
 use crate::error::{Error, Result};
 use crate::serve::within;
 use crate::sys;
@@ -76,6 +76,11 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
+    pub(super) fn without_warmup(seconds: Duration) -> Self {
+        let warmup = Duration::ZERO;
+        Measured { seconds, warmup }
+    }
+
     /// From the start of the load to its end.
     pub(crate) fn whole(self) -> Duration {
         self.warmup + self.seconds
@@ -368,8 +373,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
         Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
         Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
-        Generator::Calls(calls_args) => print(args.json, &calls::run(calls_args)?),
-        Generator::Mixed(mixed_args) => print(args.json, &mixed::run(mixed_args)?),
+        Generator::Calls(calls_args) => print(args.json, &calls::calls(calls_args)?),
+        Generator::Mixed(mixed_args) => print(args.json, &calls::mixed(mixed_args)?),
     }
 }
 

@@ -1,15 +1,13 @@
 //! Many senders at a steady rate each, in an open loop.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mio::Events;
 use serde::{Deserialize, Serialize};
 
 use super::args::StreamArgs;
+use super::net::{self, Socket, at_pace};
 use super::pace::Pace;
-use super::queue::{Queue, Socket};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What the senders did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -40,18 +38,40 @@ struct Cut {
 }
 
 pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
+    net::run(send(args))
+}
+
+/// Write `i` belongs to sender `i mod senders`, so that the senders are evenly spread over time.
+async fn send(args: &StreamArgs) -> Result<StreamSummary> {
     let cut = cut(args.mbit, args.writes_per_s, args.segment);
     let pace = Pace::new(cut.writes_per_s * f64::from(args.connections), args.seconds);
-    let senders = (0..args.connections).map(|_| {
-        let socket = Socket::connect(args.target)?;
-        Ok(Sender { socket, owed: 0 })
-    });
-    let mut senders = senders.collect::<Result<Vec<_>>>()?;
+    let sockets = Socket::connect(args.target, args.connections).await?;
+    let senders = sockets.into_iter().map(|socket| Sender { socket, owed: 0 });
+    let mut senders: Vec<_> = senders.collect();
     if args.say_ready {
         println!("ready");
     }
-    send(&mut senders, cut.bytes, pace, args.seconds)
-        .map_err(Error::system("the senders' timer failed"))
+    let (mut summary, start) = (StreamSummary::default(), Instant::now());
+    let elapsed = at_pace(start, pace, args.seconds, || {
+        let due = pace.due_by(start.elapsed());
+        while summary.writes < due {
+            let index = (summary.writes % senders.len() as u64) as usize;
+            let sender = &mut senders[index];
+            summary.writes += 1;
+            summary.writes_behind += u64::from(sender.owed > 0);
+            summary.bytes_due += cut.bytes;
+            sender.owed += cut.bytes;
+            summary.bytes_sent += sender.write();
+        }
+        // What a full socket refused earlier gets another chance at each tick.
+        for sender in senders.iter_mut().filter(|sender| sender.owed > 0) {
+            summary.bytes_sent += sender.write();
+        }
+        senders.iter().all(|sender| sender.socket.lost)
+    });
+    summary.seconds = elapsed.await?.as_secs_f64();
+    summary.connections_lost = senders.iter().filter(|sender| sender.socket.lost).count() as u64;
+    Ok(summary)
 }
 
 /// The size and the rate of one connection's writes.
@@ -67,39 +87,6 @@ fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> Cut {
             writes_per_s,
         },
     }
-}
-
-/// Write `i` belongs to sender `i mod senders`, so that the senders are evenly spread over time.
-fn send(
-    senders: &mut [Sender],
-    bytes: u64,
-    pace: Pace,
-    length: Duration,
-) -> io::Result<StreamSummary> {
-    let (mut queue, mut events) = (Queue::new()?, Events::with_capacity(1));
-    let start = Instant::now();
-    queue.tick(pace.tick())?;
-    let mut summary = StreamSummary::default();
-    while start.elapsed() < length && senders.iter().any(|sender| !sender.socket.lost) {
-        let due = pace.due_by(start.elapsed());
-        while summary.writes < due {
-            let index = (summary.writes % senders.len() as u64) as usize;
-            let sender = &mut senders[index];
-            summary.writes += 1;
-            summary.writes_behind += u64::from(sender.owed > 0);
-            summary.bytes_due += bytes;
-            sender.owed += bytes;
-            summary.bytes_sent += sender.write();
-        }
-        // What a full socket refused earlier gets another chance at each tick.
-        for sender in senders.iter_mut().filter(|sender| sender.owed > 0) {
-            summary.bytes_sent += sender.write();
-        }
-        queue.wait(&mut events, None)?;
-    }
-    summary.connections_lost = senders.iter().filter(|sender| sender.socket.lost).count() as u64;
-    summary.seconds = start.elapsed().as_secs_f64();
-    Ok(summary)
 }
 
 impl Sender {
