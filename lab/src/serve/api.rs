@@ -31,7 +31,7 @@ struct Parsed {
 
 /// Whose accounts the API tells.
 pub(crate) struct Accounts<P: Platform> {
-    pub(crate) observer: P::Observer,
+    pub(crate) platform: P,
     pub(crate) cameras: Arc<Cameras<P>>,
     pub(crate) disk: Arc<Disk>,
 }
@@ -52,7 +52,7 @@ async fn call<P: Platform>(
 ) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),
-        (&Method::GET, "/stats") => json(&P::stats(&accounts.observer)),
+        (&Method::GET, "/stats") => json(&accounts.platform.stats()),
         (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
         (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {
             Ok(stats) => json(&stats),

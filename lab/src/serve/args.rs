@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 
 pub(crate) use handlers::HandlerArgs;
-use values::{BUILT_IN_CLASSES, busy_wait};
+use values::{BUILT_IN_CLASSES, HandOff, Route, busy_wait, hand_off, route};
 pub(crate) use values::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HandOff, HogPoll, HogYield,
-    ProxyRoute, RuntimeName, SHARE_MAX, Shares, within,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
+    SHARE_MAX, Shares, within,
 };
 
 /// Serves until SIGTERM, ctrl-c, or, with --exit-with-parent, the end of the parent.
@@ -83,12 +83,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "U", default_value_t = 20_000, requires = "api")]
     pub(crate) api_us: u64,
     /// TCP proxy from one address to another.
-    #[arg(long, value_name = "LISTEN=TARGET")]
-    pub(crate) proxy: Option<ProxyRoute>,
+    #[arg(long, value_name = "LISTEN=TARGET", value_parser = route)]
+    pub(crate) proxy: Option<Route>,
     /// TCP relay from one address to another, for classes: a connection that has moved much goes on
     /// in --bulk-class.
-    #[arg(long, value_name = "LISTEN=TARGET")]
-    pub(crate) relay: Option<ProxyRoute>,
+    #[arg(long, value_name = "LISTEN=TARGET", value_parser = route)]
+    pub(crate) relay: Option<Route>,
     /// Bytes after which a connection of the relay has moved much.
     #[arg(
         long,
@@ -100,9 +100,6 @@ pub(crate) struct ServeArgs {
     /// HTTP/1.1: `GET /` says in a few words how the server is.
     #[arg(long, value_name = "ADDR")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Workers of the runtime [default: as many as cores].
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<NonZeroUsize>,
     /// Tasks that do nothing but compute.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) hogs: usize,
@@ -147,27 +144,9 @@ pub(crate) struct ServeArgs {
     /// The class of the admin page and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "admin")]
     pub(crate) admin_class: Option<ClassName>,
-    /// What each class gets of the processors when all want them, as in
-    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
-    /// three adds a class.
-    #[arg(long, value_name = "NAME=SHARE,...")]
-    pub(crate) shares: Option<Shares>,
-    /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
-    /// another thread, or `off` [default: the runtime's own].
-    #[arg(long, value_name = "U|off")]
-    pub(crate) handoff_us: Option<HandOff>,
-    /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
-    #[arg(long)]
-    pub(crate) real_time_workers: bool,
-    /// How long a worker without work spins before it parks [default: the runtime's own].
-    #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
-    pub(crate) busy_wait: Option<BusyWait>,
-    /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
-    #[arg(long, value_name = "U")]
-    pub(crate) io_check_us: Option<u64>,
-    /// How many events evenkeel takes in one I/O check at most [default: the runtime's own].
-    #[arg(long, value_name = "N")]
-    pub(crate) io_check_events: Option<usize>,
+    /// The runtime.
+    #[command(flatten)]
+    pub(crate) settings: RuntimeArgs,
     /// Print what the runtime says of itself every S seconds, as a line `stats JSON`.
     #[arg(long, value_name = "S")]
     pub(crate) stats_every: Option<NonZeroUsize>,
@@ -215,7 +194,7 @@ impl ServeArgs {
     /// # Errors
     /// When one is neither built in nor named by --shares.
     pub(crate) fn check_classes(&self) -> Result<()> {
-        let shares = self.shares.iter().flat_map(|shares| &shares.0);
+        let shares = self.settings.shares.iter().flat_map(|shares| &shares.0);
         let own: Vec<&str> = shares.map(|(name, _)| name.as_str()).collect();
         let is_known = |name| BUILT_IN_CLASSES.contains(&name) || own.contains(&name);
         let mut classes = self
@@ -228,6 +207,42 @@ impl ServeArgs {
                 class: class.to_owned(),
             }),
         }
+    }
+}
+
+/// How the runtime is built.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct RuntimeArgs {
+    /// Workers of the runtime [default: as many as cores].
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<NonZeroUsize>,
+    /// What each class gets of the processors when all want them, as in
+    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
+    /// three adds a class.
+    #[arg(long, value_name = "NAME=SHARE,...")]
+    pub(crate) shares: Option<Shares>,
+    /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
+    /// another thread, or `off` [default: the runtime's own].
+    #[arg(long, value_name = "U|off", value_parser = hand_off)]
+    pub(crate) handoff_us: Option<HandOff>,
+    /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
+    #[arg(long)]
+    pub(crate) real_time_workers: bool,
+    /// How long a worker without work spins before it parks [default: the runtime's own].
+    #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
+    pub(crate) busy_wait: Option<BusyWait>,
+    /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
+    #[arg(long, value_name = "U")]
+    pub(crate) io_check_us: Option<u64>,
+    /// How many events evenkeel takes in one I/O check at most [default: the runtime's own].
+    #[arg(long, value_name = "N")]
+    pub(crate) io_check_events: Option<usize>,
+}
+
+impl RuntimeArgs {
+    pub(crate) fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.workers.map_or_else(cores, NonZeroUsize::get)
     }
 }
 

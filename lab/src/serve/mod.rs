@@ -36,14 +36,14 @@ mod stats;
 mod work;
 
 pub(crate) use args::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
-    SHARE_MAX, ServeArgs, Shares, within,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeArgs,
+    RuntimeName, SHARE_MAX, ServeArgs, Shares, within,
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
 pub(crate) use fresh::{Fresh, Waits};
 pub(crate) use meter::Work;
-pub(crate) use platform::{Evenkeel, Platform, Settings, Tokio};
+pub(crate) use platform::{Evenkeel, Platform, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
 pub(crate) use work::{Done, calibrate};

@@ -19,10 +19,10 @@ use crate::error::{Error, Result};
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
     let settings = [
-        ("--busy-wait", args.busy_wait.is_some()),
+        ("--busy-wait", args.settings.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
-        ("--shares", args.shares.is_some()),
-        ("--handoff-us", args.handoff_us.is_some()),
+        ("--shares", args.settings.shares.is_some()),
+        ("--handoff-us", args.settings.handoff_us.is_some()),
     ];
     let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
     let classes = args.class_flags().map(|(flag, _)| flag);

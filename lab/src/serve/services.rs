@@ -1,13 +1,11 @@
 //! Starts what was asked for, and says `ready`.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::args::{ClassName, DiskArgs, HandlerArgs, ProxyRoute, RuntimeName, ServeArgs};
+use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs};
 use super::camera::Cameras;
-use super::platform::{Evenkeel, Platform, Settings, Tokio};
+use super::platform::{Evenkeel, Platform, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
@@ -47,17 +45,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let platform = P::start(Settings {
-        workers: args.workers.map_or(cores, NonZeroUsize::get),
-        busy_wait: args.busy_wait,
-        io_check: args.io_check_us.map(Duration::from_micros),
-        io_check_events: args.io_check_events,
-        hand_off: args.handoff_us,
-        real_time: args.real_time_workers,
-        shares: args.shares.as_ref(),
-    })?;
-    if !P::HAS_CLASSES && (args.shares.is_some() || args.class_flags().next().is_some()) {
+    let platform = P::start(&args.settings)?;
+    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.class_flags().next().is_some()) {
         eprintln!(
             "warning: {} has no classes; --shares and --*-class are ignored",
             P::NAME
@@ -67,24 +56,19 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         return Err(Error::NoDelivery { runtime: P::NAME });
     }
     camera::prepare(args.record.as_ref())?;
-    let observer = platform.observer();
     let done = Done::default();
-    let mut announcement = platform.block_on(start::<P>(args, observer.clone(), &done))?;
+    let mut announcement = platform.block_on(start(args, platform.clone(), &done))?;
     announcement.extend(tell_work(args, &done)?);
     announce(&announcement);
-    lifetime::keep(args, || P::stats(&observer))
+    lifetime::keep(args, || platform.stats())
 }
 
 /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
 /// disturb.
-async fn start<P: Platform>(
-    args: &ServeArgs,
-    observer: P::Observer,
-    done: &Done,
-) -> Result<Announcement> {
+async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Result<Announcement> {
     let announcement = Announcement::default();
-    let mut on = Services::<P> {
-        observer,
+    let mut on = Services {
+        platform,
         announcement,
     };
     let counters = Arc::new(SinkCounters::default());
@@ -96,17 +80,17 @@ async fn start<P: Platform>(
     let cameras = on.add_cameras(args, &counters)?;
     on.add("http", args.http, &None, http::serve::<P>)?;
     let accounts = api::Accounts {
-        observer: on.observer.clone(),
+        platform: on.platform.clone(),
         cameras,
         disk: Arc::clone(&disk),
     };
     let api = |listener| api::serve::<P>(listener, args.api_us, accounts);
     on.add("api", args.api, &args.api_class, api)?;
-    if let Some(ProxyRoute { listen, target }) = args.proxy {
+    if let Some((listen, target)) = args.proxy {
         let proxy = |listener| proxy::serve::<P>(listener, target);
         on.add("proxy", Some(listen), &None, proxy)?;
     }
-    if let Some(ProxyRoute { listen, target }) = args.relay {
+    if let Some((listen, target)) = args.relay {
         let route = relay::Route {
             target,
             bulk: on.class(&args.bulk_class),
@@ -133,13 +117,13 @@ async fn start<P: Platform>(
 
 /// What is started so far.
 struct Services<P: Platform> {
-    observer: P::Observer,
+    platform: P,
     announcement: Announcement,
 }
 
 impl<P: Platform> Services<P> {
     fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        P::class(&self.observer, name.as_ref()?)
+        self.platform.class(name.as_ref()?)
     }
 
     /// Serves what was asked for, that is, has an address.
@@ -205,7 +189,7 @@ impl<P: Platform> Services<P> {
             let told = Arc::clone(&book);
             let bound = meter::tell("waits", address, move || told.tell())?;
             self.announcement.push(("waits", bound));
-            let urgent = P::class(&self.observer, &ClassName::numbered(0));
+            let urgent = self.platform.class(&ClassName::numbered(0));
             let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
         }

@@ -1,6 +1,5 @@
 //! Tasks of every class that compute, and readings of who got how much.
 
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::SplitArgs;
 use crate::error::{Error, Result};
 use crate::serve::{
-    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs,
+    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeArgs, RuntimeName, Tokio, hogs,
 };
 use crate::sys;
 
@@ -61,8 +60,13 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
 }
 
 fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let workers = args.workers.map_or(cores, NonZeroUsize::get);
+    let shares = args.weights.shares();
+    let settings = RuntimeArgs {
+        workers: args.workers,
+        shares: P::HAS_CLASSES.then(|| shares.clone()),
+        ..RuntimeArgs::default()
+    };
+    let (workers, cores) = (settings.workers(), RuntimeArgs::default().workers());
     // As many processors as workers: the heavy pool would have any further one to itself, which is
     // time that no other class could use.
     if workers < cores {
@@ -71,24 +75,18 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
             reason: format!("cannot keep to {workers} processors: {error}"),
         })?;
     }
-    let shares = args.weights.shares();
-    let platform = P::start(Settings {
-        workers,
-        shares: Some(&shares).filter(|_| P::HAS_CLASSES),
-        ..Settings::default()
-    })?;
-    let observer = platform.observer();
+    let platform = P::start(&settings)?;
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();
     platform.block_on(async {
         for (index, (name, _)) in shares.0.iter().enumerate() {
-            let class = P::class(&observer, name);
+            let class = platform.class(name);
             for task in 0..args.tasks.get() {
                 let poll = HogPoll::Micros(args.polls.length_us(index, task));
                 hogs::spawn::<P>(1, poll, HogYield::Runtime, class, &done[index]);
             }
         }
         let hogs_in = args.hogs_in.unwrap_or(done.len() - 1);
-        let class = P::class(&observer, &shares.0[hogs_in].0);
+        let class = platform.class(&shares.0[hogs_in].0);
         let (poll, how) = (args.hog_poll_us, HogYield::Runtime);
         hogs::spawn::<P>(args.hogs, poll, how, class, &done[hogs_in]);
     });
@@ -96,7 +94,7 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let start = Instant::now();
     let mut readings = Vec::new();
     loop {
-        readings.push(read::<P>(&observer, &done, start));
+        readings.push(read(&platform, &done, start));
         if start.elapsed() >= args.seconds {
             break;
         }
@@ -113,8 +111,8 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
 }
 
 /// A reading: the accounts' own time lies in the middle of it.
-fn read<P: Platform>(observer: &P::Observer, done: &[Done], start: Instant) -> Reading {
-    let stats = P::stats(observer);
+fn read(platform: &impl Platform, done: &[Done], start: Instant) -> Reading {
+    let stats = platform.stats();
     let at = start.elapsed();
     let run_us: Vec<u64> = stats.classes.iter().map(|class| class.run_us).collect();
     Reading {

@@ -8,14 +8,9 @@ macro_rules! same_names {
     ($runtime:ident) => {
         type Listener = $runtime::net::TcpListener;
         type Stream = $runtime::net::TcpStream;
-        type Observer = ($runtime::runtime::Handle, Instant);
 
         fn block_on<F: Future>(&self, future: F) -> F::Output {
             self.runtime.block_on(future)
-        }
-
-        fn observer(&self) -> Self::Observer {
-            (self.runtime.handle().clone(), self.started)
         }
 
         #[track_caller]
@@ -65,6 +60,7 @@ macro_rules! same_names {
 mod evenkeel;
 mod tokio;
 
+use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -73,9 +69,9 @@ use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
 
-use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
+use super::args::{ClassName, Delivery, RuntimeArgs};
 use super::stats::RuntimeStats;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(crate) use self::evenkeel::Evenkeel;
 pub(crate) use self::tokio::Tokio;
@@ -84,26 +80,9 @@ pub(crate) use self::tokio::Tokio;
 /// default a burst of clients would measure the kernel's retransmission timer.
 const BACKLOG: u32 = 4_096;
 
-/// How a runtime is to be built.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Settings<'a> {
-    /// Threads that run tasks.
-    pub(crate) workers: usize,
-    /// How long an idle worker spins; `None` is the runtime's own default.
-    pub(crate) busy_wait: Option<BusyWait>,
-    /// The bound between two I/O checks of a busy worker; `None` is the runtime's own default.
-    pub(crate) io_check: Option<Duration>,
-    pub(crate) io_check_events: Option<usize>,
-    /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
-    pub(crate) hand_off: Option<HandOff>,
-    /// Whether workers have real-time priority.
-    pub(crate) real_time: bool,
-    /// Shares of classes, and which classes there are; `None` is the runtime's own default.
-    pub(crate) shares: Option<&'a Shares>,
-}
-
-/// A runtime under test: started once, shared by every service.
-pub(crate) trait Platform: Sized + Send + Sync + 'static {
+/// A runtime under test: started once, shared by every service. Any thread can ask it for its
+/// [`stats`](Platform::stats), also while every worker is stuck.
+pub(crate) trait Platform: Clone + Send + Sync + 'static {
     /// The name on the command line and in reports.
     const NAME: &'static str;
     type Listener: Send + Sync + 'static;
@@ -111,8 +90,6 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// A stream as hyper wants it.
     type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
     type File: Send + Sync + 'static;
-    /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
-    type Observer: Clone + Send + Sync + 'static;
     /// What CPU time is shared among.
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
@@ -120,13 +97,11 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// Whether it can hold back the wake-up of a socket's reader.
     const HAS_DELIVERY: bool;
 
-    fn start(settings: Settings<'_>) -> Result<Self>;
+    fn start(args: &RuntimeArgs) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
-    fn observer(&self) -> Self::Observer;
-    fn stats(observer: &Self::Observer) -> RuntimeStats;
-
+    fn stats(&self) -> RuntimeStats;
     /// The class called `name`; `None` where there is none.
-    fn class(observer: &Self::Observer, name: &ClassName) -> Option<Self::Class>;
+    fn class(&self, name: &ClassName) -> Option<Self::Class>;
     /// In the class of the task that spawns it. The caller's place counts as the place of spawning.
     #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
@@ -176,6 +151,13 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
         directory: PathBuf,
     ) -> impl Future<Output = Result<SocketAddr>> + Send;
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
+}
+
+fn failed<E: Display>(runtime: &'static str) -> impl Fn(E) -> Error {
+    move |error| Error::Runtime {
+        runtime,
+        reason: error.to_string(),
+    }
 }
 
 /// Whole microseconds, as the accounts have them.
