@@ -29,14 +29,12 @@ impl Head {
 
     /// `None` where no frame begins.
     fn read(bytes: &[u8; HEAD_LEN]) -> Option<Head> {
-        let (mark, rest) = bytes.split_first_chunk::<4>()?;
-        let (camera, rest) = rest.split_first_chunk::<4>()?;
-        let (number, rest) = rest.split_first_chunk::<8>()?;
-        let (sent_ns, _) = rest.split_first_chunk::<8>()?;
-        (*mark == MARK).then(|| Head {
+        let (camera, rest) = bytes.strip_prefix(&MARK)?.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        Some(Head {
             camera: u32::from_le_bytes(*camera),
             number: u64::from_le_bytes(*number),
-            sent_ns: u64::from_le_bytes(*sent_ns),
+            sent_ns: u64::from_le_bytes(*rest.first_chunk()?),
         })
     }
 }
@@ -55,10 +53,12 @@ pub(crate) struct Follower {
     head: [u8; HEAD_LEN],
     /// Bytes of the frame under way that were taken so far.
     at: usize,
-    camera: Option<u32>,
+    /// Which camera it is, once its first head was read.
+    pub(crate) camera: Option<u32>,
     /// The number that the next frame should have; `None` where any will do.
-    next: Option<u64>,
-    lost: u64,
+    pub(crate) next: Option<u64>,
+    /// Frames that should have come before those that did.
+    pub(crate) lost: u64,
 }
 
 /// What one read brought.
@@ -96,21 +96,6 @@ impl Follower {
             next: None,
             lost: 0,
         }
-    }
-
-    /// The number that the next frame should have; 0 before the first one of a camera.
-    pub(crate) fn next(&self) -> u64 {
-        self.next.unwrap_or(0)
-    }
-
-    /// Frames that should have come before those that did.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// Which camera it is, once its first head was read.
-    pub(crate) fn camera(&self) -> Option<u32> {
-        self.camera
     }
 
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<Seen, Broken> {
@@ -180,7 +165,7 @@ mod tests {
             all.lost += seen.lost;
             all.sent_ns = all.sent_ns.or(seen.sent_ns);
         }
-        assert_eq!(follower.camera(), Some(7));
+        assert_eq!(follower.camera, Some(7));
         Ok(all)
     }
 
@@ -210,7 +195,7 @@ mod tests {
         let mut follower = Follower::joining();
         let seen = follower.take(&frames(&[40, 41, 44])).expect("whole frames");
         assert_eq!((seen.frames, seen.lost), (3, 2));
-        assert_eq!((follower.next(), follower.lost()), (45, 2));
+        assert_eq!((follower.next, follower.lost), (Some(45), 2));
     }
 
     #[test]

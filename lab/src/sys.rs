@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::time::ClockId;
+use nix::unistd::{SysconfVar, sysconf};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -75,23 +77,8 @@ fn pid(id: u32) -> io::Result<Pid> {
 
 /// The processor time that all threads of process `pid` have used so far, to the nanosecond.
 pub(crate) fn process_cpu_time(pid: u32) -> io::Result<Duration> {
-    let (mut clock, mut time) = (
-        0,
-        libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-    );
-    // SAFETY: the pointer is to an initialised local that outlives the call.
-    let error = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(error));
-    }
-    // SAFETY: as above.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    let clock = ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(pid as i32))?;
+    Ok(clock.now()?.into())
 }
 
 /// Raises this process's limit of open descriptors as far as it may, at most to
@@ -147,9 +134,8 @@ pub(crate) fn goes_before_all() -> bool {
 
 /// How many processors the machine may have, those included that are switched off.
 pub(crate) fn processors() -> usize {
-    // SAFETY: sysconf takes a number and touches no memory of ours.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    usize::try_from(processors).unwrap_or(1)
+    let processors = sysconf(SysconfVar::_NPROCESSORS_CONF).ok().flatten();
+    processors.map_or(1, |processors| processors as usize)
 }
 
 /// Gives this thread a real-time priority. Returns whether it may have one.
@@ -169,32 +155,15 @@ pub(crate) fn allows_real_time() -> bool {
 }
 
 fn ask_for_short_turns() {
-    /// As the kernel has it, in its first version.
-    #[repr(C)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        turn_ns: u64,
-        deadline_ns: u64,
-        period_ns: u64,
-    }
     const SHORTEST_NS: u64 = 100_000;
     // SAFETY: getpriority takes two numbers, and sched_setattr reads a value that is initialised,
-    // says its own size and outlives the call. Niceness is left as it is.
+    // says its own size and outlives the call; all zeroes are a value of it. Niceness is left as it
+    // is.
     unsafe {
-        let attributes = Attributes {
-            size: size_of::<Attributes>() as u32,
-            policy: libc::SCHED_OTHER as u32,
-            flags: 0,
-            nice: libc::getpriority(libc::PRIO_PROCESS, 0),
-            priority: 0,
-            turn_ns: SHORTEST_NS,
-            deadline_ns: 0,
-            period_ns: 0,
-        };
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        attributes.size = size_of::<libc::sched_attr>() as u32;
+        attributes.sched_nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        attributes.sched_runtime = SHORTEST_NS;
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
     }
 }

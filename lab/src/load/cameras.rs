@@ -90,8 +90,10 @@ async fn play(args: &CamerasArgs) -> Result<CameraSummary> {
         let seen = seen.borrow();
         summary.watched += seen.frames;
         // From its first on.
-        let rest = camera.number.saturating_sub(seen.follower.next());
-        summary.missed += seen.follower.lost() + rest;
+        let rest = camera
+            .number
+            .saturating_sub(seen.follower.next.unwrap_or(0));
+        summary.missed += seen.follower.lost + rest;
     }
     Ok(summary)
 }

@@ -214,7 +214,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
                 recorder = None;
             }
         }
-        viewer.pass(bytes, follower.camera(), cameras).await;
+        viewer.pass(bytes, follower.camera, cameras).await;
     }
     if let Some(mut recorder) = recorder {
         let kept = recorder.flush().await;

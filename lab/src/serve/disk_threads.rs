@@ -9,31 +9,23 @@ use std::thread;
 use std::time::Instant;
 
 use super::args::DiskArgs;
-use super::disk::{Disk, numbered};
+use super::disk::Disk;
 
 /// Lets the writers and the opens loose. Syncs take turns, as a file system makes them: beside
 /// threads that all sync at once a ping takes longer.
 pub(crate) fn start(args: &DiskArgs, disk: &Arc<Disk>) {
     let turn = Arc::new(Mutex::new(()));
-    for writer in 0..args.fsync.as_ref().map_or(0, |_| args.fsync_writers) {
-        let Some(path) = args.fsync.as_deref().map(|path| numbered(path, writer)) else {
-            continue;
-        };
+    for (writer, path) in args.writers() {
         let (disk, turn, len) = (Arc::clone(disk), Arc::clone(&turn), args.fsync_bytes);
-        thread::spawn(move || {
-            if let Err(error) = write(&path, len, &turn, &disk) {
-                disk.count_failed();
-                eprintln!("fsync: writer {writer} ends: {error}");
-            }
-        });
+        thread::spawn(move || disk.ended(writer, write(&path, len, &turn, &disk)));
     }
-    for _ in 0..args.hang.as_ref().map_or(0, |_| args.hang_opens) {
-        let (path, disk) = (args.hang.clone().unwrap_or_default(), Arc::clone(disk));
+    for path in args.hangs() {
+        let disk = Arc::clone(disk);
         thread::spawn(move || {
-            let hangs = disk.hangs();
+            disk.hanging.add(1);
             // Whether it came or was refused: it does not hang any more.
             drop(std::fs::File::open(path));
-            drop(hangs);
+            disk.hanging.less(1);
         });
     }
 }
@@ -46,7 +38,7 @@ fn write(path: &std::path::Path, len: usize, turn: &Mutex<()>, disk: &Disk) -> i
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
         file.sync_all()?;
-        disk.count_sync(begun.elapsed());
+        disk.synced(begun.elapsed());
     }
 }
 

@@ -2,16 +2,10 @@
 //!
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
-//! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`log`],
-//!   [`hogs`], [`disk`]: the services, and what goes on beside them
-//! - [`mixed`]: handlers that answer at once and handlers that compute, over one service
-//! - [`fresh`]: short tasks at a steady rate and how long each waited, and tasks that block
-//! - [`work`]: computing for so many microseconds, and counting it
-//! - [`meter`]: telling how much was computed, beside the runtime
-//! - [`stats`]: what a runtime says of itself, in one form for all
-//! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
-//! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
+//! - [`services`]: start what was asked for, say `ready`; [`os_thread`]: the same without a runtime
+//! - [`lifetime`], [`meter`]: what plain threads do beside the runtime
+//! - [`work`]: computing for so many microseconds; [`stats`]: what a runtime says of itself
+//! - the others: the services, and what goes on beside them
 
 mod api;
 mod args;
@@ -28,7 +22,6 @@ mod meter;
 mod mixed;
 mod os_thread;
 mod platform;
-mod proxy;
 mod relay;
 mod services;
 mod sink;

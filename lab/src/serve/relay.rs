@@ -1,4 +1,5 @@
-//! The relay: a TCP relay whose connections change class when they turn out to carry much.
+//! The TCP proxy, which is the plainest relay, and the relay: one whose connections change class
+//! when they turn out to carry much.
 //!
 //! A connection is accepted, connected onwards and carried in the class of the relay. One that has
 //! moved more than so many bytes goes on in a fresh task of the class for bulk: what it is shows in
@@ -35,8 +36,20 @@ pub(crate) async fn serve<P: Platform>(listener: P::Listener, route: Route<P::Cl
     accept_loop::<P, _>("relay", listener, serve).await;
 }
 
+/// The TCP proxy: every connection gets one of its own to the target, and bytes go both ways.
+pub(crate) async fn serve_proxy<P: Platform>(listener: P::Listener, target: SocketAddr) {
+    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    accept_loop::<P, _>("proxy", listener, move |mut client| async move {
+        if let Some(mut server) = onwards::<P>("proxy", target, &COMPLAINED).await {
+            // Either side may break off as it likes; the other then sees its connection closed.
+            drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+        }
+    })
+    .await;
+}
+
 /// A connection to where a service leads; `None` where nobody answers.
-pub(super) async fn onwards<P: Platform>(
+async fn onwards<P: Platform>(
     service: &str,
     target: SocketAddr,
     complained: &AtomicBool,

@@ -10,8 +10,8 @@ use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, proxy,
-    relay, sink, work,
+    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, relay,
+    sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -87,7 +87,7 @@ async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Resul
     let api = |listener| api::serve::<P>(listener, args.api_us, accounts);
     on.add("api", args.api, &args.api_class, api)?;
     if let Some((listen, target)) = args.proxy {
-        let proxy = |listener| proxy::serve::<P>(listener, target);
+        let proxy = |listener| relay::serve_proxy::<P>(listener, target);
         on.add("proxy", Some(listen), &None, proxy)?;
     }
     if let Some((listen, target)) = args.relay {

@@ -51,26 +51,10 @@ pub(crate) struct RuntimeStats {
 /// A histogram: the upper end of each bucket in microseconds, and how many it has.
 pub(crate) type Waits = Vec<(f64, u64)>;
 
-/// Where one worker spent its time, in microseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WorkerTimes {
-    /// Polling futures; for Tokio all that is not parked.
-    pub(crate) run_us: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) check_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) spin_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) park_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) steal_us: Option<u64>,
-    /// Standing back, so that threads apart from the workers have their share.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lend_us: Option<u64>,
-    /// How often it parked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) parks: Option<u64>,
-}
+/// Where one worker spent its time in microseconds (`run_us` is polling futures, and for Tokio all
+/// that is not parked; `lend_us` is standing back, so that threads apart from the workers have
+/// their share), and how often it parked (`parks`).
+pub(crate) type WorkerTimes = BTreeMap<String, u64>;
 
 /// What one class had.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -228,7 +212,6 @@ macro_rules! accounts {
 
 accounts! {
     RuntimeStats: wall_us workers classes heavy checks polls deliveries delivery waits;
-    WorkerTimes: run_us check_us spin_us park_us steal_us lend_us parks;
     ClassTimes: run_us heavy_us polls waits;
     HeavyTimes: hand_offs refused monitor_us;
     Delivered: deliveries bytes reads empty_reads held_back;
@@ -248,7 +231,7 @@ impl RuntimeStats {
 
     /// Useful run time of all workers over wall time, where 1.0 is one whole core.
     pub(crate) fn utilisation_cores(&self) -> f64 {
-        self.cores(self.workers.iter().map(|worker| worker.run_us).sum())
+        self.cores(self.workers.iter().map(|worker| worker["run_us"]).sum())
     }
 
     /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
@@ -272,7 +255,11 @@ impl RuntimeStats {
     /// Time that all workers spun over wall time, in the same unit; `None` where spin is not
     /// counted apart.
     pub(crate) fn spin_cores(&self) -> Option<f64> {
-        let spun: Option<u64> = self.workers.iter().map(|worker| worker.spin_us).sum();
+        let spun: Option<u64> = self
+            .workers
+            .iter()
+            .map(|worker| worker.get("spin_us"))
+            .sum();
         Some(self.cores(spun?))
     }
 }
@@ -280,6 +267,14 @@ impl RuntimeStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn worker(run_us: u64, spin_us: Option<u64>) -> WorkerTimes {
+        let spin = spin_us.map(|us| ("spin_us".to_owned(), us));
+        [("run_us".to_owned(), run_us)]
+            .into_iter()
+            .chain(spin)
+            .collect()
+    }
 
     fn stats(wall_us: u64, run_us: u64, spin_us: Option<u64>, due: u64) -> RuntimeStats {
         let checks = [(
@@ -291,11 +286,7 @@ mod tests {
         )];
         RuntimeStats {
             wall_us,
-            workers: vec![WorkerTimes {
-                run_us,
-                spin_us,
-                ..WorkerTimes::default()
-            }],
+            workers: vec![worker(run_us, spin_us)],
             checks: checks.into_iter().collect(),
             ..RuntimeStats::default()
         }
@@ -308,11 +299,7 @@ mod tests {
             between,
             RuntimeStats {
                 wall_us: 2_000,
-                workers: vec![WorkerTimes {
-                    run_us: 500,
-                    spin_us: Some(50),
-                    ..WorkerTimes::default()
-                }],
+                workers: vec![worker(500, Some(50))],
                 checks: [(
                     "due".to_owned(),
                     Checks {

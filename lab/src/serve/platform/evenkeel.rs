@@ -188,15 +188,16 @@ impl Platform for Evenkeel {
 }
 
 fn worker(worker: &WorkerStats) -> WorkerTimes {
-    WorkerTimes {
-        run_us: micros(worker.run()),
-        check_us: Some(micros(worker.check)),
-        spin_us: Some(micros(worker.spin)),
-        park_us: Some(micros(worker.park)),
-        steal_us: Some(micros(worker.steal)),
-        lend_us: Some(micros(worker.lend)),
-        parks: Some(worker.parks),
-    }
+    let times = [
+        ("run_us", micros(worker.run())),
+        ("check_us", micros(worker.check)),
+        ("spin_us", micros(worker.spin)),
+        ("park_us", micros(worker.park)),
+        ("steal_us", micros(worker.steal)),
+        ("lend_us", micros(worker.lend)),
+        ("parks", worker.parks),
+    ];
+    times.map(|(name, time)| (name.to_owned(), time)).into()
 }
 
 fn delivery(delivery: &DeliveryStats) -> Delivered {

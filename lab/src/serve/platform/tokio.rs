@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{BACKLOG, Platform, failed, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::{BusyWait, ClassName, Delivery, RuntimeArgs};
-use crate::serve::stats::{RuntimeStats, WorkerTimes};
+use crate::serve::stats::RuntimeStats;
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
 /// warning.
@@ -78,22 +78,20 @@ impl Platform for Tokio {
     /// is not parked.
     fn stats(&self) -> RuntimeStats {
         let (metrics, wall) = (self.runtime.metrics(), self.started.elapsed());
-        let workers = (0..metrics.num_workers())
-            .map(|worker| {
-                let run = metrics.worker_total_busy_duration(worker);
-                WorkerTimes {
-                    run_us: micros(run),
-                    park_us: Some(micros(wall.saturating_sub(run))),
-                    parks: Some(metrics.worker_park_count(worker)),
-                    ..WorkerTimes::default()
-                }
-            })
-            .collect();
+        let worker = |worker| {
+            let run = metrics.worker_total_busy_duration(worker);
+            let times = [
+                ("run_us", micros(run)),
+                ("park_us", micros(wall.saturating_sub(run))),
+                ("parks", metrics.worker_park_count(worker)),
+            ];
+            times.map(|(name, time)| (name.to_owned(), time)).into()
+        };
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
             wall_us: micros(wall),
             tasks: Some(metrics.num_alive_tasks() as u64),
-            workers,
+            workers: (0..metrics.num_workers()).map(worker).collect(),
             ..RuntimeStats::default()
         }
     }
