@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::camera::Cameras;
 use super::disk::Disk;
-use super::http::{Answer, answer, not_found, serve_calls};
+use super::http::{Answer, answer, not_found};
 use super::platform::{Platform, micros};
 use super::work::compute;
 
@@ -36,19 +36,10 @@ pub(crate) struct Accounts<P: Platform> {
     pub(crate) disk: Arc<Disk>,
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, api_us: u64, accounts: Accounts<P>) {
-    let accounts = Arc::new(accounts);
-    let call = move |request| {
-        let accounts = Arc::clone(&accounts);
-        async move { call::<P>(&request, api_us, &accounts).await }
-    };
-    serve_calls::<P, _>("api", listener, call).await;
-}
-
-async fn call<P: Platform>(
-    request: &Request<Incoming>,
+pub(crate) async fn call<P: Platform>(
+    request: Request<Incoming>,
     api_us: u64,
-    accounts: &Accounts<P>,
+    accounts: Arc<Accounts<P>>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),

@@ -90,12 +90,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "LISTEN=TARGET", value_parser = route)]
     pub(crate) relay: Option<Route>,
     /// Bytes after which a connection of the relay has moved much.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 65_536,
-        requires = "relay"
-    )]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
+    #[arg(requires = "relay")]
     pub(crate) bulk_after: u64,
     /// HTTP/1.1: `GET /` says in a few words how the server is.
     #[arg(long, value_name = "ADDR")]
@@ -104,12 +100,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) hogs: usize,
     /// Microseconds that a hog computes in each poll before it yields; `never`: it does not yield.
-    #[arg(
-        long,
-        value_name = "U|never",
-        default_value = "10000",
-        requires = "hogs"
-    )]
+    #[arg(long, value_name = "U|never", default_value = "10000")]
+    #[arg(requires = "hogs")]
     pub(crate) hog_poll_us: HogPoll,
     /// How a hog yields: by the runtime's own function, or as most futures do.
     #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]

@@ -17,7 +17,7 @@ pub(crate) use self::delays::bucket_end_us;
 pub(crate) use self::recorder::RING_LEN;
 use self::recorder::Recorder;
 use super::args::{Deliveries, ServeArgs};
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::sink::SinkCounters;
 use super::stats::Count;
 use super::work::compute;
@@ -150,37 +150,31 @@ pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
     directory.map_or(Ok(()), make)
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
-    accept_loop::<P, _>("camera", listener, move |stream| {
-        let cameras = Arc::clone(&cameras);
-        let number = cameras.counts.connections.next();
-        async move {
-            cameras.counts.open.add(1);
-            camera(stream, number, &cameras).await;
-            cameras.counts.open.less(1);
-        }
-    })
-    .await;
+/// Cameras are numbered as they are accepted.
+pub(crate) fn connection<P: Platform>(
+    stream: P::Stream,
+    cameras: Arc<Cameras<P>>,
+) -> impl Future<Output = ()> + Send {
+    let number = cameras.counts.connections.next();
+    async move {
+        cameras.counts.open.add(1);
+        camera(stream, number, &cameras).await;
+        cameras.counts.open.less(1);
+    }
 }
 
-/// Viewers say by four bytes, least first, which camera they want, and are sent all it sends.
-pub(crate) async fn serve_viewers<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
-    accept_loop::<P, _>("watch", listener, move |mut stream| {
-        let cameras = Arc::clone(&cameras);
-        async move {
-            let mut camera = [0; 4];
-            if stream.read_exact(&mut camera).await.is_err() {
-                return;
-            }
-            let mut waiting = cameras.waiting();
-            if waiting.len() < WAITING_MAX {
-                waiting.insert(u32::from_le_bytes(camera), stream);
-            }
-            drop(waiting);
-            cameras.counts.viewers.fetch_add(1, Ordering::Release);
-        }
-    })
-    .await;
+/// A viewer says by four bytes, least first, which camera it wants, and is sent all it sends.
+pub(crate) async fn viewer<P: Platform>(mut stream: P::Stream, cameras: Arc<Cameras<P>>) {
+    let mut camera = [0; 4];
+    if stream.read_exact(&mut camera).await.is_err() {
+        return;
+    }
+    let mut waiting = cameras.waiting();
+    if waiting.len() < WAITING_MAX {
+        waiting.insert(u32::from_le_bytes(camera), stream);
+    }
+    drop(waiting);
+    cameras.counts.viewers.fetch_add(1, Ordering::Release);
 }
 
 async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Cameras<P>) {
@@ -254,7 +248,7 @@ impl<P: Platform> Viewer<P> {
     /// Passes on what a camera sent. A viewer that is slow slows its camera; one that is gone is
     /// forgotten.
     async fn pass(&mut self, bytes: &[u8], camera: Option<u32>, cameras: &Cameras<P>) {
-        // Pairs with the release in `serve_viewers`, after the viewer was put there.
+        // Pairs with the release in `viewer`, after the viewer was put there.
         let viewers = cameras.counts.viewers.load(Ordering::Acquire);
         if self.stream.is_none() && self.looked_at != viewers {
             self.looked_at = viewers;

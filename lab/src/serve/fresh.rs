@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
 use super::hogs::Schedule;
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::work::compute;
 
 /// So many tasks are spawned at most, and none after them.
@@ -154,17 +154,14 @@ fn spawn_one<P: Platform>(
     }
 }
 
-/// `--block`: each connection starts tasks that block their thread, and is told so.
-pub(crate) async fn serve_block<P: Platform>(listener: P::Listener, tasks: usize, us: u64) {
+/// `--block`: a connection starts tasks that block their thread, and is told so.
+pub(crate) async fn block<P: Platform>(mut stream: P::Stream, tasks: usize, us: u64) {
     let length = Duration::from_micros(us);
-    accept_loop::<P, _>("block", listener, |mut stream| async move {
-        for _ in 0..tasks {
-            P::spawn_in(None, "blocked", async move { std::thread::sleep(length) });
-        }
-        // Who went away without an answer wants none.
-        let _ = stream.write_all(b"!").await;
-    })
-    .await;
+    for _ in 0..tasks {
+        P::spawn_in(None, "blocked", async move { std::thread::sleep(length) });
+    }
+    // Who went away without an answer wants none.
+    let _ = stream.write_all(b"!").await;
 }
 
 #[cfg(test)]

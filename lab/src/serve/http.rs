@@ -9,21 +9,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
-    let call = |request| async move { page(&request, || "on an even keel\n") };
-    serve_calls::<P, _>("http", listener, call).await;
+pub(crate) async fn greet(request: Request<Incoming>) -> Answer {
+    page(&request, || "on an even keel\n")
 }
 
 /// The admin page: a few words on how the server is, answered in a class of its own.
-pub(crate) async fn serve_admin<P: Platform>(listener: P::Listener) {
-    let started = Instant::now();
-    let words = move || format!("{} up {} s\n", P::NAME, started.elapsed().as_secs());
-    let call = move |request| async move { page(&request, words) };
-    serve_calls::<P, _>("admin", listener, call).await;
+pub(crate) async fn admin<P: Platform>(request: Request<Incoming>, started: Instant) -> Answer {
+    page(&request, || {
+        format!("{} up {} s\n", P::NAME, started.elapsed().as_secs())
+    })
 }
 
 /// The answer of a server with one page.
@@ -32,18 +30,6 @@ fn page<B: Into<Bytes>>(request: &Request<Incoming>, words: impl FnOnce() -> B) 
         (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", words()),
         _ => not_found("GET /"),
     }
-}
-
-/// Accepts for ever and answers the calls of every connection by `handler`.
-pub(crate) async fn serve_calls<P: Platform, F>(
-    service: &'static str,
-    listener: P::Listener,
-    handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
-) where
-    F: Future<Output = Answer> + Send + 'static,
-{
-    let serve = move |stream| connection::<P, _>(stream, handler.clone());
-    accept_loop::<P, _>(service, listener, serve).await;
 }
 
 /// Serves one connection, kept alive or closed as its client asks.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::stats::Count;
 use crate::appends::{APPEND_HEAD_LEN, HELLO, appended, read_append, welcome};
 
@@ -45,16 +45,11 @@ impl<P: Platform> Log<P> {
     }
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, log: Arc<Log<P>>) {
-    accept_loop::<P, _>("log", listener, move |stream| {
-        let log = Arc::clone(&log);
-        // A client that goes away, or says what is no append, is hung up on.
-        async move { drop(connection(stream, &log).await) }
-    })
-    .await;
-}
-
-async fn connection<P: Platform>(mut stream: P::Stream, log: &Log<P>) -> std::io::Result<()> {
+/// A client that says what is no append is hung up on.
+pub(crate) async fn connection<P: Platform>(
+    mut stream: P::Stream,
+    log: Arc<Log<P>>,
+) -> std::io::Result<()> {
     let mut hello = [0; HELLO.len()];
     stream.read_exact(&mut hello).await?;
     if hello != HELLO {

@@ -13,30 +13,12 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 
-use super::http::{Answer, answer, connection, not_found, serve_calls};
-use super::platform::{Platform, accept_each, accept_loop};
+use super::http::{Answer, answer, not_found};
+use super::platform::Platform;
 use super::work::compute;
 
-/// HTTP/1.1, with connections that are spawned where those of all services are.
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, post_us: u64) {
-    let call = move |request| handle(request, post_us);
-    serve_calls::<P, _>("mixed", listener, call).await;
-}
-
-/// HTTP/1.1, with connections that are spawned here.
-pub(crate) async fn serve_apart<P: Platform>(listener: P::Listener, post_us: u64) {
-    let call = move |request| handle(request, post_us);
-    let spawn = |stream| P::spawn(connection::<P, _>(stream, call));
-    accept_each::<P>("apart", listener, spawn).await;
-}
-
 /// HTTP/2; `APART` is who spawns the requests.
-pub(crate) async fn serve_h2<P: Platform, const APART: bool>(listener: P::Listener, post_us: u64) {
-    let serve = |stream| streams::<P, APART>(stream, post_us);
-    accept_loop::<P, _>("mixed-h2", listener, serve).await;
-}
-
-async fn streams<P: Platform, const APART: bool>(stream: P::Stream, post_us: u64) {
+pub(crate) async fn streams<P: Platform, const APART: bool>(stream: P::Stream, post_us: u64) {
     let call = |request| async move { Ok::<_, Infallible>(handle(request, post_us).await) };
     let served = http2::Builder::new(Streams::<P, APART>(PhantomData))
         .serve_connection(P::hyper_stream(stream), service_fn(call))
@@ -45,7 +27,7 @@ async fn streams<P: Platform, const APART: bool>(stream: P::Stream, post_us: u64
     drop(served);
 }
 
-async fn handle(request: Request<Incoming>, post_us: u64) -> Answer {
+pub(crate) async fn handle(request: Request<Incoming>, post_us: u64) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", "at once\n"),
         (&Method::POST, "/") => {

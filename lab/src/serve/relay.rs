@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 
 /// Bytes under way in each direction: at first, and once a connection is known to carry much.
 const LIGHT_LEN: usize = 16 * 1024;
@@ -31,21 +31,13 @@ pub(crate) struct Route<C> {
     pub(crate) bulk_after: u64,
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, route: Route<P::Class>) {
-    let serve = move |stream| connection::<P>(stream, route);
-    accept_loop::<P, _>("relay", listener, serve).await;
-}
-
 /// The TCP proxy: every connection gets one of its own to the target, and bytes go both ways.
-pub(crate) async fn serve_proxy<P: Platform>(listener: P::Listener, target: SocketAddr) {
+pub(crate) async fn proxy<P: Platform>(mut client: P::Stream, target: SocketAddr) {
     static COMPLAINED: AtomicBool = AtomicBool::new(false);
-    accept_loop::<P, _>("proxy", listener, move |mut client| async move {
-        if let Some(mut server) = onwards::<P>("proxy", target, &COMPLAINED).await {
-            // Either side may break off as it likes; the other then sees its connection closed.
-            drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
-        }
-    })
-    .await;
+    if let Some(mut server) = onwards::<P>("proxy", target, &COMPLAINED).await {
+        // Either side may break off as it likes; the other then sees its connection closed.
+        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+    }
 }
 
 /// A connection to where a service leads; `None` where nobody answers.
@@ -63,7 +55,7 @@ async fn onwards<P: Platform>(
     P::connect(target).await.inspect_err(complain).ok()
 }
 
-async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
+pub(crate) async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
     static COMPLAINED: AtomicBool = AtomicBool::new(false);
     let Some(server) = onwards::<P>("relay", route.target, &COMPLAINED).await else {
         return;

@@ -2,6 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::Request;
+use hyper::body::Incoming;
 
 use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs};
 use super::camera::Cameras;
@@ -66,45 +70,38 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
 /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
 /// disturb.
 async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Result<Announcement> {
-    let announcement = Announcement::default();
+    let (announcement, started) = (Announcement::default(), Instant::now());
     let mut on = Services {
         platform,
         announcement,
     };
-    let counters = Arc::new(SinkCounters::default());
     let disk = Arc::new(disk::Disk::new(&args.disk));
-    on.add("echo", args.echo, &args.echo_class, echo::serve::<P>)?;
-    let sink = |listener| sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
-    on.add("sink", args.sink, &args.sink_class, sink)?;
+    let counters = Arc::new(SinkCounters::default());
+    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters)));
+    on.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
+    let work_us = args.work_us;
+    on.add("sink", args.sink, &args.sink_class, move |stream| {
+        sink::connection::<P>(stream, work_us, Arc::clone(&counters))
+    })?;
     on.add_log(&args.disk).await?;
-    let cameras = on.add_cameras(args, &counters)?;
-    on.add("http", args.http, &None, http::serve::<P>)?;
-    let accounts = api::Accounts {
+    let all = Arc::clone(&cameras);
+    let camera = move |stream| camera::connection(stream, Arc::clone(&all));
+    on.add("camera", args.camera, &None, camera)?;
+    let all = Arc::clone(&cameras);
+    let viewer = move |stream| camera::viewer(stream, Arc::clone(&all));
+    on.add("watch", args.watch, &None, viewer)?;
+    on.add_calls("http", args.http, &None, http::greet)?;
+    let accounts = Arc::new(api::Accounts {
         platform: on.platform.clone(),
         cameras,
         disk: Arc::clone(&disk),
-    };
-    let api = |listener| api::serve::<P>(listener, args.api_us, accounts);
-    on.add("api", args.api, &args.api_class, api)?;
-    if let Some((listen, target)) = args.proxy {
-        let proxy = |listener| relay::serve_proxy::<P>(listener, target);
-        on.add("proxy", Some(listen), &None, proxy)?;
-    }
-    if let Some((listen, target)) = args.relay {
-        let route = relay::Route {
-            target,
-            bulk: on.class(&args.bulk_class),
-            bulk_after: args.bulk_after,
-        };
-        let relay = |listener| relay::serve::<P>(listener, route);
-        on.add("relay", Some(listen), &args.relay_class, relay)?;
-    }
-    on.add(
-        "admin",
-        args.admin,
-        &args.admin_class,
-        http::serve_admin::<P>,
-    )?;
+    });
+    let api_us = args.api_us;
+    let api = move |request| api::call(request, api_us, Arc::clone(&accounts));
+    on.add_calls("api", args.api, &args.api_class, api)?;
+    on.add_routes(args)?;
+    let admin = move |request| http::admin::<P>(request, started);
+    on.add_calls("admin", args.admin, &args.admin_class, admin)?;
     on.add_handlers(&args.handlers)?;
     disk::spawn::<P>(&args.disk, &disk);
     let class = on.class(&args.hog_class);
@@ -126,36 +123,52 @@ impl<P: Platform> Services<P> {
         self.platform.class(name.as_ref()?)
     }
 
-    /// Serves what was asked for, that is, has an address.
-    fn add<F: Future<Output = ()> + Send + 'static>(
+    /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
+    /// spawns.
+    fn add_spawning(
         &mut self,
         service: &'static str,
         address: Option<SocketAddr>,
         class: &Option<ClassName>,
-        serve: impl FnOnce(P::Listener) -> F,
+        spawn: impl Fn(P::Stream) + Send + 'static,
     ) -> Result<()> {
         if let Some(address) = address {
             let refused = Error::listen(service, address);
             let listener = P::bind(address).map_err(&refused)?;
             let bound = P::local_address(&listener).map_err(&refused)?;
             self.announcement.push((service, bound));
-            P::spawn_in(self.class(class), service, serve(listener));
+            let accepting = accept::<P>(service, listener, spawn);
+            P::spawn_in(self.class(class), service, accepting);
         }
         Ok(())
     }
 
-    /// The cameras' services, as far as they were asked for; their accounts are there in any case.
-    fn add_cameras(
+    /// The same with tasks that are all spawned here.
+    fn add<F: Future<Output: Send> + Send + 'static>(
         &mut self,
-        args: &ServeArgs,
-        counters: &Arc<SinkCounters>,
-    ) -> Result<Arc<Cameras<P>>> {
-        let cameras = Arc::new(Cameras::new(args, Arc::clone(counters)));
-        let serve = |listener| camera::serve::<P>(listener, Arc::clone(&cameras));
-        self.add("camera", args.camera, &None, serve)?;
-        let watch = |listener| camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
-        self.add("watch", args.watch, &None, watch)?;
-        Ok(cameras)
+        service: &'static str,
+        address: Option<SocketAddr>,
+        class: &Option<ClassName>,
+        serve: impl Fn(P::Stream) -> F + Send + 'static,
+    ) -> Result<()> {
+        // How a connection ends is its client's to count.
+        let spawn = move |stream| {
+            let served = serve(stream);
+            P::spawn(async { drop(served.await) });
+        };
+        self.add_spawning(service, address, class, spawn)
+    }
+
+    /// The same over HTTP/1.1.
+    fn add_calls<F: Future<Output = http::Answer> + Send + 'static>(
+        &mut self,
+        service: &'static str,
+        address: Option<SocketAddr>,
+        class: &Option<ClassName>,
+        handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    ) -> Result<()> {
+        let serve = move |stream| http::connection::<P, _>(stream, handler.clone());
+        self.add(service, address, class, serve)
     }
 
     async fn add_log(&mut self, args: &DiskArgs) -> Result<()> {
@@ -165,24 +178,41 @@ impl<P: Platform> Services<P> {
         } else if let Some(path) = &args.log_path {
             let created = log::Log::<P>::create(path.clone()).await;
             let log = Arc::new(created.map_err(Error::write(path))?);
-            let serve = |listener| log::serve::<P>(listener, log);
+            let serve = move |stream| log::connection(stream, Arc::clone(&log));
             self.add("log", args.log, &None, serve)?;
+        }
+        Ok(())
+    }
+
+    fn add_routes(&mut self, args: &ServeArgs) -> Result<()> {
+        if let Some((listen, target)) = args.proxy {
+            let proxy = move |stream| relay::proxy::<P>(stream, target);
+            self.add("proxy", Some(listen), &None, proxy)?;
+        }
+        if let Some((listen, target)) = args.relay {
+            let route = relay::Route {
+                target,
+                bulk: self.class(&args.bulk_class),
+                bulk_after: args.bulk_after,
+            };
+            let relay = move |stream| relay::connection::<P>(stream, route);
+            self.add("relay", Some(listen), &args.relay_class, relay)?;
         }
         Ok(())
     }
 
     /// What answers at once beside what computes or blocks.
     fn add_handlers(&mut self, args: &HandlerArgs) -> Result<()> {
-        let us = args.post_us;
-        let mixed = |listener| mixed::serve::<P>(listener, us);
-        self.add("mixed", args.mixed, &None, mixed)?;
-        let apart = |listener| mixed::serve_apart::<P>(listener, us);
-        self.add("apart", args.apart, &None, apart)?;
-        let mixed_h2 = |listener| mixed::serve_h2::<P, false>(listener, us);
+        let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
+        let handle = move |request| mixed::handle(request, us);
+        self.add_calls("mixed", args.mixed, &None, handle)?;
+        let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
+        self.add_spawning("apart", args.apart, &None, apart)?;
+        let mixed_h2 = move |stream| mixed::streams::<P, false>(stream, us);
         self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = |listener| mixed::serve_h2::<P, true>(listener, us);
+        let apart_h2 = move |stream| mixed::streams::<P, true>(stream, us);
         self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
-        let block = |listener| fresh::serve_block::<P>(listener, args.block_tasks, args.block_us);
+        let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
         self.add("block", args.block, &None, block)?;
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
             let book = Arc::new(fresh::Book::new(rate));
@@ -194,6 +224,33 @@ impl<P: Platform> Services<P> {
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
         }
         Ok(())
+    }
+}
+
+/// Accepts for ever and leaves it to `spawn` where each connection is spawned.
+///
+/// Connections are limited by the descriptor limit of the process: when it is reached, accepting
+/// pauses until some connection ends.
+async fn accept<P: Platform>(
+    service: &'static str,
+    listener: P::Listener,
+    spawn: impl Fn(P::Stream) + Send,
+) {
+    /// Long enough not to spin on a full descriptor table, short enough not to be noticed when it
+    /// is not.
+    const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
+    let mut complained = false;
+    loop {
+        match P::accept(&listener).await {
+            Ok(stream) => spawn(stream),
+            Err(error) => {
+                if !complained {
+                    eprintln!("{service}: cannot accept a connection: {error} (said once)");
+                    complained = true;
+                }
+                P::sleep(PAUSE_AFTER_ERROR).await;
+            }
+        }
     }
 }
 

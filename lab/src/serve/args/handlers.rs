@@ -48,12 +48,8 @@ pub(crate) struct HandlerArgs {
     #[arg(value_parser = within(1..=10_000_usize))]
     pub(crate) block_tasks: usize,
     /// For how many microseconds each of them blocks its thread.
-    #[arg(
-        long,
-        value_name = "U",
-        default_value_t = 2_000_000,
-        requires = "block"
-    )]
+    #[arg(long, value_name = "U", default_value_t = 2_000_000)]
+    #[arg(requires = "block")]
     #[arg(value_parser = within(0..=60_000_000_u64))]
     pub(crate) block_us: u64,
 }
