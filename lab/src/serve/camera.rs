@@ -84,9 +84,14 @@ pub(crate) struct CameraStats {
 }
 
 impl<P: Platform> Cameras<P> {
-    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Self {
+    /// # Errors
+    /// When recordings cannot be written, as there is no such directory, and none can be made.
+    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Result<Self> {
+        if let Some(path) = &args.record {
+            std::fs::create_dir_all(path).map_err(Error::write(path))?;
+        }
         let turns = args.delivery.as_ref().map_or(1, Deliveries::count);
-        Cameras {
+        Ok(Cameras {
             work_us: args.work_us,
             record: args.record.clone(),
             delivery: args.delivery.clone(),
@@ -94,7 +99,7 @@ impl<P: Platform> Cameras<P> {
             counts: Counts::default(),
             delays: (0..turns).map(|_| Delays::default()).collect(),
             waiting: Mutex::default(),
-        }
+        })
     }
 
     /// Deliveries and their bytes so far, those of the sink among them.
@@ -139,15 +144,6 @@ impl<P: Platform> Cameras<P> {
             self.delays[turn].count(now_ns().saturating_sub(sent_ns) / 1_000);
         }
     }
-}
-
-/// Makes sure that recordings can be written.
-///
-/// # Errors
-/// When there is no such directory, and none can be made.
-pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
-    let make = |path: &PathBuf| std::fs::create_dir_all(path).map_err(Error::write(path));
-    directory.map_or(Ok(()), make)
 }
 
 /// Cameras are numbered as they are accepted.

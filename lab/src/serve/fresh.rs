@@ -98,16 +98,9 @@ impl Book {
         u64::try_from(self.start.elapsed().as_micros()).map_or(u64::MAX, |us| us.max(1))
     }
 
-    fn spawned(&self, index: usize) {
+    fn mark(&self, moment: &AtomicU64) {
         // Relaxed: as above.
-        let spawned = &self.slots[index].spawned_us;
-        spawned.store(self.now_us(), Ordering::Relaxed);
-    }
-
-    fn ran(&self, index: usize) {
-        // Relaxed: as above.
-        let ran = &self.slots[index].ran_us;
-        ran.store(self.now_us(), Ordering::Relaxed);
+        moment.store(self.now_us(), Ordering::Relaxed);
     }
 }
 
@@ -142,12 +135,12 @@ fn spawn_one<P: Platform>(
     let class = urgent.filter(|_| kind == Fresh::Urgent);
     let own = Arc::clone(book);
     let task = async move {
-        own.ran(index);
+        own.mark(&own.slots[index].ran_us);
         if kind == Fresh::Hog {
             compute(hog_us);
         }
     };
-    book.spawned(index);
+    book.mark(&book.slots[index].spawned_us);
     match apart && kind == Fresh::Hog {
         true => P::spawn_in(None, "fresh hog", task),
         false => P::spawn_in(class, "fresh", task),
@@ -187,9 +180,9 @@ mod tests {
     fn all_that_was_due_is_told_of_whether_spawned_or_not() {
         let mut book = Book::new(1_000_000);
         std::thread::sleep(Duration::from_millis(2));
-        book.spawned(1);
-        book.spawned(2);
-        book.ran(2);
+        book.mark(&book.slots[1].spawned_us);
+        book.mark(&book.slots[2].spawned_us);
+        book.mark(&book.slots[2].ran_us);
         let told = book.tell();
         assert!(told.tasks.len() >= 2_000 && told.tasks.len() as u64 == told.at_us);
         let (_, due, spawned, ran) = told.tasks[2];

@@ -30,7 +30,7 @@ mod work;
 
 pub(crate) use args::{
     Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeArgs,
-    RuntimeName, SHARE_MAX, ServeArgs, Shares, within,
+    RuntimeName, SHARE_MAX, ServeArgs, Shares, joined, within,
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;

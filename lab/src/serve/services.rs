@@ -59,7 +59,6 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
     if !P::HAS_DELIVERY && args.delivery.is_some() {
         return Err(Error::NoDelivery { runtime: P::NAME });
     }
-    camera::prepare(args.record.as_ref())?;
     let done = Done::default();
     let mut announcement = platform.block_on(start(args, platform.clone(), &done))?;
     announcement.extend(tell_work(args, &done)?);
@@ -77,7 +76,7 @@ async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Resul
     };
     let disk = Arc::new(disk::Disk::new(&args.disk));
     let counters = Arc::new(SinkCounters::default());
-    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters)));
+    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters))?);
     on.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
     let work_us = args.work_us;
     on.add("sink", args.sink, &args.sink_class, move |stream| {
@@ -208,9 +207,9 @@ impl<P: Platform> Services<P> {
         self.add_calls("mixed", args.mixed, &None, handle)?;
         let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
         self.add_spawning("apart", args.apart, &None, apart)?;
-        let mixed_h2 = move |stream| mixed::streams::<P, false>(stream, us);
+        let mixed_h2 = move |stream| mixed::streams::<P>(stream, false, us);
         self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = move |stream| mixed::streams::<P, true>(stream, us);
+        let apart_h2 = move |stream| mixed::streams::<P>(stream, true, us);
         self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
         let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
         self.add("block", args.block, &None, block)?;

@@ -51,11 +51,8 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
         RuntimeName::Evenkeel => contest::<Evenkeel>(args),
         RuntimeName::OsThread => Err(Error::NothingToSplit),
     }?;
-    let text = serde_json::to_string(&readings).map_err(|error| Error::Unreadable {
-        program: "split".to_owned(),
-        reason: error.to_string(),
-    })?;
-    println!("{text}");
+    let text = serde_json::to_string(&readings);
+    println!("{}", text.expect("numbers and words can be written"));
     std::process::exit(0);
 }
 
@@ -70,10 +67,10 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     // As many processors as workers: the heavy pool would have any further one to itself, which is
     // time that no other class could use.
     if workers < cores {
-        sys::pin(&(0..workers).collect::<Vec<_>>()).map_err(|error| Error::Unreadable {
-            program: "split".to_owned(),
-            reason: format!("cannot keep to {workers} processors: {error}"),
-        })?;
+        let pinned = sys::pin(&(0..workers).collect::<Vec<_>>());
+        pinned.map_err(Error::system(
+            "cannot keep to as many processors as workers",
+        ))?;
     }
     let platform = P::start(&settings)?;
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();
@@ -116,7 +113,7 @@ fn read(platform: &impl Platform, done: &[Done], start: Instant) -> Reading {
     let at = start.elapsed();
     let run_us: Vec<u64> = stats.classes.iter().map(|class| class.run_us).collect();
     Reading {
-        at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
+        at_us: at.as_micros() as u64,
         run_us: (run_us.len() >= done.len()).then(|| run_us[..done.len()].to_vec()),
         work_us: done.iter().map(Done::micros).collect(),
     }

@@ -31,17 +31,10 @@ where
     within(range)(part).map_err(|complaint| format!("{what} is {complaint}"))
 }
 
-/// Writes a list, with `between` between its items.
-fn join(
-    f: &mut Formatter<'_>,
-    between: &str,
-    list: impl Iterator<Item = impl Display>,
-) -> fmt::Result {
-    for (index, item) in list.enumerate() {
-        let between = if index == 0 { "" } else { between };
-        write!(f, "{between}{item}")?;
-    }
-    Ok(())
+/// A list as it is given, with `between` between its items.
+pub(crate) fn joined(items: impl IntoIterator<Item: ToString>, between: &str) -> String {
+    let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    words.join(between)
 }
 
 /// What can be served on.
@@ -224,11 +217,8 @@ impl FromStr for Shares {
 impl Display for Shares {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let shares = self.0.iter();
-        join(
-            f,
-            ",",
-            shares.map(|(name, share)| format!("{}={share}", name.as_str())),
-        )
+        let shares = shares.map(|(name, share)| format!("{}={share}", name.as_str()));
+        f.write_str(&joined(shares, ","))
     }
 }
 
@@ -325,7 +315,7 @@ impl FromStr for Deliveries {
 
 impl Display for Deliveries {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        join(f, "/", self.0.iter())
+        f.write_str(&joined(&self.0, "/"))
     }
 }
 
