@@ -6,7 +6,6 @@ pub(crate) const FRAME_LEN: usize = 1_460;
 pub(crate) const HEAD_LEN: usize = 24;
 const MARK: [u8; 4] = *b"cam1";
 
-/// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) camera: u32,
@@ -42,13 +41,11 @@ impl Head {
 /// Nanoseconds since 1970: a clock that programs in every language can read alike.
 pub(crate) fn now_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// Follows one camera's frames through reads of any size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Follower {
     head: [u8; HEAD_LEN],
     /// Bytes of the frame under way that were taken so far.
@@ -76,25 +73,12 @@ pub(crate) struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-impl Default for Follower {
-    /// One that expects a camera's first frame.
-    fn default() -> Self {
+impl Follower {
+    /// One that expects a camera's first frame; the default begins wherever its camera is.
+    pub(crate) fn from_first() -> Self {
         Follower {
             next: Some(0),
-            ..Follower::joining()
-        }
-    }
-}
-
-impl Follower {
-    /// One that begins wherever its camera is.
-    pub(crate) fn joining() -> Self {
-        Follower {
-            head: [0; HEAD_LEN],
-            at: 0,
-            camera: None,
-            next: None,
-            lost: 0,
+            ..Follower::default()
         }
     }
 
@@ -157,7 +141,7 @@ mod tests {
 
     /// All that was seen when the bytes came in pieces of that length.
     fn followed(bytes: &[u8], piece: usize) -> Result<Seen, Broken> {
-        let mut follower = Follower::default();
+        let mut follower = Follower::from_first();
         let mut all = Seen::default();
         for piece in bytes.chunks(piece) {
             let seen = follower.take(piece)?;
@@ -192,7 +176,7 @@ mod tests {
 
     #[test]
     fn who_joins_misses_nothing_from_before() {
-        let mut follower = Follower::joining();
+        let mut follower = Follower::default();
         let seen = follower.take(&frames(&[40, 41, 44])).expect("whole frames");
         assert_eq!((seen.frames, seen.lost), (3, 2));
         assert_eq!((follower.next, follower.lost), (Some(45), 2));
@@ -201,10 +185,10 @@ mod tests {
     #[test]
     fn what_is_no_frame_or_came_before_is_broken() {
         assert_eq!(followed(&frames(&[3, 3]), 5_000), Err(Broken));
-        let mut follower = Follower::default();
+        let mut follower = Follower::from_first();
         assert_eq!(follower.take(&[0; FRAME_LEN]), Err(Broken));
         let mut bytes = frames(&[0, 1]);
         bytes[FRAME_LEN + 4] = 8;
-        assert_eq!(Follower::default().take(&bytes), Err(Broken));
+        assert_eq!(Follower::from_first().take(&bytes), Err(Broken));
     }
 }

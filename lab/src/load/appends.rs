@@ -13,7 +13,6 @@ use super::net::{self, closed_loop};
 use crate::appends::{APPENDED_LEN, HELLO, WELCOME_LEN, acknowledges, append};
 use crate::error::Result;
 
-/// What the clients saw.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct AppendsSummary {
     /// Records that were acknowledged within the time.

@@ -76,11 +76,6 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn without_warmup(seconds: Duration) -> Self {
-        let warmup = Duration::ZERO;
-        Measured { seconds, warmup }
-    }
-
     /// From the start of the load to its end.
     pub(crate) fn whole(self) -> Duration {
         self.warmup + self.seconds

@@ -43,7 +43,6 @@ pub(super) struct Book {
     part: fn(u64) -> bool,
     /// Requests before this one are warm-up.
     first_measured: u64,
-    /// The next request to send.
     next: u64,
     /// From the oldest request without an answer to the latest that was due: whether each was sent
     /// and has none.
@@ -75,7 +74,6 @@ impl Book {
         }
     }
 
-    /// Has the times of each request kept.
     pub(super) fn keep_times(&mut self) {
         let requests = self.pace.total().saturating_sub(self.first_measured);
         self.times = Some(Vec::with_capacity(requests as usize));
@@ -106,12 +104,10 @@ impl Book {
         None
     }
 
-    /// Whether every request of the schedule was sent.
     pub(super) fn all_begun(&self) -> bool {
         self.next >= self.pace.total()
     }
 
-    /// Whether every request that was sent was answered.
     pub(super) fn all_answered(&self) -> bool {
         self.open.is_empty()
     }

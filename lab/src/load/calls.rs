@@ -26,7 +26,6 @@ use super::net::{self, at_pace};
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// What both kinds of calls found.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct MixedSummary {
     /// `GET /`, answered at once.
@@ -38,14 +37,12 @@ pub(crate) struct MixedSummary {
 /// Calls of a kind that may be under way at once; what is due beyond them counts as unanswered.
 const UNDER_WAY_MAX: usize = 4_000;
 
-/// Calls of one kind.
 struct Kind {
     book: RefCell<Book>,
     under_way: Cell<usize>,
     way: Way,
 }
 
-/// How a call is made.
 enum Way {
     /// Over a connection of its own.
     Fresh(SocketAddr, Vec<u8>),

@@ -25,7 +25,6 @@ use crate::frames::{FRAME_LEN, Follower, HEAD_LEN, Head, now_ns};
 /// whole frames, as cameras do.
 const KEPT_MAX: usize = 256 * 1024;
 
-/// What cameras and viewers saw.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct CameraSummary {
     /// Frames that were due, and those of them that their cameras had no room to keep.
@@ -116,7 +115,7 @@ async fn watch(args: &CamerasArgs) -> Result<(JoinSet<io::Result<()>>, Vec<Rc<Re
     for (camera, mut stream) in (0_u32..).zip(net::connect(target, watched).await?) {
         // A viewer that cannot ask for its camera misses all that it sends.
         let _ = stream.write_all(&camera.to_le_bytes()).await;
-        let (frames, follower) = (0, Follower::joining());
+        let (frames, follower) = (0, Follower::default());
         let seen = Rc::new(RefCell::new(Seen { frames, follower }));
         viewers.spawn_local(follow(stream, Rc::clone(&seen)));
         all.push(seen);

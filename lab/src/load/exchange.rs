@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 const HEAD_LEN_MAX: usize = 16 * 1024;
 /// What is read of an answer at once before its head is whole.
 const PIECE_LEN: usize = 4 * 1024;
-/// What is discarded by one call.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// Sends a request and takes its answer, head and body, telling of each part that came.
@@ -37,7 +36,6 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-/// Waits until the server has closed the connection.
 pub(super) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
     while stream.read(&mut [0; PIECE_LEN]).await? > 0 {}
     Ok(())

@@ -77,7 +77,6 @@ impl HttpSummary {
     }
 }
 
-/// What all clients share.
 struct Requests<'a> {
     args: &'a HttpArgs,
     request: Vec<u8>,

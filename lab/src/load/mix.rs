@@ -38,7 +38,6 @@ pub(crate) struct MixSummary {
 
 struct Mix<'a> {
     args: &'a MixArgs,
-    /// Failures in a row.
     failures: Cell<u32>,
     /// Set while the time is measured.
     counts: Cell<bool>,

@@ -110,6 +110,7 @@ pub(super) async fn at_pace(
 }
 
 /// What the clients of a closed loop found.
+#[derive(Default)]
 pub(super) struct Closed {
     /// Of the exchanges that ended in the time that is measured.
     pub(super) latencies: Latencies,
@@ -125,10 +126,7 @@ pub(super) async fn closed_loop<C>(
     drain: Duration,
     exchange: impl AsyncFn(&mut C) -> io::Result<bool>,
 ) -> Closed {
-    let found = std::cell::RefCell::new(Closed {
-        latencies: Latencies::new(),
-        lost: 0,
-    });
+    let found = std::cell::RefCell::<Closed>::default();
     let start = Instant::now();
     let (from, end) = (start + time.warmup, start + time.whole());
     let clients = clients.into_iter().map(async |mut client| {

@@ -2,7 +2,7 @@
 //! 64 bytes asked, 256 answered, one request at a time on each connection.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -28,14 +28,15 @@ pub(crate) fn respond(args: &AnswerArgs) -> Result<()> {
 pub(crate) fn request(args: &RequestArgs) -> Result<HttpSummary> {
     net::run(async {
         let clients = net::connect(args.target, args.connections).await?;
-        let (start, time) = (Instant::now(), Measured::without_warmup(args.seconds));
+        let (seconds, warmup) = (args.seconds, Duration::ZERO);
         let asked = async |stream: &mut tokio::net::TcpStream| -> io::Result<bool> {
             stream.write_all(&[b'?'; REQUEST_LEN]).await?;
             stream.read_exact(&mut [0; RESPONSE_LEN]).await?;
             Ok(true)
         };
+        let start = Instant::now();
         let in_time = async |stream: &mut _| timeout(PATIENCE, asked(stream)).await?;
-        let found = closed_loop(clients, time, PATIENCE, in_time).await;
+        let found = closed_loop(clients, Measured { seconds, warmup }, PATIENCE, in_time).await;
         Ok(HttpSummary {
             failed: found.lost,
             ..HttpSummary::of(&found.latencies, start)

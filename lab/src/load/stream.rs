@@ -9,7 +9,6 @@ use super::net::{self, Socket, at_pace};
 use super::pace::Pace;
 use crate::error::Result;
 
-/// What the senders did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct StreamSummary {
     /// Writes that were due, and their bytes.
@@ -20,7 +19,6 @@ pub(crate) struct StreamSummary {
     /// Writes that found their connection's earlier bytes still waiting.
     pub(crate) writes_behind: u64,
     pub(crate) connections_lost: u64,
-    /// How long it took.
     pub(crate) seconds: f64,
 }
 
@@ -30,21 +28,14 @@ struct Sender {
     owed: u64,
 }
 
-/// How the rate of a connection is cut into writes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Cut {
-    bytes: u64,
-    writes_per_s: f64,
-}
-
 pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
     net::run(send(args))
 }
 
 /// Write `i` belongs to sender `i mod senders`, so that the senders are evenly spread over time.
 async fn send(args: &StreamArgs) -> Result<StreamSummary> {
-    let cut = cut(args.mbit, args.writes_per_s, args.segment);
-    let pace = Pace::new(cut.writes_per_s * f64::from(args.connections), args.seconds);
+    let (bytes, writes_per_s) = cut(args.mbit, args.writes_per_s, args.segment);
+    let pace = Pace::new(writes_per_s * f64::from(args.connections), args.seconds);
     let sockets = Socket::connect(args.target, args.connections).await?;
     let senders = sockets.into_iter().map(|socket| Sender { socket, owed: 0 });
     let mut senders: Vec<_> = senders.collect();
@@ -59,8 +50,8 @@ async fn send(args: &StreamArgs) -> Result<StreamSummary> {
             let sender = &mut senders[index];
             summary.writes += 1;
             summary.writes_behind += u64::from(sender.owed > 0);
-            summary.bytes_due += cut.bytes;
-            sender.owed += cut.bytes;
+            summary.bytes_due += bytes;
+            sender.owed += bytes;
             summary.bytes_sent += sender.write();
         }
         // What a full socket refused earlier gets another chance at each tick.
@@ -75,17 +66,14 @@ async fn send(args: &StreamArgs) -> Result<StreamSummary> {
 }
 
 /// The size and the rate of one connection's writes.
-fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> Cut {
+fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> (u64, f64) {
     let bytes_per_s = mbit * 1e6 / 8.0;
     match segment {
-        Some(bytes) => Cut {
-            bytes: bytes.into(),
-            writes_per_s: bytes_per_s / f64::from(bytes),
-        },
-        None => Cut {
-            bytes: (bytes_per_s / writes_per_s).round().max(1.0) as u64,
-            writes_per_s,
-        },
+        Some(bytes) => (bytes.into(), bytes_per_s / f64::from(bytes)),
+        None => {
+            let bytes = (bytes_per_s / writes_per_s).round().max(1.0);
+            (bytes as u64, writes_per_s)
+        }
     }
 }
 
@@ -113,17 +101,11 @@ mod tests {
 
     #[test]
     fn a_rate_is_cut_by_writes_or_by_segment() {
-        assert_eq!(
-            cut(1.0, 10.0, None),
-            Cut {
-                bytes: 12_500,
-                writes_per_s: 10.0
-            }
-        );
-        let segments = cut(1.46 * 8.0 / 10.0, 0.0, Some(1_460));
-        assert_eq!(segments.bytes, 1_460);
-        assert!((segments.writes_per_s - 100.0).abs() < 1e-9);
+        assert_eq!(cut(1.0, 10.0, None), (12_500, 10.0));
+        let (bytes, writes_per_s) = cut(1.46 * 8.0 / 10.0, 0.0, Some(1_460));
+        assert_eq!(bytes, 1_460);
+        assert!((writes_per_s - 100.0).abs() < 1e-9);
         // A rate below a byte per write still writes.
-        assert_eq!(cut(0.000_001, 10.0, None).bytes, 1);
+        assert_eq!(cut(0.000_001, 10.0, None).0, 1);
     }
 }

@@ -183,9 +183,9 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
             return;
         }
     }
-    let mut follower = Follower::default();
+    let mut follower = Follower::from_first();
     let mut recorder = record(number, cameras).await;
-    let mut viewer = Viewer::nobody();
+    let mut viewer = Viewer::<P>(None, 0);
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
         let bytes = &buffer[..len];
@@ -228,34 +228,27 @@ fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bo
     kept.is_ok()
 }
 
-/// Who watches a camera, if anybody does.
-struct Viewer<P: Platform> {
-    stream: Option<P::Stream>,
-    /// Viewers that had come when it was last looked for.
-    looked_at: u64,
-}
+/// Who watches a camera, if anybody does, and how many viewers had come when it was last looked
+/// for.
+struct Viewer<P: Platform>(Option<P::Stream>, u64);
 
 impl<P: Platform> Viewer<P> {
-    fn nobody() -> Self {
-        let (stream, looked_at) = (None, 0);
-        Viewer { stream, looked_at }
-    }
-
     /// Passes on what a camera sent. A viewer that is slow slows its camera; one that is gone is
     /// forgotten.
     async fn pass(&mut self, bytes: &[u8], camera: Option<u32>, cameras: &Cameras<P>) {
         // Pairs with the release in `viewer`, after the viewer was put there.
         let viewers = cameras.counts.viewers.load(Ordering::Acquire);
-        if self.stream.is_none() && self.looked_at != viewers {
-            self.looked_at = viewers;
-            self.stream = camera.and_then(|camera| cameras.waiting().remove(&camera));
+        let Viewer(stream, looked_at) = self;
+        if stream.is_none() && *looked_at != viewers {
+            *looked_at = viewers;
+            *stream = camera.and_then(|camera| cameras.waiting().remove(&camera));
         }
-        let Some(stream) = &mut self.stream else {
+        let Some(viewer) = stream else {
             return;
         };
-        match stream.write_all(bytes).await {
+        match viewer.write_all(bytes).await {
             Ok(()) => cameras.counts.watched.add(bytes.len() as u64),
-            Err(_) => self.stream = None,
+            Err(_) => *stream = None,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::platform::{Platform, micros};
 use super::stats::Count;
 
 /// Where the disk work stands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Disk {
     /// The file that `GET /stat` is about.
     stat: PathBuf,
@@ -63,10 +63,7 @@ impl Disk {
         let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/"));
         Disk {
             stat: args.stat.clone().unwrap_or_else(program),
-            syncs: Count::default(),
-            sync_us: Count::default(),
-            failed: Count::default(),
-            hanging: Count::default(),
+            ..Disk::default()
         }
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
 use super::hogs::Schedule;
-use super::platform::Platform;
+use super::platform::{Platform, micros};
 use super::work::compute;
 
 /// So many tasks are spawned at most, and none after them.
@@ -95,7 +95,7 @@ impl Book {
 
     fn now_us(&self) -> u64 {
         // Never 0, which is no moment.
-        u64::try_from(self.start.elapsed().as_micros()).map_or(u64::MAX, |us| us.max(1))
+        micros(self.start.elapsed()).max(1)
     }
 
     fn mark(&self, moment: &AtomicU64) {
@@ -111,7 +111,7 @@ pub(crate) async fn spawn<P: Platform>(
     apart: bool,
     urgent: Option<P::Class>,
 ) {
-    let mut schedule = Schedule::starting(book.start, book.per_second);
+    let mut schedule = Schedule::new(book.start, book.per_second);
     let mut index = 0;
     while index < TASKS_MAX {
         for _ in 0..schedule.due(Instant::now()) {

@@ -53,7 +53,7 @@ pub(crate) fn never_yield(done: &Done) -> ! {
 
 /// Spawns what is due, for ever: the schedule is fixed, so a spawner that was held up catches up.
 pub(crate) async fn burn<P: Platform>(burn: Burn, class: Option<P::Class>, done: Done) {
-    let mut schedule = Schedule::new(burn.per_second);
+    let mut schedule = Schedule::new(Instant::now(), burn.per_second);
     loop {
         for _ in 0..schedule.due(Instant::now()) {
             if let Some(place) = schedule.place() {
@@ -87,11 +87,7 @@ impl Drop for Place {
 }
 
 impl Schedule {
-    pub(crate) fn new(per_second: u32) -> Self {
-        Self::starting(Instant::now(), per_second)
-    }
-
-    pub(crate) fn starting(start: Instant, per_second: u32) -> Self {
+    pub(crate) fn new(start: Instant, per_second: u32) -> Self {
         Schedule {
             start,
             per_second,
@@ -132,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_spawner_that_was_held_up_catches_up() {
-        let mut schedule = Schedule::new(50);
+        let mut schedule = Schedule::new(Instant::now(), 50);
         let start = schedule.start;
         let after = |ms| start + Duration::from_millis(ms);
         assert_eq!(schedule.due(after(19)), 0);
@@ -145,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_so_many_burn_at_once() {
-        let schedule = Schedule::new(1);
+        let schedule = Schedule::new(Instant::now(), 1);
         let places: Vec<_> = (0..BURNING_MAX).filter_map(|_| schedule.place()).collect();
         assert_eq!(places.len(), BURNING_MAX);
         assert!(schedule.place().is_none());

@@ -14,22 +14,17 @@ use crate::appends::{APPEND_HEAD_LEN, HELLO, appended, read_append, welcome};
 /// The file is cut back when it has become so long: a run of any length costs a disk no more.
 const FILE_LEN_MAX: u64 = 256 * 1024 * 1024;
 
-/// One file, written by one at a time.
+/// One file and how far it is written, by one at a time.
 pub(crate) struct Log<P: Platform> {
-    end: Mutex<End<P>>,
+    end: Mutex<(P::File, u64)>,
     records: Count,
-}
-
-struct End<P: Platform> {
-    file: P::File,
-    at: u64,
 }
 
 impl<P: Platform> Log<P> {
     pub(crate) async fn create(path: PathBuf) -> std::io::Result<Self> {
         let file = P::create(path).await?;
         Ok(Log {
-            end: Mutex::new(End { file, at: 0 }),
+            end: Mutex::new((file, 0)),
             records: Count::default(),
         })
     }
@@ -37,10 +32,11 @@ impl<P: Platform> Log<P> {
     /// The record's number, once it is durable.
     async fn append(&self, record: Vec<u8>) -> std::io::Result<u64> {
         let mut end = self.end.lock().await;
+        let (file, at) = &mut *end;
         let len = record.len() as u64;
-        P::write_at(&end.file, record, end.at).await?;
-        P::sync_data(&end.file).await?;
-        end.at = (end.at + len) % FILE_LEN_MAX;
+        P::write_at(file, record, *at).await?;
+        P::sync_data(file).await?;
+        *at = (*at + len) % FILE_LEN_MAX;
         Ok(self.records.next())
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
 
 /// A fresh thread for each, as [`burn`](super::hogs::burn) has a fresh task.
 fn keep_burning(burn: Burn, done: &Done) {
-    let mut schedule = Schedule::new(burn.per_second);
+    let mut schedule = Schedule::new(Instant::now(), burn.per_second);
     loop {
         for _ in 0..schedule.due(Instant::now()) {
             let Some(place) = schedule.place() else {

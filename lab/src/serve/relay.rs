@@ -65,7 +65,7 @@ pub(crate) async fn connection<P: Platform>(client: P::Stream, route: Route<P::C
     // Either side may break off as it likes; the other then sees its connection closed.
     if let Ok(Carried::Much) = pair.carry(limit).await {
         P::spawn_in(route.bulk, "relay, bulk", async move {
-            pair.widen();
+            let mut pair = pair.widen(BULK_LEN);
             let _ = pair.carry(u64::MAX).await;
         });
     }
@@ -89,6 +89,7 @@ enum Carried {
 }
 
 /// One direction.
+#[derive(Default)]
 struct Half {
     buffer: Vec<u8>,
     /// What was read and not yet written.
@@ -105,16 +106,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
         Pair {
             client,
             server,
-            there: Half::new(),
-            back: Half::new(),
+            there: Half::default(),
+            back: Half::default(),
         }
+        .widen(LIGHT_LEN)
     }
 
-    /// Room for more under way.
-    fn widen(&mut self) {
+    /// Room for so much under way.
+    fn widen(mut self, len: usize) -> Self {
         for half in [&mut self.there, &mut self.back] {
-            half.buffer.resize(BULK_LEN, 0);
+            half.buffer.resize(len, 0);
         }
+        self
     }
 
     /// Carries until both directions have ended, or more than `limit` bytes were moved.
@@ -146,17 +149,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
 }
 
 impl Half {
-    fn new() -> Self {
-        Half {
-            buffer: vec![0; LIGHT_LEN],
-            from: 0,
-            to: 0,
-            moved: 0,
-            ended: false,
-            over: false,
-        }
-    }
-
     /// Ready when this direction is over, or has moved more than `limit`.
     fn poll_advance<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
@@ -239,7 +231,7 @@ mod tests {
             let mut pair = Pair::new(near, far);
             let relay = async {
                 assert_eq!(pair.carry(50_000).await.expect("carried"), Carried::Much);
-                pair.widen();
+                let mut pair = pair.widen(BULK_LEN);
                 assert_eq!(pair.carry(u64::MAX).await.expect("carried"), Carried::All);
             };
             let write = async {

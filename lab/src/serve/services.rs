@@ -132,9 +132,8 @@ impl<P: Platform> Services<P> {
         spawn: impl Fn(P::Stream) + Send + 'static,
     ) -> Result<()> {
         if let Some(address) = address {
-            let refused = Error::listen(service, address);
-            let listener = P::bind(address).map_err(&refused)?;
-            let bound = P::local_address(&listener).map_err(&refused)?;
+            let bound = P::bind(address).map_err(Error::listen(service, address));
+            let (listener, bound) = bound?;
             self.announcement.push((service, bound));
             let accepting = accept::<P>(service, listener, spawn);
             P::spawn_in(self.class(class), service, accepting);

@@ -9,11 +9,8 @@ use serde::{Deserialize, Serialize};
 /// The accounts of a runtime since its start. What a runtime does not measure is absent, not zero.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RuntimeStats {
-    /// Its name.
     pub(crate) runtime: String,
-    /// Time since its start.
     pub(crate) wall_us: u64,
-    /// Where its workers spent that time.
     pub(crate) workers: Vec<WorkerTimes>,
     /// What each class had, where there are classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,7 +30,6 @@ pub(crate) struct RuntimeStats {
     /// Visits to the readiness queue by what brought the worker there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) checks: BTreeMap<String, Checks>,
-    /// Polls of futures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) polls: Option<u64>,
     /// Wake-ups of readers with data.
@@ -56,7 +52,6 @@ pub(crate) type Waits = Vec<(f64, u64)>;
 /// their share), and how often it parked (`parks`).
 pub(crate) type WorkerTimes = BTreeMap<String, u64>;
 
-/// What one class had.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClassTimes {
     pub(crate) name: String,
@@ -124,9 +119,7 @@ pub(crate) struct Delivered {
 /// I/O checks of one origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checks {
-    /// All of them.
     pub(crate) total: u64,
-    /// Those that found nothing ready.
     pub(crate) empty: u64,
 }
 

@@ -11,7 +11,6 @@ use crate::serve::{
 };
 use crate::sys;
 
-/// The result of a contest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Readings {
     pub(crate) runtime: String,

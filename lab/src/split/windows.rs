@@ -19,7 +19,6 @@ pub(crate) struct Split {
     pub(crate) windows: usize,
 }
 
-/// A second.
 const WINDOW_US: u64 = 1_000_000;
 
 /// The split of what `had` says of a reading; `None` where a reading does not say it, or they are

@@ -27,18 +27,16 @@ macro_rules! same_names {
             $runtime::task::yield_now().await;
         }
 
-        fn bind(address: SocketAddr) -> io::Result<Self::Listener> {
+        fn bind(address: SocketAddr) -> io::Result<(Self::Listener, SocketAddr)> {
             let socket = match address {
                 SocketAddr::V4(_) => $runtime::net::TcpSocket::new_v4(),
                 SocketAddr::V6(_) => $runtime::net::TcpSocket::new_v6(),
             }?;
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
-            socket.listen(BACKLOG)
-        }
-
-        fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr> {
-            listener.local_addr()
+            let listener = socket.listen(BACKLOG)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
         }
 
         async fn accept(listener: &Self::Listener) -> io::Result<Self::Stream> {
@@ -120,9 +118,8 @@ pub(crate) trait Platform: Clone + Send + Sync + 'static {
     /// A place where a computing task lets others run if they are due.
     fn checkpoint() -> impl Future<Output = ()> + Send;
 
-    /// From within the runtime.
-    fn bind(address: SocketAddr) -> io::Result<Self::Listener>;
-    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+    /// From within the runtime. Says where it listens.
+    fn bind(address: SocketAddr) -> io::Result<(Self::Listener, SocketAddr)>;
     /// The next connection, with `TCP_NODELAY` set.
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
