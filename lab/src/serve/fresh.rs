@@ -112,38 +112,24 @@ pub(crate) async fn spawn<P: Platform>(
     urgent: Option<P::Class>,
 ) {
     let mut schedule = Schedule::new(book.start, book.per_second);
-    let mut index = 0;
-    while index < TASKS_MAX {
-        for _ in 0..schedule.due(Instant::now()) {
-            if index < TASKS_MAX {
-                spawn_one::<P>(&book, index, hog_us, apart, urgent);
-                index += 1;
+    let mut indices = 0..TASKS_MAX;
+    while !indices.is_empty() {
+        for index in indices.by_ref().take(schedule.due(Instant::now()) as usize) {
+            let (own, kind) = (Arc::clone(&book), Fresh::numbered(index));
+            let task = async move {
+                own.mark(&own.slots[index].ran_us);
+                if kind == Fresh::Hog {
+                    compute(hog_us);
+                }
+            };
+            book.mark(&book.slots[index].spawned_us);
+            let class = urgent.filter(|_| kind == Fresh::Urgent);
+            match apart && kind == Fresh::Hog {
+                true => P::spawn_in(None, "fresh hog", task),
+                false => P::spawn_in(class, "fresh", task),
             }
         }
         P::sleep(schedule.until_next(Instant::now())).await;
-    }
-}
-
-fn spawn_one<P: Platform>(
-    book: &Arc<Book>,
-    index: usize,
-    hog_us: u64,
-    apart: bool,
-    urgent: Option<P::Class>,
-) {
-    let kind = Fresh::numbered(index);
-    let class = urgent.filter(|_| kind == Fresh::Urgent);
-    let own = Arc::clone(book);
-    let task = async move {
-        own.mark(&own.slots[index].ran_us);
-        if kind == Fresh::Hog {
-            compute(hog_us);
-        }
-    };
-    book.mark(&book.slots[index].spawned_us);
-    match apart && kind == Fresh::Hog {
-        true => P::spawn_in(None, "fresh hog", task),
-        false => P::spawn_in(class, "fresh", task),
     }
 }
 

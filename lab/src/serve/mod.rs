@@ -11,7 +11,6 @@ mod api;
 mod args;
 mod camera;
 mod disk;
-mod disk_threads;
 mod echo;
 mod fresh;
 pub(crate) mod hogs;

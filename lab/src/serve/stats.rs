@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The accounts of a runtime since its start. What a runtime does not measure is absent, not zero.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -147,74 +148,38 @@ impl Count {
     }
 }
 
-/// What of an account came after an earlier reading of it.
-trait Since: Sized {
-    /// What an earlier reading did not have yet counts from zero.
-    fn since(&self, earlier: Option<&Self>) -> Self;
+/// Whether numbers of that name are as they were last; all other whole numbers only grow.
+fn is_gauge(name: &str) -> bool {
+    let of_tasks = matches!(name, "tasks" | "tasks_active" | "hogs" | "share");
+    of_tasks || matches!(name, "threads" | "limit" | "queued" | "running")
 }
 
-impl Since for u64 {
-    fn since(&self, earlier: Option<&u64>) -> u64 {
-        self.saturating_sub(earlier.copied().unwrap_or(0))
-    }
-}
-
-/// A bucket: its upper end stays.
-impl Since for (f64, u64) {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        (self.0, self.1.since(earlier.map(|bucket| &bucket.1)))
-    }
-}
-
-impl<T: Since> Since for Option<T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let now = self.as_ref();
-        now.map(|now| now.since(earlier.and_then(Option::as_ref)))
-    }
-}
-
-impl<T: Since> Since for Vec<T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let before = |index| earlier.and_then(|earlier| earlier.get(index));
-        let now = self.iter().enumerate();
-        now.map(|(index, now)| now.since(before(index))).collect()
-    }
-}
-
-impl<K: Ord + Clone, T: Since> Since for BTreeMap<K, T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let before = |key: &K| earlier.and_then(|earlier| earlier.get(key));
-        let now = self.iter();
-        now.map(|(key, now)| (key.clone(), now.since(before(key))))
-            .collect()
-    }
-}
-
-/// Which fields of a struct are accounts; the others are as they were last.
-macro_rules! accounts {
-    ($($name:ident: $($field:ident)+;)+) => {$(
-        impl Since for $name {
-            fn since(&self, earlier: Option<&Self>) -> Self {
-                let mut since = self.clone();
-                $(since.$field = self.$field.since(earlier.map(|earlier| &earlier.$field));)+
-                since
+/// Takes from each account what it had earlier; what was not there then counts from zero.
+fn subtract(now: &mut Value, earlier: &Value) {
+    match (now, earlier) {
+        (Value::Array(now), Value::Array(earlier)) => {
+            std::iter::zip(now, earlier).for_each(|(now, earlier)| subtract(now, earlier));
+        }
+        (Value::Object(now), Value::Object(earlier)) => {
+            for (name, now) in now.iter_mut().filter(|(name, _)| !is_gauge(name)) {
+                subtract(now, earlier.get(name).unwrap_or(&Value::Null));
             }
         }
-    )+};
-}
-
-accounts! {
-    RuntimeStats: wall_us workers classes heavy checks polls deliveries delivery waits;
-    ClassTimes: run_us heavy_us polls waits;
-    HeavyTimes: hand_offs refused monitor_us;
-    Delivered: deliveries bytes reads empty_reads held_back;
-    Checks: total empty;
+        (now, earlier) => {
+            if let (Some(count), Some(earlier)) = (now.as_u64(), earlier.as_u64()) {
+                *now = count.saturating_sub(earlier).into();
+            }
+        }
+    }
 }
 
 impl RuntimeStats {
     /// What happened between `earlier` and this: the same accounts, for the time between the two.
     pub(crate) fn since(&self, earlier: &RuntimeStats) -> RuntimeStats {
-        Since::since(self, Some(earlier))
+        let plain = |stats| serde_json::to_value(stats).expect("numbers and words can be written");
+        let mut since = plain(self);
+        subtract(&mut since, &plain(earlier));
+        serde_json::from_value(since).expect("it has the form that it had")
     }
 
     /// `us` of computing over wall time, where 1.0 is one whole core.
