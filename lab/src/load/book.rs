@@ -4,7 +4,7 @@
 //! At the end every measured request has one latency: those without an answer count with the time
 //! waited so far, so that a server that stops answering cannot look fast.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,8 @@ pub(super) struct Book {
     /// Requests before this one are warm-up.
     first_measured: u64,
     next: u64,
-    /// From the oldest request without an answer to the latest that was due: whether each was sent
-    /// and has none.
-    open: VecDeque<bool>,
+    /// Requests that were due and have no answer.
+    open: BTreeSet<u64>,
     /// From due to answered.
     latencies: Latencies,
     /// From due to sent: how late the generator itself was.
@@ -66,7 +65,7 @@ impl Book {
             part,
             first_measured: before.map_or(0, |before| pace.due_by(before)),
             next: 0,
-            open: VecDeque::new(),
+            open: BTreeSet::new(),
             latencies: Latencies::new(),
             lateness: Latencies::new(),
             lost: 0,
@@ -90,18 +89,10 @@ impl Book {
     }
 
     fn next_due(&mut self, due: u64) -> Option<u64> {
-        while self.next < due {
-            let index = self.next;
-            self.next += 1;
-            let own = (self.part)(index);
-            if own || !self.open.is_empty() {
-                self.open.push_back(own);
-            }
-            if own {
-                return Some(index);
-            }
-        }
-        None
+        let own = (self.next..due).find(|&index| (self.part)(index));
+        self.next = own.map_or(self.next.max(due), |own| own + 1);
+        self.open.extend(own);
+        own
     }
 
     pub(super) fn all_begun(&self) -> bool {
@@ -114,15 +105,9 @@ impl Book {
 
     /// Counts an answer; whether one was outstanding.
     pub(super) fn answered(&mut self, index: u64, elapsed: Duration) -> bool {
-        let first = self.next - self.open.len() as u64;
-        let place = index.checked_sub(first);
-        let open = place.and_then(|place| self.open.get_mut(place as usize));
-        let was_open = open.is_some_and(std::mem::take);
+        let was_open = self.open.remove(&index);
         if was_open {
             self.record(index, elapsed, true);
-        }
-        while self.open.front() == Some(&false) {
-            self.open.pop_front();
         }
         was_open
     }
@@ -133,11 +118,8 @@ impl Book {
         let answered = self.latencies.len();
         let due = self.pace.due_by(elapsed);
         while self.next_due(due).is_some() {}
-        let first = self.next - self.open.len() as u64;
-        for (index, open) in (first..).zip(std::mem::take(&mut self.open)) {
-            if open {
-                self.record(index, elapsed, false);
-            }
+        for index in std::mem::take(&mut self.open) {
+            self.record(index, elapsed, false);
         }
         let lateness = self.lateness.summary();
         let summary = EchoSummary {

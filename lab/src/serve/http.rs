@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -53,13 +54,12 @@ pub(crate) async fn connection<P: Platform, F>(
 }
 
 pub(crate) fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let content = hyper::header::HeaderValue::from_static(content);
+    let response = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, content);
     response
-        .headers_mut()
-        .insert(hyper::header::CONTENT_TYPE, content);
-    response
+        .body(Full::new(body.into()))
+        .expect("status and type are constants")
 }
 
 pub(crate) fn not_found(known: &'static str) -> Answer {

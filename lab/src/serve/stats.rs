@@ -18,10 +18,10 @@ pub(crate) struct RuntimeStats {
     pub(crate) classes: Vec<ClassTimes>,
     /// The threads apart from the workers, where there are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) heavy: Option<HeavyTimes>,
+    pub(crate) heavy: Option<Value>,
     /// Whose polls were too long, since the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) hogs: Vec<HogPlace>,
+    pub(crate) hogs: Vec<Value>,
     /// Tasks that are ready, and wait for a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tasks_active: Option<u64>,
@@ -68,37 +68,6 @@ pub(crate) struct ClassTimes {
     /// As [`RuntimeStats::waits`], of this class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waits: Waits,
-}
-
-/// The threads apart from the workers, on which tasks run whose polls are too long.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeavyTimes {
-    /// At the moment, and at most.
-    pub(crate) threads: u64,
-    pub(crate) limit: u64,
-    /// Tasks that wait there and polls that are under way there, at the moment.
-    pub(crate) queued: u64,
-    pub(crate) running: u64,
-    /// How often a stuck worker's seat was handed on, and how often that was refused.
-    pub(crate) hand_offs: u64,
-    pub(crate) refused: u64,
-    /// Processor time of the thread that looks for stuck workers, in microseconds.
-    #[serde(default)]
-    pub(crate) monitor_us: u64,
-    /// What became of the wish for a lower kernel priority.
-    pub(crate) priority: String,
-}
-
-/// The tasks with long polls that one place in the program spawned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HogPlace {
-    pub(crate) spawned_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<String>,
-    pub(crate) count: u64,
-    pub(crate) longest_us: u64,
-    /// Whether what it spawns starts apart from the workers.
-    pub(crate) in_pool: bool,
 }
 
 /// What readers of sockets were brought.
@@ -189,13 +158,17 @@ impl RuntimeStats {
 
     /// Useful run time of all workers over wall time, where 1.0 is one whole core.
     pub(crate) fn utilisation_cores(&self) -> f64 {
-        self.cores(self.workers.iter().map(|worker| worker["run_us"]).sum())
+        let run = self
+            .workers
+            .iter()
+            .filter_map(|worker| worker.get("run_us"));
+        self.cores(run.sum())
     }
 
     /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
     /// there is no such thread.
     pub(crate) fn monitor_cores(&self) -> Option<f64> {
-        Some(self.cores(self.heavy.as_ref()?.monitor_us))
+        Some(self.cores(self.heavy.as_ref()?["monitor_us"].as_u64()?))
     }
 
     /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
@@ -224,6 +197,8 @@ impl RuntimeStats {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn worker(run_us: u64, spin_us: Option<u64>) -> WorkerTimes {
@@ -284,12 +259,9 @@ mod tests {
                 waits: vec![(2.0, run_us)],
                 ..ClassTimes::default()
             }],
-            heavy: Some(HeavyTimes {
-                threads: 3,
-                hand_offs,
-                monitor_us: 10 * hand_offs,
-                ..HeavyTimes::default()
-            }),
+            heavy: Some(json!({
+                "threads": 3, "hand_offs": hand_offs, "monitor_us": 10 * hand_offs,
+            })),
             ..RuntimeStats::default()
         };
         let between = classes(900, Some(7), 5).since(&classes(200, Some(4), 3));

@@ -14,15 +14,14 @@ use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{DeliveryStats, Stats, WorkerStats};
 use evenkeel::{Class, ClassConfig, task};
 use hyper::rt::Executor;
+use serde_json::{Value, json};
 use txlog::log::{LocalDisk, Log, LogConfig};
 use txlog::server::{Server, ServerConfig};
 
 use super::{BACKLOG, Platform, failed, micros};
 use crate::error::{Error, Result};
 use crate::serve::args::{ClassName, Delivery, RuntimeArgs};
-use crate::serve::stats::{
-    Checks, ClassTimes, Delivered, HeavyTimes, HogPlace, RuntimeStats, Waits, WorkerTimes,
-};
+use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
 
 /// As many connections of the log server as the process may have.
 const LOG_CONNECTIONS_MAX: usize = 20_000;
@@ -264,29 +263,31 @@ fn classes(stats: &Stats) -> Vec<ClassTimes> {
     times.collect()
 }
 
-/// The heavy pool.
-fn heavy(stats: &Stats) -> HeavyTimes {
+/// The heavy pool, and the thread that looks for stuck workers.
+fn heavy(stats: &Stats) -> Value {
     let heavy = &stats.heavy;
-    HeavyTimes {
-        threads: heavy.threads as u64,
-        limit: heavy.limit as u64,
-        queued: heavy.queued as u64,
-        running: heavy.running as u64,
-        hand_offs: heavy.hand_offs,
-        refused: heavy.refused,
-        monitor_us: micros(heavy.monitor),
-        priority: format!("{:?}", heavy.priority).to_lowercase(),
-    }
+    json!({
+        "threads": heavy.threads,
+        "limit": heavy.limit,
+        "queued": heavy.queued,
+        "running": heavy.running,
+        "hand_offs": heavy.hand_offs,
+        "refused": heavy.refused,
+        "monitor_us": micros(heavy.monitor),
+        "priority": format!("{:?}", heavy.priority).to_lowercase(),
+    })
 }
 
 /// Whose polls were too long, by the place that spawned them.
-fn hogs(stats: &Stats) -> Vec<HogPlace> {
-    let places = stats.hogs.iter().map(|hog| HogPlace {
-        spawned_at: hog.spawned_at.to_string(),
-        name: hog.name.map(str::to_owned),
-        count: hog.count,
-        longest_us: micros(hog.longest),
-        in_pool: hog.in_pool,
+fn hogs(stats: &Stats) -> Vec<Value> {
+    let places = stats.hogs.iter().map(|hog| {
+        json!({
+            "spawned_at": hog.spawned_at.to_string(),
+            "name": hog.name,
+            "count": hog.count,
+            "longest_us": micros(hog.longest),
+            "in_pool": hog.in_pool,
+        })
     });
     places.collect()
 }
