@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -73,17 +72,8 @@ pub(crate) struct Schedule {
     start: Instant,
     per_second: u32,
     begun: u64,
-    under_way: Arc<AtomicUsize>,
-}
-
-/// The place of one fresh task among those under way; dropping it gives it back.
-pub(crate) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Relaxed: a count, which orders nothing else.
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Each of those under way has a clone.
+    under_way: Arc<()>,
 }
 
 impl Schedule {
@@ -111,14 +101,10 @@ impl Schedule {
         (self.start + Duration::from_secs_f64(at)).saturating_duration_since(now)
     }
 
-    /// A place for one more, unless too many are under way.
-    pub(crate) fn place(&self) -> Option<Place> {
-        // Relaxed: as above. Only the one spawner adds, so the limit holds.
-        if self.under_way.load(Ordering::Relaxed) >= BURNING_MAX {
-            return None;
-        }
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        Some(Place(Arc::clone(&self.under_way)))
+    /// A place for one more, unless too many are under way; dropping it gives it back.
+    pub(crate) fn place(&self) -> Option<Arc<()>> {
+        let under_way = Arc::strong_count(&self.under_way) - 1;
+        (under_way < BURNING_MAX).then(|| Arc::clone(&self.under_way))
     }
 }
 

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -33,7 +33,7 @@ pub(crate) struct Route<C> {
 
 /// The TCP proxy: every connection gets one of its own to the target, and bytes go both ways.
 pub(crate) async fn proxy<P: Platform>(mut client: P::Stream, target: SocketAddr) {
-    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    static COMPLAINED: Once = Once::new();
     if let Some(mut server) = onwards::<P>("proxy", target, &COMPLAINED).await {
         // Either side may break off as it likes; the other then sees its connection closed.
         drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
@@ -44,19 +44,17 @@ pub(crate) async fn proxy<P: Platform>(mut client: P::Stream, target: SocketAddr
 async fn onwards<P: Platform>(
     service: &str,
     target: SocketAddr,
-    complained: &AtomicBool,
+    complained: &Once,
 ) -> Option<P::Stream> {
     let complain = |error: &io::Error| {
-        // Relaxed: whoever swaps first complains; nothing else hangs on it.
-        if !complained.swap(true, Ordering::Relaxed) {
-            eprintln!("{service}: cannot connect to {target}: {error} (said once)");
-        }
+        let say = || eprintln!("{service}: cannot connect to {target}: {error} (said once)");
+        complained.call_once(say);
     };
     P::connect(target).await.inspect_err(complain).ok()
 }
 
 pub(crate) async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
-    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    static COMPLAINED: Once = Once::new();
     let Some(server) = onwards::<P>("relay", route.target, &COMPLAINED).await else {
         return;
     };
