@@ -34,15 +34,16 @@ pub(crate) struct Accounts<P: Platform> {
     pub(crate) platform: P,
     pub(crate) cameras: Arc<Cameras<P>>,
     pub(crate) disk: Arc<Disk>,
+    /// Microseconds of computing for each `GET /parse`.
+    pub(crate) parse_us: u64,
 }
 
 pub(crate) async fn call<P: Platform>(
     request: Request<Incoming>,
-    api_us: u64,
     accounts: Arc<Accounts<P>>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),
+        (&Method::GET, "/parse") => json(&parse::<P>(accounts.parse_us, &accounts.cameras).await),
         (&Method::GET, "/stats") => json(&accounts.platform.stats()),
         (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
         (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {

@@ -94,9 +94,9 @@ async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Resul
         platform: on.platform.clone(),
         cameras,
         disk: Arc::clone(&disk),
+        parse_us: args.api_us,
     });
-    let api_us = args.api_us;
-    let api = move |request| api::call(request, api_us, Arc::clone(&accounts));
+    let api = move |request| api::call(request, Arc::clone(&accounts));
     on.add_calls("api", args.api, &args.api_class, api)?;
     on.add_routes(args)?;
     let admin = move |request| http::admin::<P>(request, started);

@@ -281,13 +281,16 @@ fn heavy(stats: &Stats) -> Value {
 /// Whose polls were too long, by the place that spawned them.
 fn hogs(stats: &Stats) -> Vec<Value> {
     let places = stats.hogs.iter().map(|hog| {
-        json!({
+        let mut place = json!({
             "spawned_at": hog.spawned_at.to_string(),
-            "name": hog.name,
             "count": hog.count,
             "longest_us": micros(hog.longest),
             "in_pool": hog.in_pool,
-        })
+        });
+        if let Some(name) = hog.name {
+            place["name"] = name.into();
+        }
+        place
     });
     places.collect()
 }
