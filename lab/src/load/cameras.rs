@@ -66,7 +66,12 @@ async fn play(args: &CamerasArgs) -> Result<CameraSummary> {
     let told = Arc::new(AtomicBool::new(false));
     if args.until_told {
         let told = Arc::clone(&told);
-        std::thread::spawn(move || wait_for_end_of_input(&told));
+        std::thread::spawn(move || {
+            // What is said does not matter; an error, too, says that nobody will say more.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            // Relaxed: it orders nothing else.
+            told.store(true, Ordering::Relaxed);
+        });
     }
     if args.say_ready {
         println!("ready");
@@ -95,13 +100,6 @@ async fn play(args: &CamerasArgs) -> Result<CameraSummary> {
         summary.missed += seen.follower.lost + rest;
     }
     Ok(summary)
-}
-
-fn wait_for_end_of_input(told: &AtomicBool) {
-    // What is said does not matter; an error says as well as the end that nobody will say more.
-    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    // Relaxed: it orders nothing else.
-    told.store(true, Ordering::Relaxed);
 }
 
 /// The viewers of the first cameras, and what each of them is sent.

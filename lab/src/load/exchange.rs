@@ -91,15 +91,12 @@ fn answer_len(received: &[u8]) -> io::Result<Option<usize>> {
 /// Takes bytes from a stream without looking at them. Linux need not even copy them (`MSG_TRUNC`),
 /// so that what fetches large objects is not what holds them up.
 async fn discard(stream: &TcpStream, most: usize) -> io::Result<usize> {
-    let flags = if cfg!(target_os = "linux") {
-        libc::MSG_TRUNC
-    } else {
-        0
-    };
     let most = most.min(DISCARDED_MAX);
     let mut unread = Vec::with_capacity(most);
-    let take =
-        || SockRef::from(stream).recv_with_flags(&mut unread.spare_capacity_mut()[..most], flags);
+    let take = || {
+        let unread = &mut unread.spare_capacity_mut()[..most];
+        SockRef::from(stream).recv_with_flags(unread, libc::MSG_TRUNC)
+    };
     stream.async_io(Interest::READABLE, take).await
 }
 
