@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 use nix::unistd::{SysconfVar, sysconf};
@@ -95,20 +95,24 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// A timer for tasks of the Tokio runtime in which this is called: it becomes readable every
-/// `period`, from one period after now; read 8 bytes to rearm it. Unlike the runtime's own it has
-/// nanoseconds for a unit, and no slack.
-pub(crate) fn awaited_timer(period: Duration) -> io::Result<AsyncFd<File>> {
+/// A timer for tasks of the Tokio runtime in which this is called: it becomes readable at `start`
+/// plus each multiple of `period`, or right after; read 8 bytes to rearm it. Unlike the runtime's
+/// own it has nanoseconds for a unit, and no slack.
+pub(crate) fn awaited_timer(start: Instant, period: Duration) -> io::Result<AsyncFd<File>> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-    let period = Timespec::try_from(period).map_err(io::Error::other)?;
-    let setting = Itimerspec {
-        it_interval: period,
-        it_value: period,
-    };
-    time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
     // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
-    Ok(unsafe { AsyncFd::register_with_interest(timer.into(), Interest::READABLE)? })
+    let timer = unsafe { AsyncFd::register_with_interest(timer.into(), Interest::READABLE)? };
+    let timespec =
+        |nanos| Timespec::try_from(Duration::from_nanos(nanos)).map_err(io::Error::other);
+    let period = period.as_nanos() as u64;
+    let past = start.elapsed().as_nanos() as u64 % period;
+    let setting = Itimerspec {
+        it_interval: timespec(period)?,
+        it_value: timespec(period - past)?,
+    };
+    time::timerfd_settime(timer.get_ref(), TimerfdTimerFlags::empty(), &setting)?;
+    Ok(timer)
 }
 
 /// Makes this process give way to others by `nice` more than it does already.

@@ -87,9 +87,6 @@ impl Socket {
 
 /// Takes a `step` now, at the `start` of the load, and whenever something may be due, until one
 /// says that all is over or `end` has come. Says how long that took.
-///
-/// Its timer starts after `start`: a tick that came just before its request was due would send that
-/// a whole tick late.
 pub(super) async fn at_pace(
     start: Instant,
     pace: Pace,
@@ -97,7 +94,7 @@ pub(super) async fn at_pace(
     mut step: impl FnMut() -> bool,
 ) -> Result<Duration> {
     let failed = || Error::system("the load generator's timer failed");
-    let timer = sys::awaited_timer(pace.tick()).map_err(failed())?;
+    let timer = sys::awaited_timer(start, pace.tick()).map_err(failed())?;
     while !step() && start.elapsed() < end {
         let left = end.saturating_sub(start.elapsed());
         if let Ok(ready) = timeout(left, timer.readable()).await {
