@@ -6,7 +6,6 @@ pub(crate) const FRAME_LEN: usize = 1_460;
 pub(crate) const HEAD_LEN: usize = 24;
 const MARK: [u8; 4] = *b"cam1";
 
-/// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) camera: u32,
@@ -29,14 +28,12 @@ impl Head {
 
     /// `None` where no frame begins.
     fn read(bytes: &[u8; HEAD_LEN]) -> Option<Head> {
-        let (mark, rest) = bytes.split_first_chunk::<4>()?;
-        let (camera, rest) = rest.split_first_chunk::<4>()?;
-        let (number, rest) = rest.split_first_chunk::<8>()?;
-        let (sent_ns, _) = rest.split_first_chunk::<8>()?;
-        (*mark == MARK).then(|| Head {
+        let (camera, rest) = bytes.strip_prefix(&MARK)?.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        Some(Head {
             camera: u32::from_le_bytes(*camera),
             number: u64::from_le_bytes(*number),
-            sent_ns: u64::from_le_bytes(*sent_ns),
+            sent_ns: u64::from_le_bytes(*rest.first_chunk()?),
         })
     }
 }
@@ -44,21 +41,21 @@ impl Head {
 /// Nanoseconds since 1970: a clock that programs in every language can read alike.
 pub(crate) fn now_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// Follows one camera's frames through reads of any size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Follower {
     head: [u8; HEAD_LEN],
     /// Bytes of the frame under way that were taken so far.
     at: usize,
-    camera: Option<u32>,
+    /// Which camera it is, once its first head was read.
+    pub(crate) camera: Option<u32>,
     /// The number that the next frame should have; `None` where any will do.
-    next: Option<u64>,
-    lost: u64,
+    pub(crate) next: Option<u64>,
+    /// Frames that should have come before those that did.
+    pub(crate) lost: u64,
 }
 
 /// What one read brought.
@@ -76,41 +73,13 @@ pub(crate) struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-impl Default for Follower {
-    /// One that expects a camera's first frame.
-    fn default() -> Self {
+impl Follower {
+    /// One that expects a camera's first frame; the default begins wherever its camera is.
+    pub(crate) fn from_first() -> Self {
         Follower {
             next: Some(0),
-            ..Follower::joining()
+            ..Follower::default()
         }
-    }
-}
-
-impl Follower {
-    /// One that begins wherever its camera is.
-    pub(crate) fn joining() -> Self {
-        Follower {
-            head: [0; HEAD_LEN],
-            at: 0,
-            camera: None,
-            next: None,
-            lost: 0,
-        }
-    }
-
-    /// The number that the next frame should have; 0 before the first one of a camera.
-    pub(crate) fn next(&self) -> u64 {
-        self.next.unwrap_or(0)
-    }
-
-    /// Frames that should have come before those that did.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// Which camera it is, once its first head was read.
-    pub(crate) fn camera(&self) -> Option<u32> {
-        self.camera
     }
 
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<Seen, Broken> {
@@ -172,7 +141,7 @@ mod tests {
 
     /// All that was seen when the bytes came in pieces of that length.
     fn followed(bytes: &[u8], piece: usize) -> Result<Seen, Broken> {
-        let mut follower = Follower::default();
+        let mut follower = Follower::from_first();
         let mut all = Seen::default();
         for piece in bytes.chunks(piece) {
             let seen = follower.take(piece)?;
@@ -180,7 +149,7 @@ mod tests {
             all.lost += seen.lost;
             all.sent_ns = all.sent_ns.or(seen.sent_ns);
         }
-        assert_eq!(follower.camera(), Some(7));
+        assert_eq!(follower.camera, Some(7));
         Ok(all)
     }
 
@@ -207,19 +176,19 @@ mod tests {
 
     #[test]
     fn who_joins_misses_nothing_from_before() {
-        let mut follower = Follower::joining();
+        let mut follower = Follower::default();
         let seen = follower.take(&frames(&[40, 41, 44])).expect("whole frames");
         assert_eq!((seen.frames, seen.lost), (3, 2));
-        assert_eq!((follower.next(), follower.lost()), (45, 2));
+        assert_eq!((follower.next, follower.lost), (Some(45), 2));
     }
 
     #[test]
     fn what_is_no_frame_or_came_before_is_broken() {
         assert_eq!(followed(&frames(&[3, 3]), 5_000), Err(Broken));
-        let mut follower = Follower::default();
+        let mut follower = Follower::from_first();
         assert_eq!(follower.take(&[0; FRAME_LEN]), Err(Broken));
         let mut bytes = frames(&[0, 1]);
         bytes[FRAME_LEN + 4] = 8;
-        assert_eq!(Follower::default().take(&bytes), Err(Broken));
+        assert_eq!(Follower::from_first().take(&bytes), Err(Broken));
     }
 }

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::time::ClockId;
+use nix::unistd::{SysconfVar, sysconf};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -75,23 +77,8 @@ fn pid(id: u32) -> io::Result<Pid> {
 
 /// The processor time that all threads of process `pid` have used so far, to the nanosecond.
 pub(crate) fn process_cpu_time(pid: u32) -> io::Result<Duration> {
-    let (mut clock, mut time) = (
-        0,
-        libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-    );
-    // SAFETY: the pointer is to an initialised local that outlives the call.
-    let error = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(error));
-    }
-    // SAFETY: as above.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    let clock = ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(pid as i32))?;
+    Ok(clock.now()?.into())
 }
 
 /// Raises this process's limit of open descriptors as far as it may, at most to
@@ -108,28 +95,24 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// As [`periodic_timer`], for tasks of the Tokio runtime in which this is called.
-pub(crate) fn awaited_timer(period: Duration) -> io::Result<AsyncFd<File>> {
-    let timer = periodic_timer(period)?;
-    // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
-    Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE)? })
-}
-
-/// A timer that becomes readable every `period`, from one period after now; read 8 bytes to rearm
-/// it. Unlike a timeout of the readiness queue it has nanoseconds for a unit, and no slack.
-pub(crate) fn periodic_timer(period: Duration) -> io::Result<File> {
+/// A timer for tasks of the Tokio runtime in which this is called: it becomes readable at `start`
+/// plus each multiple of `period`, or right after; read 8 bytes to rearm it. Unlike the runtime's
+/// own it has nanoseconds for a unit, and no slack.
+pub(crate) fn awaited_timer(start: Instant, period: Duration) -> io::Result<AsyncFd<File>> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-    let period = Timespec {
-        tv_sec: period.as_secs() as i64,
-        tv_nsec: period.subsec_nanos().into(),
-    };
+    // SAFETY: what is registered has to own its descriptor until it is dropped, as a `File` does.
+    let timer = unsafe { AsyncFd::register_with_interest(timer.into(), Interest::READABLE)? };
+    let timespec =
+        |nanos| Timespec::try_from(Duration::from_nanos(nanos)).map_err(io::Error::other);
+    let period = period.as_nanos() as u64;
+    let past = start.elapsed().as_nanos() as u64 % period;
     let setting = Itimerspec {
-        it_interval: period,
-        it_value: period,
+        it_interval: timespec(period)?,
+        it_value: timespec(period - past)?,
     };
-    time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
-    Ok(timer.into())
+    time::timerfd_settime(timer.get_ref(), TimerfdTimerFlags::empty(), &setting)?;
+    Ok(timer)
 }
 
 /// Makes this process give way to others by `nice` more than it does already.
@@ -155,9 +138,8 @@ pub(crate) fn goes_before_all() -> bool {
 
 /// How many processors the machine may have, those included that are switched off.
 pub(crate) fn processors() -> usize {
-    // SAFETY: sysconf takes a number and touches no memory of ours.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    usize::try_from(processors).unwrap_or(1)
+    let processors = sysconf(SysconfVar::_NPROCESSORS_CONF).ok().flatten();
+    processors.map_or(1, |processors| processors as usize)
 }
 
 /// Gives this thread a real-time priority. Returns whether it may have one.
@@ -177,32 +159,15 @@ pub(crate) fn allows_real_time() -> bool {
 }
 
 fn ask_for_short_turns() {
-    /// As the kernel has it, in its first version.
-    #[repr(C)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        turn_ns: u64,
-        deadline_ns: u64,
-        period_ns: u64,
-    }
     const SHORTEST_NS: u64 = 100_000;
     // SAFETY: getpriority takes two numbers, and sched_setattr reads a value that is initialised,
-    // says its own size and outlives the call. Niceness is left as it is.
+    // says its own size and outlives the call; all zeroes are a value of it. Niceness is left as it
+    // is.
     unsafe {
-        let attributes = Attributes {
-            size: size_of::<Attributes>() as u32,
-            policy: libc::SCHED_OTHER as u32,
-            flags: 0,
-            nice: libc::getpriority(libc::PRIO_PROCESS, 0),
-            priority: 0,
-            turn_ns: SHORTEST_NS,
-            deadline_ns: 0,
-            period_ns: 0,
-        };
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        attributes.size = size_of::<libc::sched_attr>() as u32;
+        attributes.sched_nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        attributes.sched_runtime = SHORTEST_NS;
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
     }
 }

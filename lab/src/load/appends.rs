@@ -2,18 +2,17 @@
 //! durable, and appends the next.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mio::Events;
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::args::{AppendsArgs, Measured};
-use super::latency::{Latencies, LatencySummary};
-use super::queue::{Queue, Socket, slots};
+use super::LatencySummary;
+use super::args::AppendsArgs;
+use super::net::{self, closed_loop};
 use crate::appends::{APPENDED_LEN, HELLO, WELCOME_LEN, acknowledges, append};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// What the clients saw.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct AppendsSummary {
     /// Records that were acknowledged within the time.
@@ -26,102 +25,35 @@ pub(crate) struct AppendsSummary {
     pub(crate) latency: LatencySummary,
 }
 
-struct Client {
-    socket: Socket,
-    unsent: Vec<u8>,
-    answer: [u8; WELCOME_LEN],
-    answer_len: usize,
-    /// The request that is under way; none before the welcome.
-    id: u64,
-    begun: Instant,
-}
-
 pub(crate) fn run(args: &AppendsArgs) -> Result<AppendsSummary> {
-    let clients = (0..args.clients).map(|_| Client::open(args));
-    let mut clients = clients.collect::<Result<Vec<_>>>()?;
     let record = vec![b'r'; args.bytes as usize];
-    let latencies = exchange(&mut clients, &record, args.time)
-        .map_err(Error::system("the clients' readiness queue failed"))?;
-    let seconds = args.time.seconds.as_secs_f64();
-    Ok(AppendsSummary {
-        appends: latencies.len(),
-        clients_lost: clients.iter().filter(|client| client.socket.lost).count() as u64,
-        seconds,
-        per_second: latencies.len() as f64 / seconds.max(f64::EPSILON),
-        latency: latencies.summary(),
-    })
-}
-
-fn exchange(clients: &mut [Client], record: &[u8], time: Measured) -> io::Result<Latencies> {
-    let mut queue = Queue::new()?;
-    let mut events = Events::with_capacity(1_024);
-    for (slot, client) in clients.iter_mut().enumerate() {
-        queue.add(&mut client.socket.stream, slot)?;
-    }
-    let measured = Instant::now() + time.warmup;
-    let end = measured + time.seconds;
-    let mut latencies = Latencies::new();
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left == Duration::ZERO || clients.iter().all(|client| client.socket.lost) {
-            return Ok(latencies);
-        }
-        queue.wait(&mut events, Some(left))?;
-        for slot in slots(&events) {
-            while let Some(took) = clients[slot].advance(record) {
-                if Instant::now() >= measured {
-                    latencies.record(took);
+    let found = net::run(async {
+        let clients = net::connect(args.target, args.clients).await?;
+        let clients = clients.into_iter().map(|stream| (stream, 0));
+        let found = closed_loop(clients, args.time, Duration::ZERO, async |(stream, id)| {
+            // Whatever the welcome says suits.
+            if *id == 0 {
+                stream.write_all(&HELLO).await?;
+                stream.read_exact(&mut [0; WELCOME_LEN]).await?;
+            } else {
+                stream.write_all(&append(*id, &record)).await?;
+                let mut answer = [0; APPENDED_LEN];
+                stream.read_exact(&mut answer).await?;
+                if !acknowledges(&answer, *id) {
+                    return Err(io::ErrorKind::InvalidData.into());
                 }
             }
-        }
-    }
-}
-
-impl Client {
-    fn open(args: &AppendsArgs) -> Result<Self> {
-        Ok(Client {
-            socket: Socket::connect(args.target)?,
-            unsent: HELLO.to_vec(),
-            answer: [0; WELCOME_LEN],
-            answer_len: 0,
-            id: 0,
-            begun: Instant::now(),
-        })
-    }
-
-    /// Goes on until an append is acknowledged, and says how long it took, or would block.
-    fn advance(&mut self, record: &[u8]) -> Option<Duration> {
-        loop {
-            let sent = self.socket.write(&self.unsent);
-            self.unsent.drain(..sent);
-            if !self.unsent.is_empty() {
-                return None;
-            }
-            let wanted = match self.id {
-                0 => WELCOME_LEN,
-                _ => APPENDED_LEN,
-            };
-            match self.socket.read(&mut self.answer[self.answer_len..wanted]) {
-                0 => return None,
-                len => self.answer_len += len,
-            }
-            if self.answer_len < wanted {
-                continue;
-            }
-            // Whatever the welcome says suits.
-            let acknowledged = self.answer.first_chunk();
-            if self.id > 0 && !acknowledged.is_some_and(|frame| acknowledges(frame, self.id)) {
-                self.socket.lost = true;
-                return None;
-            }
-            let took = (self.id > 0).then(|| self.begun.elapsed());
-            self.answer_len = 0;
-            self.id += 1;
-            self.unsent = append(self.id, record);
-            self.begun = Instant::now();
-            if took.is_some() {
-                return took;
-            }
-        }
-    }
+            *id += 1;
+            Ok(*id > 1)
+        });
+        Ok(found.await)
+    })?;
+    let seconds = args.time.seconds.as_secs_f64();
+    Ok(AppendsSummary {
+        appends: found.latencies.len(),
+        clients_lost: found.lost,
+        seconds,
+        per_second: found.latencies.len() as f64 / seconds.max(f64::EPSILON),
+        latency: found.latencies.summary(),
+    })
 }

@@ -4,13 +4,13 @@
 //! At the end every measured request has one latency: those without an answer count with the time
 //! waited so far, so that a server that stops answering cannot look fast.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::latency::{Latencies, LatencySummary};
 use super::pace::Pace;
+use super::{Latencies, LatencySummary};
 
 /// What an open loop found.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -43,17 +43,15 @@ pub(super) struct Book {
     part: fn(u64) -> bool,
     /// Requests before this one are warm-up.
     first_measured: u64,
-    /// The next request to send.
     next: u64,
-    /// From the oldest request without an answer to the latest that was due: whether each was sent
-    /// and has none.
-    open: VecDeque<bool>,
+    /// Requests that were due and have no answer.
+    open: BTreeSet<u64>,
     /// From due to answered.
     latencies: Latencies,
     /// From due to sent: how late the generator itself was.
     lateness: Latencies,
-    /// Requests that broke.
-    lost: u64,
+    /// Requests or connections that broke.
+    pub(super) lost: u64,
     /// Where they are asked for.
     times: Option<Times>,
 }
@@ -67,7 +65,7 @@ impl Book {
             part,
             first_measured: before.map_or(0, |before| pace.due_by(before)),
             next: 0,
-            open: VecDeque::new(),
+            open: BTreeSet::new(),
             latencies: Latencies::new(),
             lateness: Latencies::new(),
             lost: 0,
@@ -75,7 +73,6 @@ impl Book {
         }
     }
 
-    /// Has the times of each request kept.
     pub(super) fn keep_times(&mut self) {
         let requests = self.pace.total().saturating_sub(self.first_measured);
         self.times = Some(Vec::with_capacity(requests as usize));
@@ -92,66 +89,37 @@ impl Book {
     }
 
     fn next_due(&mut self, due: u64) -> Option<u64> {
-        while self.next < due {
-            let index = self.next;
-            self.next += 1;
-            let own = (self.part)(index);
-            if own || !self.open.is_empty() {
-                self.open.push_back(own);
-            }
-            if own {
-                return Some(index);
-            }
-        }
-        None
+        let own = (self.next..due).find(|&index| (self.part)(index));
+        self.next = own.map_or(self.next.max(due), |own| own + 1);
+        self.open.extend(own);
+        own
     }
 
-    /// Whether every request of the schedule was sent.
     pub(super) fn all_begun(&self) -> bool {
         self.next >= self.pace.total()
     }
 
-    /// Whether every request that was sent was answered.
     pub(super) fn all_answered(&self) -> bool {
         self.open.is_empty()
     }
 
     /// Counts an answer; whether one was outstanding.
     pub(super) fn answered(&mut self, index: u64, elapsed: Duration) -> bool {
-        let first = self.next - self.open.len() as u64;
-        let place = index.checked_sub(first);
-        let open = place.and_then(|place| self.open.get_mut(place as usize));
-        let was_open = open.is_some_and(std::mem::take);
+        let was_open = self.open.remove(&index);
         if was_open {
             self.record(index, elapsed, true);
-        }
-        while self.open.front() == Some(&false) {
-            self.open.pop_front();
         }
         was_open
     }
 
-    /// Counts a request that broke; it stays without an answer.
-    pub(super) fn lost(&mut self) {
-        self.lost += 1;
-    }
-
-    /// Ends the run.
-    pub(super) fn summary(self, elapsed: Duration) -> EchoSummary {
-        self.close(elapsed).0
-    }
-
     /// Ends the run: every request that was due by `elapsed` and has no answer, sent or not, counts
     /// with the time waited so far. Says the times, too, where they were kept.
-    pub(super) fn close(mut self, elapsed: Duration) -> (EchoSummary, Option<Times>) {
+    pub(super) fn close(&mut self, elapsed: Duration) -> (EchoSummary, Option<Times>) {
         let answered = self.latencies.len();
         let due = self.pace.due_by(elapsed);
         while self.next_due(due).is_some() {}
-        let first = self.next - self.open.len() as u64;
-        for (index, open) in (first..).zip(std::mem::take(&mut self.open)) {
-            if open {
-                self.record(index, elapsed, false);
-            }
+        for index in std::mem::take(&mut self.open) {
+            self.record(index, elapsed, false);
         }
         let lateness = self.lateness.summary();
         let summary = EchoSummary {
@@ -163,7 +131,7 @@ impl Book {
             late_p99_us: lateness.p99_us,
             calm: None,
         };
-        (summary, self.times)
+        (summary, self.times.take())
     }
 
     fn record(&mut self, index: u64, elapsed: Duration, is_answered: bool) {
@@ -212,7 +180,7 @@ mod tests {
             assert!(book.answered(index, 10 * MS));
         }
         let lateness = book.lateness.summary();
-        let found = book.summary(10 * MS);
+        let found = book.close(10 * MS).0;
         assert_eq!(counts(&found), (3, 0));
         assert!(near(found.latency.max_us, 10.0), "{found:?}");
         assert!(near(found.latency.p50_us, 9.0), "{found:?}");
@@ -234,7 +202,7 @@ mod tests {
         begin_all(&mut book, 3 * MS);
         assert!(book.all_begun());
         assert!(book.answered(0, 3 * MS) && !book.all_answered());
-        let found = book.summary(100 * MS);
+        let found = book.close(100 * MS).0;
         assert_eq!(counts(&found), (4, 3));
         // Requests 1, 2, 3 have waited for 99, 98 and 97 ms; request 0 was answered after 3.
         assert!(near(found.latency.max_us, 99.0), "{found:?}");
@@ -244,7 +212,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_never_sent_count_too() {
-        let found = book(10, Duration::ZERO).summary(20 * MS);
+        let found = book(10, Duration::ZERO).close(20 * MS).0;
         assert_eq!(counts(&found), (10, 10));
         // How late they would have been sent is not known.
         assert_eq!((found.late_p50_us, found.late_p99_us), (0.0, 0.0));
@@ -252,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_was_not_yet_due_at_the_end_does_not_count() {
-        assert_eq!(book(10, Duration::ZERO).summary(4 * MS).requests, 5);
+        assert_eq!(book(10, Duration::ZERO).close(4 * MS).0.requests, 5);
     }
 
     #[test]
@@ -263,7 +231,7 @@ mod tests {
         }
         assert!(book.all_answered());
         assert_eq!(book.lateness.len(), 6);
-        assert_eq!(counts(&book.summary(10 * MS)), (6, 0));
+        assert_eq!(counts(&book.close(10 * MS).0), (6, 0));
     }
 
     #[test]
@@ -271,7 +239,7 @@ mod tests {
         let mut book = Book::new(Pace::new(100.0, 40 * MS), 20 * MS, |_| true);
         begin_all(&mut book, 40 * MS);
         assert!(book.answered(1, 40 * MS));
-        assert_eq!(counts(&book.summary(40 * MS)), (2, 2));
+        assert_eq!(counts(&book.close(40 * MS).0), (2, 2));
     }
 
     #[test]
@@ -306,7 +274,7 @@ mod tests {
         assert!(!book.answered(1, MS / 2));
         assert_eq!(book.begin(MS), Some(1));
         assert!(!book.answered(0, MS) && book.answered(1, MS));
-        assert_eq!(book.summary(MS).requests, 2);
+        assert_eq!(book.close(MS).0.requests, 2);
     }
 
     #[test]
@@ -316,11 +284,11 @@ mod tests {
         let mut even = Book::new(pace, 15 * MS, |index| index % 2 == 0);
         assert_eq!((odd.begin(5 * MS), even.begin(5 * MS)), (None, Some(0)));
         assert_eq!(begin_all(&mut odd, 35 * MS), [1, 3]);
-        odd.lost();
+        odd.lost += 1;
         assert!(!odd.answered(2, 40 * MS) && odd.answered(3, 40 * MS));
         // Call 1 was due before the end of the warm-up, call 3 is answered, call 5 is not.
-        let odd = odd.summary(60 * MS);
+        let odd = odd.close(60 * MS).0;
         assert_eq!((counts(&odd), odd.connections_lost), ((2, 1), 1));
-        assert_eq!(counts(&even.summary(60 * MS)), (2, 2));
+        assert_eq!(counts(&even.close(60 * MS).0), (2, 2));
     }
 }

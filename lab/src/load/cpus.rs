@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::serve::joined;
+
 /// Processors by number, in ascending order, each once, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
@@ -38,8 +40,7 @@ impl FromStr for CpuList {
 
 impl std::fmt::Display for CpuList {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
-        f.write_str(&numbers.join(","))
+        f.write_str(&joined(&self.0, ","))
     }
 }
 

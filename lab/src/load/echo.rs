@@ -1,50 +1,63 @@
 //! The probe: an open-loop request every so often, answered by a TCP echo.
 
-use std::io;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mio::Events;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::spawn_local;
 
 use super::args::EchoArgs;
 use super::book::{Book, EchoSummary};
-use super::latency::{Latencies, LatencySummary};
-use super::queue::{Queue, Socket, slots};
+use super::net::{self, at_pace};
 use super::stalls::{Stall, Witnesses, met};
-use crate::error::{Error, Result};
+use super::{Latencies, LatencySummary};
+use crate::error::Result;
 use crate::sys;
 
 /// Bytes of a request and of its answer: its number, then a mark.
 const REQUEST_LEN: usize = 16;
 const MARK: [u8; 8] = *b"evenkeel";
 
-/// One connection of the probe. It answers in the order in which it was asked.
-struct Connection {
-    socket: Socket,
-    /// Requests that the socket would not take yet; bounded by the schedule.
-    unsent: Vec<u8>,
-    answer: [u8; REQUEST_LEN],
-    answer_len: usize,
-    /// The request whose answer is next, and how many further on the one after it is.
-    expected: u64,
-    step: u64,
-}
-
 pub(crate) fn run(args: &EchoArgs) -> Result<EchoSummary> {
     // As with calls: a probe that waits for its turn on a shared processor measures itself.
     sys::ask_to_go_first();
-    let pace = args.time.pace(args.rate);
-    let connections = (0..u64::from(args.connections)).map(|first| Connection::open(args, first));
-    let mut connections = connections.collect::<Result<Vec<_>>>()?;
+    net::run(probe(args))
+}
+
+/// Request `i` goes over connection `i mod connections`, which answers in the order in which it was
+/// asked.
+async fn probe(args: &EchoArgs) -> Result<EchoSummary> {
+    let (pace, connections) = (args.time.pace(args.rate), u64::from(args.connections));
     let mut book = args.time.book(pace, |_| true);
     if args.stalls {
         book.keep_times();
     }
+    let streams = net::connect(args.target, args.connections).await?;
     let witnesses = args.stalls.then(Witnesses::call);
-    let (start, elapsed) = exchange(&mut connections, &mut book, pace.tick(), args.time.end())
-        .map_err(Error::system("the probe's readiness queue failed"))?;
+    let (book, start) = (Rc::new(RefCell::new(book)), Instant::now());
+    let ask = |(first, stream): (u64, TcpStream)| {
+        let ((reader, writer), (asked, requests)) = (stream.into_split(), unbounded_channel());
+        let own = (first..).step_by(args.connections as usize);
+        spawn_local(send(writer, requests));
+        spawn_local(hear(reader, own, Rc::clone(&book), start));
+        asked
+    };
+    let asked: Vec<_> = (0..).zip(streams).map(ask).collect();
+    let begin_due = || {
+        let mut book = book.borrow_mut();
+        while let Some(request) = book.begin(start.elapsed()) {
+            // A connection that was lost is not asked, and has no answer.
+            let _ = asked[(request % connections) as usize].send(request);
+        }
+        book.all_begun() && book.all_answered() || book.lost == connections
+    };
+    let elapsed = at_pace(start, pace, args.time.end(), begin_due).await?;
     let stalls = witnesses.and_then(|witnesses| witnesses.hear(start));
-    let (mut found, times) = book.close(elapsed);
-    found.connections_lost = connections.iter().filter(|c| c.socket.lost).count() as u64;
+    let (mut found, times) = book.borrow_mut().close(elapsed);
     found.calm = stalls.map(|stalls| calm(times.iter().flatten(), &stalls, elapsed));
     Ok(found)
 }
@@ -64,77 +77,29 @@ fn calm<'a>(
     (latencies.len(), latencies.summary())
 }
 
-/// Sends and receives until all is answered or `end` has come; says when that began, and how long
-/// it took. Request `i` goes over connection `i mod connections`.
-fn exchange(
-    connections: &mut [Connection],
-    book: &mut Book,
-    tick: Duration,
-    end: Duration,
-) -> io::Result<(Instant, Duration)> {
-    let mut queue = Queue::new()?;
-    let mut events = Events::with_capacity(1_024);
-    for (slot, connection) in connections.iter_mut().enumerate() {
-        queue.add(&mut connection.socket.stream, slot)?;
-    }
-    let start = Instant::now();
-    queue.tick(tick)?;
-    loop {
-        while let Some(request) = book.begin(start.elapsed()) {
-            connections[(request % connections.len() as u64) as usize].send(request);
-        }
-        let over = book.all_begun() && book.all_answered();
-        if over || start.elapsed() >= end || connections.iter().all(|c| c.socket.lost) {
-            return Ok((start, start.elapsed()));
-        }
-        queue.wait(&mut events, None)?;
-        for slot in slots(&events) {
-            connections[slot].ready(book, start);
+async fn send(mut stream: OwnedWriteHalf, mut requests: UnboundedReceiver<u64>) {
+    while let Some(request) = requests.recv().await {
+        if stream.write_all(&message(request)).await.is_err() {
+            return;
         }
     }
 }
 
-impl Connection {
-    fn open(args: &EchoArgs, first: u64) -> Result<Self> {
-        Ok(Connection {
-            socket: Socket::connect(args.target)?,
-            unsent: Vec::new(),
-            answer: [0; REQUEST_LEN],
-            answer_len: 0,
-            expected: first,
-            step: args.connections.into(),
-        })
-    }
-
-    fn send(&mut self, request: u64) {
-        if !self.socket.lost {
-            self.unsent.extend_from_slice(&message(request));
-            self.flush();
+/// Takes the answers to a connection's own requests, until one is not as it should be.
+async fn hear(
+    mut stream: OwnedReadHalf,
+    mut own: impl Iterator<Item = u64>,
+    book: Rc<RefCell<Book>>,
+    start: Instant,
+) {
+    let mut answer = [0; REQUEST_LEN];
+    while let (Some(request), Ok(_)) = (own.next(), stream.read_exact(&mut answer).await) {
+        let mut book = book.borrow_mut();
+        if answer != message(request) || !book.answered(request, start.elapsed()) {
+            break;
         }
     }
-
-    fn flush(&mut self) {
-        let taken = self.socket.write(&self.unsent);
-        self.unsent.drain(..taken);
-    }
-
-    fn ready(&mut self, book: &mut Book, start: Instant) {
-        self.flush();
-        loop {
-            match self.socket.read(&mut self.answer[self.answer_len..]) {
-                0 => return,
-                len => self.answer_len += len,
-            }
-            if self.answer_len == REQUEST_LEN {
-                self.answer_len = 0;
-                let is_expected = self.answer == message(self.expected);
-                if !is_expected || !book.answered(self.expected, start.elapsed()) {
-                    self.socket.lost = true;
-                }
-                self.expected += self.step;
-            }
-        }
-    }
+    book.borrow_mut().lost += 1;
 }
 
 fn message(request: u64) -> [u8; REQUEST_LEN] {

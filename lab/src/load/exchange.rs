@@ -1,112 +1,51 @@
-//! One HTTP/1.1 request and its answer, over a connection that is not waited for.
+//! One HTTP/1.1 request and its answer.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
 
-use mio::net::TcpStream;
 use socket2::SockRef;
-
-use super::queue::is_pending;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
 
 /// Bytes of an answer's head that are looked at: beyond it the answer is broken.
 const HEAD_LEN_MAX: usize = 16 * 1024;
 /// What is read of an answer at once before its head is whole.
 const PIECE_LEN: usize = 4 * 1024;
-/// What is discarded by one call.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
-/// Room for what is read, shared by all connections of a thread.
-pub(super) struct Room {
-    piece: Vec<u8>,
-    /// For what is not looked at; always empty.
-    unread: Vec<u8>,
+/// Sends a request and takes its answer, head and body, telling of each part that came.
+pub(super) async fn exchange(
+    stream: &mut TcpStream,
+    request: &[u8],
+    mut received: impl FnMut(usize),
+) -> io::Result<()> {
+    stream.write_all(request).await?;
+    let mut head = Vec::with_capacity(PIECE_LEN);
+    let whole = loop {
+        received(some(stream.read_buf(&mut head).await?)?);
+        if let Some(whole) = answer_len(&head)? {
+            break whole;
+        }
+    };
+    let mut left = whole.saturating_sub(head.len());
+    while left > 0 {
+        let len = some(discard(stream, left).await?)?;
+        received(len);
+        left -= len;
+    }
+    Ok(())
 }
 
-impl Room {
-    pub(super) fn new() -> Self {
-        Room {
-            piece: vec![0; PIECE_LEN],
-            unread: Vec::with_capacity(DISCARDED_MAX),
-        }
-    }
+pub(super) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
+    while stream.read(&mut [0; PIECE_LEN]).await? > 0 {}
+    Ok(())
 }
 
-/// Where an exchange stands.
-pub(super) struct Exchange {
-    stream: TcpStream,
-    pub(super) begun_at: Instant,
-    sent: usize,
-    /// The start of the answer, until its head is whole.
-    head: Vec<u8>,
-    /// Bytes of the answer that are yet to come, once its head has said so.
-    left: Option<usize>,
-    /// Bytes that came, of all answers.
-    pub(super) received: u64,
-}
-
-impl Exchange {
-    /// The first one over a connection.
-    pub(super) fn over(stream: TcpStream) -> Self {
-        Exchange {
-            stream,
-            begun_at: Instant::now(),
-            sent: 0,
-            head: Vec::with_capacity(512),
-            left: None,
-            received: 0,
-        }
-    }
-
-    /// The next one over the same connection.
-    pub(super) fn again(&mut self) {
-        self.begun_at = Instant::now();
-        self.sent = 0;
-        self.head.clear();
-        self.left = None;
-    }
-
-    /// Goes on until the answer is whole (`true`), or would block; with `until_closed`, until the
-    /// server has closed the connection after it.
-    pub(super) fn advance(
-        &mut self,
-        request: &[u8],
-        until_closed: bool,
-        room: &mut Room,
-    ) -> io::Result<bool> {
-        match self.try_advance(request, until_closed, room) {
-            Err(error) if is_pending(&error) => Ok(false),
-            advanced => advanced.map(|()| true),
-        }
-    }
-
-    fn try_advance(
-        &mut self,
-        request: &[u8],
-        until_closed: bool,
-        room: &mut Room,
-    ) -> io::Result<()> {
-        while self.sent < request.len() {
-            self.sent += self.stream.write(&request[self.sent..])?;
-        }
-        while self.left != Some(0) || until_closed {
-            let len = match self.left {
-                Some(left @ 1..) => discard(&self.stream, &mut room.unread, left)?,
-                _ => self.stream.read(&mut room.piece)?,
-            };
-            match (len, &mut self.left) {
-                (0, Some(0)) => return Ok(()),
-                (0, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                (_, Some(left)) => *left = left.saturating_sub(len),
-                (_, None) => {
-                    self.head.extend_from_slice(&room.piece[..len]);
-                    let whole = answer_len(&self.head)?;
-                    self.left = whole.map(|whole| whole.saturating_sub(self.head.len()));
-                }
-            }
-            self.received += len as u64;
-        }
-        Ok(())
+/// The length of what was read, which may not be the end.
+fn some(len: usize) -> io::Result<usize> {
+    match len {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        len => Ok(len),
     }
 }
 
@@ -151,15 +90,14 @@ fn answer_len(received: &[u8]) -> io::Result<Option<usize>> {
 
 /// Takes bytes from a stream without looking at them. Linux need not even copy them (`MSG_TRUNC`),
 /// so that what fetches large objects is not what holds them up.
-fn discard(stream: &TcpStream, unread: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-    let flags = if cfg!(target_os = "linux") {
-        libc::MSG_TRUNC
-    } else {
-        0
+async fn discard(stream: &TcpStream, most: usize) -> io::Result<usize> {
+    let most = most.min(DISCARDED_MAX);
+    let mut unread = Vec::with_capacity(most);
+    let take = || {
+        let unread = &mut unread.spare_capacity_mut()[..most];
+        SockRef::from(stream).recv_with_flags(unread, libc::MSG_TRUNC)
     };
-    let room = unread.spare_capacity_mut();
-    let most = most.min(room.len());
-    SockRef::from(stream).recv_with_flags(&mut room[..most], flags)
+    stream.async_io(Interest::READABLE, take).await
 }
 
 #[cfg(test)]
@@ -185,25 +123,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_discarded_is_gone_and_no_more_than_that() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    #[tokio::test]
+    async fn what_is_discarded_is_gone_and_no_more_than_that() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let near = std::net::TcpStream::connect(address).expect("it listens");
-        let (mut far, _) = listener.accept().expect("one came");
-        let mut stream = TcpStream::from_std(near);
-        let mut unread = Vec::with_capacity(1_000);
-        far.write_all(&[b'x'; 5_000]).expect("it is open");
-        far.write_all(b"end").expect("it is open");
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let (mut far, _) = listener.accept().await.expect("one came");
+        far.write_all(&[b'x'; 5_000]).await.expect("it is open");
+        far.write_all(b"end").await.expect("it is open");
         let mut left = 5_000;
         while left > 0 {
-            let len = discard(&stream, &mut unread, left).expect("something is there");
-            assert!((1..=left.min(1_000)).contains(&len), "{len} of {left}");
+            let most = left.min(1_000);
+            let len = discard(&stream, most).await.expect("something is there");
+            assert!((1..=most).contains(&len), "{len} of {left}");
             left -= len;
         }
         drop(far);
         let mut rest = Vec::new();
-        stream.read_to_end(&mut rest).expect("it ends");
+        stream.read_to_end(&mut rest).await.expect("it ends");
         assert_eq!(rest, b"end");
     }
 }

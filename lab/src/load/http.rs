@@ -1,18 +1,18 @@
 //! Closed-loop HTTP: so many requests, so many at once. What `ab` does, for where `ab` is not
 //! installed.
 
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::Instant;
 
-use mio::Events;
-use mio::net::TcpStream;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::args::HttpArgs;
-use super::exchange::{Exchange, Room, request};
-use super::latency::{Latencies, LatencySummary};
-use super::queue::{Queue, slots};
+use super::exchange::{exchange, request, until_closed};
+use super::{Latencies, LatencySummary, net};
 use crate::error::{Error, Result};
 
 /// What a closed loop of requests found.
@@ -31,13 +31,26 @@ pub(crate) struct HttpSummary {
     pub(crate) latency: LatencySummary,
 }
 
+/// Failures in a row after which a server is taken for gone.
+pub(super) const FAILURES_MAX: u32 = 1_000;
+
 pub(crate) fn run(args: &HttpArgs) -> Result<HttpSummary> {
-    let engine = Engine::new(args)
-        .and_then(|mut engine| engine.run().map(|()| engine))
-        .map_err(Error::system("the load generator's readiness queue failed"))?;
-    let found = HttpSummary::of(&engine.latencies, engine.start);
+    let all = Requests {
+        args,
+        request: request("GET", &args.path, args.target, args.keep_alive, ""),
+        begun: Cell::new(0),
+        failures: Cell::new(0),
+        failure: RefCell::new(None),
+        latencies: RefCell::new(Latencies::new()),
+    };
+    let at_once = u64::from(args.concurrency).min(args.requests);
+    let found = net::run(async {
+        let start = Instant::now();
+        join_all((0..at_once).map(|_| all.client())).await;
+        Ok(HttpSummary::of(&all.latencies.borrow(), start))
+    })?;
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let failure = match engine.failure {
+    let failure = match all.failure.into_inner() {
         Some(source) if found.requests == 0 && refused(&source) => {
             return Err(Error::connect(args.target)(source));
         }
@@ -64,102 +77,48 @@ impl HttpSummary {
     }
 }
 
-/// All connections, and how far the run has come.
-struct Engine<'a> {
+struct Requests<'a> {
     args: &'a HttpArgs,
     request: Vec<u8>,
-    queue: Queue,
-    room: Room,
-    connections: Vec<Option<Exchange>>,
-    /// Connections that have to be opened (again).
-    closed: BTreeSet<usize>,
     /// Requests that were begun; those that came to a good end have a latency.
-    begun: u64,
-    /// Failures in a row: a server that is gone is given up.
-    failures: u32,
-    failure: Option<io::Error>,
-    latencies: Latencies,
-    start: Instant,
+    begun: Cell<u64>,
+    failures: Cell<u32>,
+    failure: RefCell<Option<io::Error>>,
+    latencies: RefCell<Latencies>,
 }
 
-impl<'a> Engine<'a> {
-    fn new(args: &'a HttpArgs) -> io::Result<Self> {
-        let slots = u64::from(args.concurrency).min(args.requests) as usize;
-        Ok(Engine {
-            args,
-            request: request("GET", &args.path, args.target, args.keep_alive, ""),
-            queue: Queue::new()?,
-            room: Room::new(),
-            connections: (0..slots).map(|_| None).collect(),
-            closed: (0..slots).collect(),
-            begun: 0,
-            failures: 0,
-            failure: None,
-            latencies: Latencies::new(),
-            start: Instant::now(),
-        })
-    }
-
-    fn run(&mut self) -> io::Result<()> {
-        /// Failures in a row after which the server is taken for gone.
-        const FAILURES_MAX: u32 = 1_000;
-        let mut events = Events::with_capacity(1_024);
-        loop {
-            while self.begun < self.args.requests && self.failures < FAILURES_MAX {
-                let Some(slot) = self.closed.pop_first() else {
-                    break;
-                };
-                self.begun += 1;
-                if let Err(error) = self.open(slot) {
-                    self.failed(slot, error);
+impl Requests<'_> {
+    /// One request after another, as long as there are any to make.
+    async fn client(&self) {
+        let mut kept = None;
+        while self.begun.get() < self.args.requests && self.failures.get() < FAILURES_MAX {
+            self.begun.update(|begun| begun + 1);
+            let begun = Instant::now();
+            match timeout(self.args.patience, self.ask(&mut kept)).await {
+                Ok(Ok(())) => {
+                    self.latencies.borrow_mut().record(begun.elapsed());
+                    self.failures.set(0);
                 }
-            }
-            if self.connections.iter().all(Option::is_none) {
-                return Ok(());
-            }
-            let patience = Some(self.args.patience);
-            if !self.queue.wait(&mut events, patience)? {
-                return Ok(());
-            }
-            for slot in slots(&events) {
-                self.drive(slot);
+                Ok(Err(error)) => {
+                    self.failures.update(|failures| failures + 1);
+                    *self.failure.borrow_mut() = Some(error);
+                }
+                Err(_) => return,
             }
         }
     }
 
-    fn open(&mut self, slot: usize) -> io::Result<()> {
-        let mut stream = TcpStream::connect(self.args.target)?;
-        self.queue.add(&mut stream, slot)?;
-        self.connections[slot] = Some(Exchange::over(stream));
-        Ok(())
-    }
-
-    fn drive(&mut self, slot: usize) {
-        let keep_alive = self.args.keep_alive;
-        while let Some(connection) = &mut self.connections[slot] {
-            // A short connection is over when the server has closed it, as for `ab`.
-            match connection.advance(&self.request, !keep_alive, &mut self.room) {
-                Ok(false) => return,
-                Err(error) => self.failed(slot, error),
-                Ok(true) => {
-                    self.latencies.record(connection.begun_at.elapsed());
-                    self.failures = 0;
-                    if keep_alive && self.begun < self.args.requests {
-                        self.begun += 1;
-                        connection.again();
-                    } else {
-                        self.connections[slot] = None;
-                        self.closed.insert(slot);
-                    }
-                }
-            }
+    async fn ask(&self, kept: &mut Option<TcpStream>) -> io::Result<()> {
+        let mut stream = match kept.take() {
+            Some(stream) => stream,
+            None => net::open(self.args.target, None).await?,
+        };
+        exchange(&mut stream, &self.request, |_| ()).await?;
+        if self.args.keep_alive {
+            *kept = Some(stream);
+            return Ok(());
         }
-    }
-
-    fn failed(&mut self, slot: usize, error: io::Error) {
-        self.connections[slot] = None;
-        self.closed.insert(slot);
-        self.failures += 1;
-        self.failure = Some(error);
+        // A short connection is over when the server has closed it, as for `ab`.
+        until_closed(stream).await
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use txlog::bench::{self, Bench, Turn};
 
 use super::args::LogArgs;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub(crate) struct TurnSummary {
 }
 
 pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
-    let bench = txlog::bench::Bench {
+    let bench = Bench {
         directory: args.directory.clone(),
         appenders: args.appenders as usize,
         record_bytes: args.bytes as usize,
@@ -41,28 +42,23 @@ pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
         path: args.directory.clone(),
         reason,
     };
-    let each = txlog::bench::one_by_one(&bench).map_err(|error| failed(error.to_string()))?;
-    let together = txlog::bench::together(&bench).map_err(|error| failed(error.to_string()))?;
+    let each = bench::one_by_one(&bench).map_err(|error| failed(error.to_string()))?;
+    let together = bench::together(&bench).map_err(|error| failed(error.to_string()))?;
     Ok(LogSummary {
         each: summary(&each),
         together: summary(&together),
     })
 }
 
-fn summary(turn: &txlog::bench::Turn) -> TurnSummary {
-    let us = |took: &txlog::bench::Latencies, percent| micros(took.percentile(percent));
-    let syncs = turn.syncs.len().max(1) as f64;
+fn summary(turn: &Turn) -> TurnSummary {
+    let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
     TurnSummary {
         per_second: turn.per_second(),
-        p50_us: us(&turn.latencies, 50),
-        p99_us: us(&turn.latencies, 99),
-        sync_p50_us: us(&turn.syncs, 50),
-        sync_p99_us: us(&turn.syncs, 99),
+        p50_us: micros(turn.latencies.percentile(50)),
+        p99_us: micros(turn.latencies.percentile(99)),
+        sync_p50_us: micros(turn.syncs.percentile(50)),
+        sync_p99_us: micros(turn.syncs.percentile(99)),
         sync_mean_us: micros(turn.syncs.mean()),
-        records_per_sync: turn.appends as f64 / syncs,
+        records_per_sync: turn.appends as f64 / turn.syncs.len().max(1) as f64,
     }
-}
-
-fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
 }

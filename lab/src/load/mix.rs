@@ -1,20 +1,19 @@
 //! `load mix`: large objects and empty ones at once, in a closed loop, each over a connection of
 //! its own.
 
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::Events;
-use mio::net::TcpStream;
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Socket, Type};
+use tokio::time::sleep;
 
 use super::args::MixArgs;
-use super::exchange::{Exchange, Room, request};
-use super::latency::{Latencies, LatencySummary};
+use super::exchange::{exchange, request};
+use super::http::FAILURES_MAX;
 use super::origin::{LARGE_PATH, WINDOW_LEN};
-use super::queue::{Queue, slots};
+use super::{Latencies, LatencySummary, net};
 use crate::error::{Error, Result};
 
 /// What a mix of objects came to, in the time that was measured.
@@ -37,151 +36,90 @@ pub(crate) struct MixSummary {
     pub(crate) latency: LatencySummary,
 }
 
-/// Failures in a row after which the server is taken for gone.
-const FAILURES_MAX: u32 = 1_000;
-
-struct Mix {
-    target: SocketAddr,
-    queue: Queue,
-    room: Room,
-    slots: Vec<Slot>,
-    failures: u32,
+struct Mix<'a> {
+    args: &'a MixArgs,
+    failures: Cell<u32>,
     /// Set while the time is measured.
-    counts: bool,
-    summary: MixSummary,
-    latencies: Latencies,
-}
-
-/// A client: one connection at a time, always for the same kind of object.
-struct Slot {
-    is_large: bool,
-    request: Vec<u8>,
-    connection: Option<Exchange>,
+    counts: Cell<bool>,
+    summary: RefCell<MixSummary>,
+    latencies: RefCell<Latencies>,
 }
 
 pub(crate) fn run(args: &MixArgs) -> Result<MixSummary> {
-    let mut mix = Mix::new(args).map_err(Error::system("cannot make a readiness queue"))?;
-    if args.say_ready {
-        println!("ready");
-    }
-    let outcome = mix.run(args.time.warmup, args.time.whole());
-    let measured = outcome.map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionRefused => Error::connect(args.target)(error),
-        _ => Error::system("the load generator's readiness queue failed")(error),
-    })?;
-    let mut summary = mix.summary;
+    let mix = Mix {
+        args,
+        failures: Cell::new(0),
+        counts: Cell::new(false),
+        summary: RefCell::default(),
+        latencies: RefCell::new(Latencies::new()),
+    };
+    let measured = net::run(mix.run())?;
+    let mut summary = mix.summary.into_inner();
     summary.seconds = measured.as_secs_f64();
     let seconds = summary.seconds.max(f64::EPSILON);
     summary.empty_per_s = summary.empty as f64 / seconds;
     summary.bytes_per_s = summary.bytes as f64 / seconds;
-    summary.latency = mix.latencies.summary();
+    summary.latency = mix.latencies.borrow().summary();
     Ok(summary)
 }
 
-impl Mix {
-    fn new(args: &MixArgs) -> io::Result<Self> {
-        let slot = |is_large: bool| Slot {
-            is_large,
-            request: {
-                let path = if is_large { LARGE_PATH } else { "/" };
-                request("GET", path, args.target, false, "")
-            },
-            connection: None,
+impl Mix<'_> {
+    /// Says for how long it counted.
+    async fn run(&self) -> Result<Duration> {
+        if self.args.say_ready {
+            println!("ready");
+        }
+        let clients = (0..self.args.large + self.args.empty)
+            .map(|client| self.client(client < self.args.large));
+        let time = async {
+            sleep(self.args.time.warmup).await;
+            self.counts.set(true);
+            let from = Instant::now();
+            sleep(self.args.time.seconds).await;
+            from.elapsed()
         };
-        let (large, empty) = (args.large as usize, args.empty as usize);
-        let kinds = std::iter::repeat_n(true, large).chain(std::iter::repeat_n(false, empty));
-        Ok(Mix {
-            target: args.target,
-            queue: Queue::new()?,
-            room: Room::new(),
-            slots: kinds.map(slot).collect(),
-            failures: 0,
-            counts: false,
-            summary: MixSummary::default(),
-            latencies: Latencies::new(),
-        })
+        tokio::select! {
+            Err(error) = try_join_all(clients) => Err(Error::connect(self.args.target)(error)),
+            measured = time => Ok(measured),
+        }
     }
 
-    /// Goes on until `end`; says for how long it counted.
-    fn run(&mut self, warmup: Duration, end: Duration) -> io::Result<Duration> {
-        let start = Instant::now();
-        let mut counted_from = start;
-        let mut events = Events::with_capacity(1_024);
-        for slot in 0..self.slots.len() {
-            self.open(slot)?;
-        }
+    /// Always for the same kind of object. It fails when the server is taken for gone.
+    async fn client(&self, is_large: bool) -> io::Result<()> {
+        let path = if is_large { LARGE_PATH } else { "/" };
+        let request = request("GET", path, self.args.target, false, "");
         loop {
-            let elapsed = start.elapsed();
-            if elapsed >= end {
-                return Ok(counted_from.elapsed());
-            }
-            if !self.counts && elapsed >= warmup {
-                self.counts = true;
-                counted_from = Instant::now();
-            }
-            let next = if self.counts { end } else { warmup };
-            let left = next.saturating_sub(elapsed);
-            self.queue.wait(&mut events, Some(left))?;
-            for slot in slots(&events) {
-                self.drive(slot)?;
-            }
-        }
-    }
-
-    fn open(&mut self, slot: usize) -> io::Result<()> {
-        let mut stream = connect(self.target)?;
-        self.queue.add(&mut stream, slot)?;
-        self.slots[slot].connection = Some(Exchange::over(stream));
-        Ok(())
-    }
-
-    fn drive(&mut self, slot: usize) -> io::Result<()> {
-        let Slot {
-            is_large,
-            request,
-            connection: Some(connection),
-        } = &mut self.slots[slot]
-        else {
-            return Ok(());
-        };
-        let advanced = connection.advance(request, false, &mut self.room);
-        let bytes = std::mem::take(&mut connection.received);
-        if self.counts && *is_large {
-            self.summary.bytes += bytes;
-        }
-        match advanced {
-            Ok(false) => return Ok(()),
-            Err(error) => {
-                self.failures += 1;
-                self.summary.failed += 1;
-                self.summary.failure = Some(error.to_string());
-                if self.failures >= FAILURES_MAX {
-                    return Err(error);
+            let begun = Instant::now();
+            let fetched = self.fetch(&request, is_large).await;
+            let mut summary = self.summary.borrow_mut();
+            match fetched {
+                Err(error) => {
+                    self.failures.update(|failures| failures + 1);
+                    summary.failed += 1;
+                    summary.failure = Some(error.to_string());
+                    if self.failures.get() >= FAILURES_MAX {
+                        return Err(error);
+                    }
+                    continue;
                 }
+                Ok(()) => self.failures.set(0),
             }
-            Ok(true) => {
-                self.failures = 0;
-                if self.counts && *is_large {
-                    self.summary.large += 1;
-                } else if self.counts {
-                    self.summary.empty += 1;
-                    self.latencies.record(connection.begun_at.elapsed());
-                }
+            if self.counts.get() && is_large {
+                summary.large += 1;
+            } else if self.counts.get() {
+                summary.empty += 1;
+                self.latencies.borrow_mut().record(begun.elapsed());
             }
         }
-        self.slots[slot].connection = None;
-        self.open(slot)
     }
-}
 
-/// Begins a connection with a window of a bounded size.
-fn connect(target: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    // Before connecting, which is when windows are agreed upon.
-    socket.set_recv_buffer_size(WINDOW_LEN)?;
-    match socket.connect(&target.into()) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(TcpStream::from_std(socket.into())),
+    async fn fetch(&self, request: &[u8], is_large: bool) -> io::Result<()> {
+        let mut stream = net::open(self.args.target, Some(WINDOW_LEN)).await?;
+        exchange(&mut stream, request, |len| {
+            if is_large && self.counts.get() {
+                self.summary.borrow_mut().bytes += len as u64;
+            }
+        })
+        .await
     }
 }

@@ -1,18 +1,12 @@
-//! `evenkeel-lab load`: the load generators, each a process of its own with one plain thread and a
-//! readiness queue. Only `log` and calls over HTTP/2 use a runtime that is under test.
+//! `evenkeel-lab load`: the load generators, each a process of its own with one thread.
 //!
-//! - [`pace`]: when each request is due, whatever the server does (open loop)
-//! - [`latency`]: the histogram, and its summary
-//! - [`book`]: which requests are due, sent, answered; the unanswered count with the time waited so
-//!   far
-//! - [`queue`]: the readiness queue, its timer, and the sockets in it
+//! - [`args`]: the flags, and where each generator is started
+//! - [`net`]: the thread, connections, and the frames of open and closed loops
+//! - [`pace`], [`book`]: when each request of an open loop is due, whatever the server does; which
+//!   were sent and answered: the unanswered count with the time waited so far
 //! - [`exchange`]: an HTTP/1.1 request and its answer
-//! - [`cpus`]: the `--pin` lists
-//! - [`echo`], [`stream`], [`cameras`], [`http`], [`pair`], [`mix`], [`calls`],
-//!   [`mixed`], [`appends`]: the generators
-//! - [`streams`]: calls over HTTP/2
-//! - [`log`]: appends to a log in the process itself
-//! - [`origin`]: what stands behind a relay
+//! - [`stalls`]: when a processor stood still
+//! - the others: a generator each, or a pair of them
 
 mod appends;
 mod args;
@@ -23,26 +17,23 @@ mod cpus;
 mod echo;
 mod exchange;
 mod http;
-mod latency;
 mod log;
 mod mix;
-mod mixed;
+mod net;
 mod origin;
 mod pace;
 mod pair;
-mod queue;
 mod stalls;
 mod stream;
-mod streams;
 
 pub(crate) use appends::AppendsSummary;
 pub(crate) use args::{LoadArgs, Over, run, seconds, seconds_above_zero};
 pub(crate) use book::EchoSummary;
+pub(crate) use calls::MixedSummary;
 pub(crate) use cameras::CameraSummary;
 pub(crate) use cpus::CpuList;
+pub(crate) use evenkeel_measure::latency::{Latencies, LatencySummary};
 pub(crate) use http::HttpSummary;
-pub(crate) use latency::{Latencies, LatencySummary};
 pub(crate) use log::{LogSummary, TurnSummary};
 pub(crate) use mix::MixSummary;
-pub(crate) use mixed::MixedSummary;
 pub(crate) use stream::StreamSummary;

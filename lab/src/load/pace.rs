@@ -21,7 +21,6 @@ impl Pace {
         }
     }
 
-    /// How many moments there are.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }

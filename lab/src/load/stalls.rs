@@ -54,16 +54,20 @@ impl Witnesses {
     pub(super) fn hear(self, start: Instant) -> Option<Vec<Stall>> {
         // Relaxed: nothing else is told by it; what the witnesses saw comes with their ends.
         self.over.store(true, Ordering::Relaxed);
-        let seen = self.threads.into_iter().map(|thread| thread.join().ok()?);
-        let seen: Option<Vec<_>> = seen.collect();
-        let earlier = start.saturating_duration_since(self.begun);
-        let since = |at: Duration| at.saturating_sub(earlier);
-        let mut stalls: Vec<Stall> = seen?.into_iter().flatten().collect();
+        let mut stalls: Vec<Stall> = Vec::new();
+        for thread in self.threads {
+            stalls.extend(thread.join().ok()??);
+        }
         stalls.sort_unstable();
-        let from_start = stalls
-            .into_iter()
-            .map(|(from, to)| (since(from), since(to)));
-        Some(from_start.filter(|(_, to)| !to.is_zero()).collect())
+        let earlier = start.saturating_duration_since(self.begun);
+        stalls.retain(|(_, to)| *to > earlier);
+        let since = |at: Duration| at.saturating_sub(earlier);
+        Some(
+            stalls
+                .into_iter()
+                .map(|(from, to)| (since(from), since(to)))
+                .collect(),
+        )
     }
 }
 

@@ -1,17 +1,14 @@
 //! Many senders at a steady rate each, in an open loop.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mio::Events;
 use serde::{Deserialize, Serialize};
 
 use super::args::StreamArgs;
+use super::net::{self, Socket, at_pace};
 use super::pace::Pace;
-use super::queue::{Queue, Socket};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// What the senders did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct StreamSummary {
     /// Writes that were due, and their bytes.
@@ -22,7 +19,6 @@ pub(crate) struct StreamSummary {
     /// Writes that found their connection's earlier bytes still waiting.
     pub(crate) writes_behind: u64,
     pub(crate) connections_lost: u64,
-    /// How long it took.
     pub(crate) seconds: f64,
 }
 
@@ -32,55 +28,22 @@ struct Sender {
     owed: u64,
 }
 
-/// How the rate of a connection is cut into writes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Cut {
-    bytes: u64,
-    writes_per_s: f64,
-}
-
 pub(crate) fn run(args: &StreamArgs) -> Result<StreamSummary> {
-    let cut = cut(args.mbit, args.writes_per_s, args.segment);
-    let pace = Pace::new(cut.writes_per_s * f64::from(args.connections), args.seconds);
-    let senders = (0..args.connections).map(|_| {
-        let socket = Socket::connect(args.target)?;
-        Ok(Sender { socket, owed: 0 })
-    });
-    let mut senders = senders.collect::<Result<Vec<_>>>()?;
-    if args.say_ready {
-        println!("ready");
-    }
-    send(&mut senders, cut.bytes, pace, args.seconds)
-        .map_err(Error::system("the senders' timer failed"))
-}
-
-/// The size and the rate of one connection's writes.
-fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> Cut {
-    let bytes_per_s = mbit * 1e6 / 8.0;
-    match segment {
-        Some(bytes) => Cut {
-            bytes: bytes.into(),
-            writes_per_s: bytes_per_s / f64::from(bytes),
-        },
-        None => Cut {
-            bytes: (bytes_per_s / writes_per_s).round().max(1.0) as u64,
-            writes_per_s,
-        },
-    }
+    net::run(send(args))
 }
 
 /// Write `i` belongs to sender `i mod senders`, so that the senders are evenly spread over time.
-fn send(
-    senders: &mut [Sender],
-    bytes: u64,
-    pace: Pace,
-    length: Duration,
-) -> io::Result<StreamSummary> {
-    let (mut queue, mut events) = (Queue::new()?, Events::with_capacity(1));
-    let start = Instant::now();
-    queue.tick(pace.tick())?;
-    let mut summary = StreamSummary::default();
-    while start.elapsed() < length && senders.iter().any(|sender| !sender.socket.lost) {
+async fn send(args: &StreamArgs) -> Result<StreamSummary> {
+    let (bytes, writes_per_s) = cut(args.mbit, args.writes_per_s, args.segment);
+    let pace = Pace::new(writes_per_s * f64::from(args.connections), args.seconds);
+    let sockets = Socket::connect(args.target, args.connections).await?;
+    let senders = sockets.into_iter().map(|socket| Sender { socket, owed: 0 });
+    let mut senders: Vec<_> = senders.collect();
+    if args.say_ready {
+        println!("ready");
+    }
+    let (mut summary, start) = (StreamSummary::default(), Instant::now());
+    let elapsed = at_pace(start, pace, args.seconds, || {
         let due = pace.due_by(start.elapsed());
         while summary.writes < due {
             let index = (summary.writes % senders.len() as u64) as usize;
@@ -95,11 +58,23 @@ fn send(
         for sender in senders.iter_mut().filter(|sender| sender.owed > 0) {
             summary.bytes_sent += sender.write();
         }
-        queue.wait(&mut events, None)?;
-    }
+        senders.iter().all(|sender| sender.socket.lost)
+    });
+    summary.seconds = elapsed.await?.as_secs_f64();
     summary.connections_lost = senders.iter().filter(|sender| sender.socket.lost).count() as u64;
-    summary.seconds = start.elapsed().as_secs_f64();
     Ok(summary)
+}
+
+/// The size and the rate of one connection's writes.
+fn cut(mbit: f64, writes_per_s: f64, segment: Option<u32>) -> (u64, f64) {
+    let bytes_per_s = mbit * 1e6 / 8.0;
+    match segment {
+        Some(bytes) => (bytes.into(), bytes_per_s / f64::from(bytes)),
+        None => {
+            let bytes = (bytes_per_s / writes_per_s).round().max(1.0);
+            (bytes as u64, writes_per_s)
+        }
+    }
 }
 
 impl Sender {
@@ -126,17 +101,11 @@ mod tests {
 
     #[test]
     fn a_rate_is_cut_by_writes_or_by_segment() {
-        assert_eq!(
-            cut(1.0, 10.0, None),
-            Cut {
-                bytes: 12_500,
-                writes_per_s: 10.0
-            }
-        );
-        let segments = cut(1.46 * 8.0 / 10.0, 0.0, Some(1_460));
-        assert_eq!(segments.bytes, 1_460);
-        assert!((segments.writes_per_s - 100.0).abs() < 1e-9);
+        assert_eq!(cut(1.0, 10.0, None), (12_500, 10.0));
+        let (bytes, writes_per_s) = cut(1.46 * 8.0 / 10.0, 0.0, Some(1_460));
+        assert_eq!(bytes, 1_460);
+        assert!((writes_per_s - 100.0).abs() < 1e-9);
         // A rate below a byte per write still writes.
-        assert_eq!(cut(0.000_001, 10.0, None).bytes, 1);
+        assert_eq!(cut(0.000_001, 10.0, None).0, 1);
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::camera::Cameras;
 use super::disk::Disk;
-use super::http::{Answer, answer, not_found, serve_calls};
+use super::http::{Answer, answer, not_found};
 use super::platform::{Platform, micros};
 use super::work::compute;
 
@@ -31,28 +31,20 @@ struct Parsed {
 
 /// Whose accounts the API tells.
 pub(crate) struct Accounts<P: Platform> {
-    pub(crate) observer: P::Observer,
+    pub(crate) platform: P,
     pub(crate) cameras: Arc<Cameras<P>>,
     pub(crate) disk: Arc<Disk>,
+    /// Microseconds of computing for each `GET /parse`.
+    pub(crate) parse_us: u64,
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, api_us: u64, accounts: Accounts<P>) {
-    let accounts = Arc::new(accounts);
-    let call = move |request| {
-        let accounts = Arc::clone(&accounts);
-        async move { call::<P>(&request, api_us, &accounts).await }
-    };
-    serve_calls::<P, _>("api", listener, call).await;
-}
-
-async fn call<P: Platform>(
-    request: &Request<Incoming>,
-    api_us: u64,
-    accounts: &Accounts<P>,
+pub(crate) async fn call<P: Platform>(
+    request: Request<Incoming>,
+    accounts: Arc<Accounts<P>>,
 ) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(api_us, &accounts.cameras).await),
-        (&Method::GET, "/stats") => json(&P::stats(&accounts.observer)),
+        (&Method::GET, "/parse") => json(&parse::<P>(accounts.parse_us, &accounts.cameras).await),
+        (&Method::GET, "/stats") => json(&accounts.platform.stats()),
         (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
         (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {
             Ok(stats) => json(&stats),

@@ -1,6 +1,5 @@
 //! The flags of `serve`.
 
-mod handlers;
 mod values;
 
 use std::net::SocketAddr;
@@ -9,11 +8,10 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-pub(crate) use handlers::HandlerArgs;
-use values::{BUILT_IN_CLASSES, busy_wait};
+use values::{BUILT_IN_CLASSES, HandOff, Route, busy_wait, hand_off, route};
 pub(crate) use values::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HandOff, HogPoll, HogYield,
-    ProxyRoute, RuntimeName, SHARE_MAX, Shares, within,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
+    SHARE_MAX, Shares, joined, within,
 };
 
 /// Serves until SIGTERM, ctrl-c, or, with --exit-with-parent, the end of the parent.
@@ -83,36 +81,25 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "U", default_value_t = 20_000, requires = "api")]
     pub(crate) api_us: u64,
     /// TCP proxy from one address to another.
-    #[arg(long, value_name = "LISTEN=TARGET")]
-    pub(crate) proxy: Option<ProxyRoute>,
+    #[arg(long, value_name = "LISTEN=TARGET", value_parser = route)]
+    pub(crate) proxy: Option<Route>,
     /// TCP relay from one address to another, for classes: a connection that has moved much goes on
     /// in --bulk-class.
-    #[arg(long, value_name = "LISTEN=TARGET")]
-    pub(crate) relay: Option<ProxyRoute>,
+    #[arg(long, value_name = "LISTEN=TARGET", value_parser = route)]
+    pub(crate) relay: Option<Route>,
     /// Bytes after which a connection of the relay has moved much.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 65_536,
-        requires = "relay"
-    )]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
+    #[arg(requires = "relay")]
     pub(crate) bulk_after: u64,
     /// HTTP/1.1: `GET /` says in a few words how the server is.
     #[arg(long, value_name = "ADDR")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Workers of the runtime [default: as many as cores].
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<NonZeroUsize>,
     /// Tasks that do nothing but compute.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) hogs: usize,
     /// Microseconds that a hog computes in each poll before it yields; `never`: it does not yield.
-    #[arg(
-        long,
-        value_name = "U|never",
-        default_value = "10000",
-        requires = "hogs"
-    )]
+    #[arg(long, value_name = "U|never", default_value = "10000")]
+    #[arg(requires = "hogs")]
     pub(crate) hog_poll_us: HogPoll,
     /// How a hog yields: by the runtime's own function, or as most futures do.
     #[arg(long, value_name = "HOW", default_value = "runtime", requires = "hogs")]
@@ -147,27 +134,9 @@ pub(crate) struct ServeArgs {
     /// The class of the admin page and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "admin")]
     pub(crate) admin_class: Option<ClassName>,
-    /// What each class gets of the processors when all want them, as in
-    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
-    /// three adds a class.
-    #[arg(long, value_name = "NAME=SHARE,...")]
-    pub(crate) shares: Option<Shares>,
-    /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
-    /// another thread, or `off` [default: the runtime's own].
-    #[arg(long, value_name = "U|off")]
-    pub(crate) handoff_us: Option<HandOff>,
-    /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
-    #[arg(long)]
-    pub(crate) real_time_workers: bool,
-    /// How long a worker without work spins before it parks [default: the runtime's own].
-    #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
-    pub(crate) busy_wait: Option<BusyWait>,
-    /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
-    #[arg(long, value_name = "U")]
-    pub(crate) io_check_us: Option<u64>,
-    /// How many events evenkeel takes in one I/O check at most [default: the runtime's own].
-    #[arg(long, value_name = "N")]
-    pub(crate) io_check_events: Option<usize>,
+    /// The runtime.
+    #[command(flatten)]
+    pub(crate) settings: RuntimeArgs,
     /// Print what the runtime says of itself every S seconds, as a line `stats JSON`.
     #[arg(long, value_name = "S")]
     pub(crate) stats_every: Option<NonZeroUsize>,
@@ -179,7 +148,8 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     /// The flags that ask for something to be done, and whether they were given.
     pub(crate) fn asked(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let services = [
+        let handlers = &self.handlers;
+        [
             ("--echo", self.echo.is_some()),
             ("--sink", self.sink.is_some()),
             ("--camera", self.camera.is_some()),
@@ -191,8 +161,14 @@ impl ServeArgs {
             ("--admin", self.admin.is_some()),
             ("--hogs", self.hogs > 0),
             ("--burn", self.burn.is_some()),
-        ];
-        services.into_iter().chain(self.handlers.asked())
+            ("--mixed", handlers.mixed.is_some()),
+            ("--apart", handlers.apart.is_some()),
+            ("--mixed-h2", handlers.mixed_h2.is_some()),
+            ("--apart-h2", handlers.apart_h2.is_some()),
+            ("--fresh", handlers.fresh.is_some()),
+            ("--block", handlers.block.is_some()),
+        ]
+        .into_iter()
     }
 
     /// The class flags that were given, with the class that each names.
@@ -215,19 +191,52 @@ impl ServeArgs {
     /// # Errors
     /// When one is neither built in nor named by --shares.
     pub(crate) fn check_classes(&self) -> Result<()> {
-        let shares = self.shares.iter().flat_map(|shares| &shares.0);
+        let shares = self.settings.shares.iter().flat_map(|shares| &shares.0);
         let own: Vec<&str> = shares.map(|(name, _)| name.as_str()).collect();
         let is_known = |name| BUILT_IN_CLASSES.contains(&name) || own.contains(&name);
-        let mut classes = self
-            .class_flags()
-            .map(|(flag, class)| (flag, class.as_str()));
-        match classes.find(|(_, class)| !is_known(class)) {
-            None => Ok(()),
-            Some((flag, class)) => Err(Error::UnknownClass {
-                flag,
-                class: class.to_owned(),
-            }),
+        for (flag, class) in self.class_flags() {
+            if !is_known(class.as_str()) {
+                let class = class.as_str().to_owned();
+                return Err(Error::UnknownClass { flag, class });
+            }
         }
+        Ok(())
+    }
+}
+
+/// How the runtime is built.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct RuntimeArgs {
+    /// Workers of the runtime [default: as many as cores].
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<NonZeroUsize>,
+    /// What each class gets of the processors when all want them, as in
+    /// `urgent=16,normal=33,bulk=50` [default: the runtime's own]. A name that is not one of these
+    /// three adds a class.
+    #[arg(long, value_name = "NAME=SHARE,...")]
+    pub(crate) shares: Option<Shares>,
+    /// Microseconds after which evenkeel hands the seat of a worker that is stuck in one poll to
+    /// another thread, or `off` [default: the runtime's own].
+    #[arg(long, value_name = "U|off", value_parser = hand_off)]
+    pub(crate) handoff_us: Option<HandOff>,
+    /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
+    #[arg(long)]
+    pub(crate) real_time_workers: bool,
+    /// How long a worker without work spins before it parks [default: the runtime's own].
+    #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
+    pub(crate) busy_wait: Option<BusyWait>,
+    /// Evenkeel's bound between two I/O checks of a busy worker [default: the runtime's own].
+    #[arg(long, value_name = "U")]
+    pub(crate) io_check_us: Option<u64>,
+    /// How many events evenkeel takes in one I/O check at most [default: the runtime's own].
+    #[arg(long, value_name = "N")]
+    pub(crate) io_check_events: Option<usize>,
+}
+
+impl RuntimeArgs {
+    pub(crate) fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.workers.map_or_else(cores, NonZeroUsize::get)
     }
 }
 
@@ -266,4 +275,54 @@ pub(crate) struct DiskArgs {
     /// Or the directory of `txlog` itself, which syncs for many records at a time (evenkeel only).
     #[arg(long, value_name = "DIR", requires = "log", group = "logged")]
     pub(crate) log_directory: Option<PathBuf>,
+}
+
+/// Handlers that answer at once beside handlers that compute or block.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HandlerArgs {
+    /// HTTP/1.1: `GET /` answers at once, `POST /` computes in a single poll, then answers.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) mixed: Option<SocketAddr>,
+    /// As --mixed, with connections that a line of source of their own spawns.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) apart: Option<SocketAddr>,
+    /// As --mixed over HTTP/2 without TLS: each request is a task, which the runtime's executor for
+    /// hyper spawns.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) mixed_h2: Option<SocketAddr>,
+    /// As --mixed-h2, with an executor whose tasks a line of source of their own spawns.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) apart_h2: Option<SocketAddr>,
+    /// Microseconds of computing for each `POST /`.
+    #[arg(long, value_name = "U", default_value_t = 20_000)]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
+    pub(crate) post_us: u64,
+    /// So many fresh tasks a second, spawned by one line of source, of which --waits tells.
+    #[arg(long, value_name = "RATE", requires = "waits")]
+    #[arg(value_parser = within(1..=10_000_u32))]
+    pub(crate) fresh: Option<u32>,
+    /// Microseconds that one in five of these tasks computes in a single poll; another one in five
+    /// is in the class `urgent`, and all others in `normal`.
+    #[arg(long, value_name = "U", default_value_t = 0, requires = "fresh")]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
+    pub(crate) fresh_hog_us: u64,
+    /// Another line of source spawns those of these tasks that compute.
+    #[arg(long, requires = "fresh")]
+    pub(crate) fresh_apart: bool,
+    /// How long each fresh task waited for its first poll: a plain thread answers every connection
+    /// with a line of JSON.
+    #[arg(long, value_name = "ADDR", requires = "fresh")]
+    pub(crate) waits: Option<SocketAddr>,
+    /// Each connection starts tasks that all block their thread, and is told so by a byte.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) block: Option<SocketAddr>,
+    /// How many such tasks.
+    #[arg(long, value_name = "N", default_value_t = 40, requires = "block")]
+    #[arg(value_parser = within(1..=10_000_usize))]
+    pub(crate) block_tasks: usize,
+    /// For how many microseconds each of them blocks its thread.
+    #[arg(long, value_name = "U", default_value_t = 2_000_000)]
+    #[arg(requires = "block")]
+    #[arg(value_parser = within(0..=60_000_000_u64))]
+    pub(crate) block_us: u64,
 }

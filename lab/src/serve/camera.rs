@@ -17,7 +17,7 @@ pub(crate) use self::delays::bucket_end_us;
 pub(crate) use self::recorder::RING_LEN;
 use self::recorder::Recorder;
 use super::args::{Deliveries, ServeArgs};
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::sink::SinkCounters;
 use super::stats::Count;
 use super::work::compute;
@@ -84,9 +84,14 @@ pub(crate) struct CameraStats {
 }
 
 impl<P: Platform> Cameras<P> {
-    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Self {
+    /// # Errors
+    /// When recordings cannot be written, as there is no such directory, and none can be made.
+    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Result<Self> {
+        if let Some(path) = &args.record {
+            std::fs::create_dir_all(path).map_err(Error::write(path))?;
+        }
         let turns = args.delivery.as_ref().map_or(1, Deliveries::count);
-        Cameras {
+        Ok(Cameras {
             work_us: args.work_us,
             record: args.record.clone(),
             delivery: args.delivery.clone(),
@@ -94,7 +99,7 @@ impl<P: Platform> Cameras<P> {
             counts: Counts::default(),
             delays: (0..turns).map(|_| Delays::default()).collect(),
             waiting: Mutex::default(),
-        }
+        })
     }
 
     /// Deliveries and their bytes so far, those of the sink among them.
@@ -141,46 +146,31 @@ impl<P: Platform> Cameras<P> {
     }
 }
 
-/// Makes sure that recordings can be written.
-///
-/// # Errors
-/// When there is no such directory, and none can be made.
-pub(crate) fn prepare(directory: Option<&PathBuf>) -> Result<()> {
-    let make = |path: &PathBuf| std::fs::create_dir_all(path).map_err(Error::write(path));
-    directory.map_or(Ok(()), make)
+/// Cameras are numbered as they are accepted.
+pub(crate) fn connection<P: Platform>(
+    stream: P::Stream,
+    cameras: Arc<Cameras<P>>,
+) -> impl Future<Output = ()> + Send {
+    let number = cameras.counts.connections.next();
+    async move {
+        cameras.counts.open.add(1);
+        camera(stream, number, &cameras).await;
+        cameras.counts.open.less(1);
+    }
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
-    accept_loop::<P, _>("camera", listener, move |stream| {
-        let cameras = Arc::clone(&cameras);
-        let number = cameras.counts.connections.next();
-        async move {
-            cameras.counts.open.add(1);
-            camera(stream, number, &cameras).await;
-            cameras.counts.open.less(1);
-        }
-    })
-    .await;
-}
-
-/// Viewers say by four bytes, least first, which camera they want, and are sent all it sends.
-pub(crate) async fn serve_viewers<P: Platform>(listener: P::Listener, cameras: Arc<Cameras<P>>) {
-    accept_loop::<P, _>("watch", listener, move |mut stream| {
-        let cameras = Arc::clone(&cameras);
-        async move {
-            let mut camera = [0; 4];
-            if stream.read_exact(&mut camera).await.is_err() {
-                return;
-            }
-            let mut waiting = cameras.waiting();
-            if waiting.len() < WAITING_MAX {
-                waiting.insert(u32::from_le_bytes(camera), stream);
-            }
-            drop(waiting);
-            cameras.counts.viewers.fetch_add(1, Ordering::Release);
-        }
-    })
-    .await;
+/// A viewer says by four bytes, least first, which camera it wants, and is sent all it sends.
+pub(crate) async fn viewer<P: Platform>(mut stream: P::Stream, cameras: Arc<Cameras<P>>) {
+    let mut camera = [0; 4];
+    if stream.read_exact(&mut camera).await.is_err() {
+        return;
+    }
+    let mut waiting = cameras.waiting();
+    if waiting.len() < WAITING_MAX {
+        waiting.insert(u32::from_le_bytes(camera), stream);
+    }
+    drop(waiting);
+    cameras.counts.viewers.fetch_add(1, Ordering::Release);
 }
 
 async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Cameras<P>) {
@@ -193,9 +183,9 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
             return;
         }
     }
-    let mut follower = Follower::default();
+    let mut follower = Follower::from_first();
     let mut recorder = record(number, cameras).await;
-    let mut viewer = Viewer::nobody();
+    let mut viewer = Viewer::<P>(None, 0);
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
         let bytes = &buffer[..len];
@@ -214,7 +204,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
                 recorder = None;
             }
         }
-        viewer.pass(bytes, follower.camera(), cameras).await;
+        viewer.pass(bytes, follower.camera, cameras).await;
     }
     if let Some(mut recorder) = recorder {
         let kept = recorder.flush().await;
@@ -238,34 +228,27 @@ fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bo
     kept.is_ok()
 }
 
-/// Who watches a camera, if anybody does.
-struct Viewer<P: Platform> {
-    stream: Option<P::Stream>,
-    /// Viewers that had come when it was last looked for.
-    looked_at: u64,
-}
+/// Who watches a camera, if anybody does, and how many viewers had come when it was last looked
+/// for.
+struct Viewer<P: Platform>(Option<P::Stream>, u64);
 
 impl<P: Platform> Viewer<P> {
-    fn nobody() -> Self {
-        let (stream, looked_at) = (None, 0);
-        Viewer { stream, looked_at }
-    }
-
     /// Passes on what a camera sent. A viewer that is slow slows its camera; one that is gone is
     /// forgotten.
     async fn pass(&mut self, bytes: &[u8], camera: Option<u32>, cameras: &Cameras<P>) {
-        // Pairs with the release in `serve_viewers`, after the viewer was put there.
+        // Pairs with the release in `viewer`, after the viewer was put there.
         let viewers = cameras.counts.viewers.load(Ordering::Acquire);
-        if self.stream.is_none() && self.looked_at != viewers {
-            self.looked_at = viewers;
-            self.stream = camera.and_then(|camera| cameras.waiting().remove(&camera));
+        let Viewer(stream, looked_at) = self;
+        if stream.is_none() && *looked_at != viewers {
+            *looked_at = viewers;
+            *stream = camera.and_then(|camera| cameras.waiting().remove(&camera));
         }
-        let Some(stream) = &mut self.stream else {
+        let Some(viewer) = stream else {
             return;
         };
-        match stream.write_all(bytes).await {
+        match viewer.write_all(bytes).await {
             Ok(()) => cameras.counts.watched.add(bytes.len() as u64),
-            Err(_) => self.stream = None,
+            Err(_) => *stream = None,
         }
     }
 }

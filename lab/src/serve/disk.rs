@@ -1,7 +1,8 @@
 //! Disk work beside everything else: tasks that write and sync for ever (`--fsync`), opens that
 //! hang (`--hang`), and the state of an unrelated file (`GET /stat`).
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,14 @@ use super::platform::{Platform, micros};
 use super::stats::Count;
 
 /// Where the disk work stands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Disk {
     /// The file that `GET /stat` is about.
     stat: PathBuf,
     syncs: Count,
     sync_us: Count,
     failed: Count,
-    hanging: Count,
+    pub(super) hanging: Count,
 }
 
 /// The answer of `GET /stat`.
@@ -36,27 +37,45 @@ pub(crate) struct DiskStats {
     pub(crate) hanging: u64,
 }
 
+impl DiskArgs {
+    /// The writers' numbers, and the file of each.
+    pub(super) fn writers(&self) -> impl Iterator<Item = (usize, PathBuf)> {
+        let paths = self
+            .fsync
+            .iter()
+            .flat_map(|path| std::iter::repeat(path).enumerate());
+        paths.take(self.fsync_writers).map(|(writer, path)| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{writer}"));
+            (writer, name.into())
+        })
+    }
+
+    /// The file of each open that hangs.
+    pub(super) fn hangs(&self) -> impl Iterator<Item = PathBuf> {
+        let paths = self.hang.iter().flat_map(std::iter::repeat);
+        paths.take(self.hang_opens).cloned()
+    }
+}
+
 impl Disk {
     pub(crate) fn new(args: &DiskArgs) -> Self {
         let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/"));
         Disk {
             stat: args.stat.clone().unwrap_or_else(program),
-            syncs: Count::default(),
-            sync_us: Count::default(),
-            failed: Count::default(),
-            hanging: Count::default(),
+            ..Disk::default()
         }
     }
 
     /// Asks for the file's state.
-    pub(crate) async fn stat<P: Platform>(&self) -> std::io::Result<DiskStats> {
+    pub(crate) async fn stat<P: Platform>(&self) -> io::Result<DiskStats> {
         let begun = Instant::now();
         let length = P::stat(self.stat.clone()).await?;
         Ok(self.stats(begun, length))
     }
 
     /// The same on the calling thread.
-    pub(crate) fn stat_here(&self) -> std::io::Result<DiskStats> {
+    pub(crate) fn stat_here(&self) -> io::Result<DiskStats> {
         let begun = Instant::now();
         let length = std::fs::metadata(&self.stat)?.len();
         Ok(self.stats(begun, length))
@@ -73,72 +92,47 @@ impl Disk {
         }
     }
 
-    pub(crate) fn count_sync(&self, took: Duration) {
+    pub(super) fn synced(&self, took: Duration) {
         self.sync_us.add(micros(took));
         self.syncs.add(1);
     }
 
-    pub(crate) fn count_failed(&self) {
-        self.failed.add(1);
-    }
-
-    /// Something hangs, for as long as what is returned is there.
-    pub(crate) fn hangs(&self) -> impl Drop + '_ {
-        self.hanging.add(1);
-        Hangs(self)
-    }
-}
-
-struct Hangs<'a>(&'a Disk);
-
-impl Drop for Hangs<'_> {
-    fn drop(&mut self) {
-        self.0.hanging.less(1);
+    /// Says how a writer ended, which none does that does not fail.
+    pub(super) fn ended(&self, writer: usize, end: io::Result<()>) {
+        if let Err(error) = end {
+            self.failed.add(1);
+            eprintln!("fsync: writer {writer} ends: {error}");
+        }
     }
 }
 
 /// Lets the writers and the opens loose.
 pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &Arc<Disk>) {
-    if let Some(path) = &args.fsync {
-        for writer in 0..args.fsync_writers {
-            let (path, disk) = (numbered(path, writer), Arc::clone(disk));
-            let len = args.fsync_bytes;
-            P::spawn_in(None, "fsync", async move {
-                if let Err(error) = write::<P>(path, len, &disk).await {
-                    disk.count_failed();
-                    eprintln!("fsync: writer {writer} ends: {error}");
-                }
-            });
-        }
+    for (writer, path) in args.writers() {
+        let (disk, len) = (Arc::clone(disk), args.fsync_bytes);
+        P::spawn_in(None, "fsync", async move {
+            disk.ended(writer, write::<P>(path, len, &disk).await);
+        });
     }
-    if let Some(path) = &args.hang {
-        for _ in 0..args.hang_opens {
-            let (path, disk) = (path.clone(), Arc::clone(disk));
-            P::spawn_in(None, "hang", async move {
-                let hangs = disk.hangs();
-                // Whether it came or was refused: it does not hang any more.
-                drop(P::open(path).await);
-                drop(hangs);
-            });
-        }
+    for path in args.hangs() {
+        let disk = Arc::clone(disk);
+        P::spawn_in(None, "hang", async move {
+            disk.hanging.add(1);
+            // Whether it came or was refused: it does not hang any more.
+            drop(P::open(path).await);
+            disk.hanging.less(1);
+        });
     }
-}
-
-/// The file of one writer.
-pub(crate) fn numbered(path: &Path, writer: usize) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{writer}"));
-    name.into()
 }
 
 /// Writes the same bytes at the same place, and syncs them, for ever.
-async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> std::io::Result<()> {
+async fn write<P: Platform>(path: PathBuf, len: usize, disk: &Disk) -> io::Result<()> {
     let file = P::create(path).await?;
     let mut bytes = vec![b'x'; len];
     loop {
         bytes = P::write_at(&file, bytes, 0).await?;
         let begun = Instant::now();
         P::sync_all(&file).await?;
-        disk.count_sync(begun.elapsed());
+        disk.synced(begun.elapsed());
     }
 }

@@ -2,16 +2,12 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 
 /// Bytes of one read: more than any probe sends at once.
 const BUFFER_LEN: usize = 4 * 1024;
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
-    accept_loop::<P, _>("echo", listener, connection::<P>).await;
-}
-
-async fn connection<P: Platform>(mut stream: P::Stream) {
+pub(crate) async fn connection<P: Platform>(mut stream: P::Stream) {
     let mut buffer = vec![0; BUFFER_LEN];
     // A reset or closed connection is the client's way to end; there is nobody left to tell.
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {

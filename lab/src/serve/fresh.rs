@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
 use super::hogs::Schedule;
-use super::platform::{Platform, accept_loop};
+use super::platform::{Platform, micros};
 use super::work::compute;
 
 /// So many tasks are spawned at most, and none after them.
@@ -95,19 +95,12 @@ impl Book {
 
     fn now_us(&self) -> u64 {
         // Never 0, which is no moment.
-        u64::try_from(self.start.elapsed().as_micros()).map_or(u64::MAX, |us| us.max(1))
+        micros(self.start.elapsed()).max(1)
     }
 
-    fn spawned(&self, index: usize) {
+    fn mark(&self, moment: &AtomicU64) {
         // Relaxed: as above.
-        let spawned = &self.slots[index].spawned_us;
-        spawned.store(self.now_us(), Ordering::Relaxed);
-    }
-
-    fn ran(&self, index: usize) {
-        // Relaxed: as above.
-        let ran = &self.slots[index].ran_us;
-        ran.store(self.now_us(), Ordering::Relaxed);
+        moment.store(self.now_us(), Ordering::Relaxed);
     }
 }
 
@@ -118,53 +111,36 @@ pub(crate) async fn spawn<P: Platform>(
     apart: bool,
     urgent: Option<P::Class>,
 ) {
-    let mut schedule = Schedule::starting(book.start, book.per_second);
-    let mut index = 0;
-    while index < TASKS_MAX {
-        for _ in 0..schedule.due(Instant::now()) {
-            if index < TASKS_MAX {
-                spawn_one::<P>(&book, index, hog_us, apart, urgent);
-                index += 1;
+    let mut schedule = Schedule::new(book.start, book.per_second);
+    let mut indices = 0..TASKS_MAX;
+    while !indices.is_empty() {
+        for index in indices.by_ref().take(schedule.due(Instant::now()) as usize) {
+            let (own, kind) = (Arc::clone(&book), Fresh::numbered(index));
+            let task = async move {
+                own.mark(&own.slots[index].ran_us);
+                if kind == Fresh::Hog {
+                    compute(hog_us);
+                }
+            };
+            book.mark(&book.slots[index].spawned_us);
+            let class = urgent.filter(|_| kind == Fresh::Urgent);
+            match apart && kind == Fresh::Hog {
+                true => P::spawn_in(None, "fresh hog", task),
+                false => P::spawn_in(class, "fresh", task),
             }
         }
         P::sleep(schedule.until_next(Instant::now())).await;
     }
 }
 
-fn spawn_one<P: Platform>(
-    book: &Arc<Book>,
-    index: usize,
-    hog_us: u64,
-    apart: bool,
-    urgent: Option<P::Class>,
-) {
-    let kind = Fresh::numbered(index);
-    let class = urgent.filter(|_| kind == Fresh::Urgent);
-    let own = Arc::clone(book);
-    let task = async move {
-        own.ran(index);
-        if kind == Fresh::Hog {
-            compute(hog_us);
-        }
-    };
-    book.spawned(index);
-    match apart && kind == Fresh::Hog {
-        true => P::spawn_in(None, "fresh hog", task),
-        false => P::spawn_in(class, "fresh", task),
-    }
-}
-
-/// `--block`: each connection starts tasks that block their thread, and is told so.
-pub(crate) async fn serve_block<P: Platform>(listener: P::Listener, tasks: usize, us: u64) {
+/// `--block`: a connection starts tasks that block their thread, and is told so.
+pub(crate) async fn block<P: Platform>(mut stream: P::Stream, tasks: usize, us: u64) {
     let length = Duration::from_micros(us);
-    accept_loop::<P, _>("block", listener, |mut stream| async move {
-        for _ in 0..tasks {
-            P::spawn_in(None, "blocked", async move { std::thread::sleep(length) });
-        }
-        // Who went away without an answer wants none.
-        let _ = stream.write_all(b"!").await;
-    })
-    .await;
+    for _ in 0..tasks {
+        P::spawn_in(None, "blocked", async move { std::thread::sleep(length) });
+    }
+    // Who went away without an answer wants none.
+    let _ = stream.write_all(b"!").await;
 }
 
 #[cfg(test)]
@@ -190,9 +166,9 @@ mod tests {
     fn all_that_was_due_is_told_of_whether_spawned_or_not() {
         let mut book = Book::new(1_000_000);
         std::thread::sleep(Duration::from_millis(2));
-        book.spawned(1);
-        book.spawned(2);
-        book.ran(2);
+        book.mark(&book.slots[1].spawned_us);
+        book.mark(&book.slots[2].spawned_us);
+        book.mark(&book.slots[2].ran_us);
         let told = book.tell();
         assert!(told.tasks.len() >= 2_000 && told.tasks.len() as u64 == told.at_us);
         let (_, due, spawned, ran) = told.tasks[2];

@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -53,7 +52,7 @@ pub(crate) fn never_yield(done: &Done) -> ! {
 
 /// Spawns what is due, for ever: the schedule is fixed, so a spawner that was held up catches up.
 pub(crate) async fn burn<P: Platform>(burn: Burn, class: Option<P::Class>, done: Done) {
-    let mut schedule = Schedule::new(burn.per_second);
+    let mut schedule = Schedule::new(Instant::now(), burn.per_second);
     loop {
         for _ in 0..schedule.due(Instant::now()) {
             if let Some(place) = schedule.place() {
@@ -73,25 +72,12 @@ pub(crate) struct Schedule {
     start: Instant,
     per_second: u32,
     begun: u64,
-    under_way: Arc<AtomicUsize>,
-}
-
-/// The place of one fresh task among those under way; dropping it gives it back.
-pub(crate) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Relaxed: a count, which orders nothing else.
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Each of those under way has a clone.
+    under_way: Arc<()>,
 }
 
 impl Schedule {
-    pub(crate) fn new(per_second: u32) -> Self {
-        Self::starting(Instant::now(), per_second)
-    }
-
-    pub(crate) fn starting(start: Instant, per_second: u32) -> Self {
+    pub(crate) fn new(start: Instant, per_second: u32) -> Self {
         Schedule {
             start,
             per_second,
@@ -115,14 +101,10 @@ impl Schedule {
         (self.start + Duration::from_secs_f64(at)).saturating_duration_since(now)
     }
 
-    /// A place for one more, unless too many are under way.
-    pub(crate) fn place(&self) -> Option<Place> {
-        // Relaxed: as above. Only the one spawner adds, so the limit holds.
-        if self.under_way.load(Ordering::Relaxed) >= BURNING_MAX {
-            return None;
-        }
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        Some(Place(Arc::clone(&self.under_way)))
+    /// A place for one more, unless too many are under way; dropping it gives it back.
+    pub(crate) fn place(&self) -> Option<Arc<()>> {
+        let under_way = Arc::strong_count(&self.under_way) - 1;
+        (under_way < BURNING_MAX).then(|| Arc::clone(&self.under_way))
     }
 }
 
@@ -132,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_spawner_that_was_held_up_catches_up() {
-        let mut schedule = Schedule::new(50);
+        let mut schedule = Schedule::new(Instant::now(), 50);
         let start = schedule.start;
         let after = |ms| start + Duration::from_millis(ms);
         assert_eq!(schedule.due(after(19)), 0);
@@ -145,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_so_many_burn_at_once() {
-        let schedule = Schedule::new(1);
+        let schedule = Schedule::new(Instant::now(), 1);
         let places: Vec<_> = (0..BURNING_MAX).filter_map(|_| schedule.place()).collect();
         assert_eq!(places.len(), BURNING_MAX);
         assert!(schedule.place().is_none());

@@ -5,25 +5,24 @@ use std::time::Instant;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener) {
-    let call = |request| async move { page(&request, || "on an even keel\n") };
-    serve_calls::<P, _>("http", listener, call).await;
+pub(crate) async fn greet(request: Request<Incoming>) -> Answer {
+    page(&request, || "on an even keel\n")
 }
 
 /// The admin page: a few words on how the server is, answered in a class of its own.
-pub(crate) async fn serve_admin<P: Platform>(listener: P::Listener) {
-    let started = Instant::now();
-    let words = move || format!("{} up {} s\n", P::NAME, started.elapsed().as_secs());
-    let call = move |request| async move { page(&request, words) };
-    serve_calls::<P, _>("admin", listener, call).await;
+pub(crate) async fn admin<P: Platform>(request: Request<Incoming>, started: Instant) -> Answer {
+    page(&request, || {
+        format!("{} up {} s\n", P::NAME, started.elapsed().as_secs())
+    })
 }
 
 /// The answer of a server with one page.
@@ -32,18 +31,6 @@ fn page<B: Into<Bytes>>(request: &Request<Incoming>, words: impl FnOnce() -> B) 
         (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", words()),
         _ => not_found("GET /"),
     }
-}
-
-/// Accepts for ever and answers the calls of every connection by `handler`.
-pub(crate) async fn serve_calls<P: Platform, F>(
-    service: &'static str,
-    listener: P::Listener,
-    handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
-) where
-    F: Future<Output = Answer> + Send + 'static,
-{
-    let serve = move |stream| connection::<P, _>(stream, handler.clone());
-    accept_loop::<P, _>(service, listener, serve).await;
 }
 
 /// Serves one connection, kept alive or closed as its client asks.
@@ -67,13 +54,12 @@ pub(crate) async fn connection<P: Platform, F>(
 }
 
 pub(crate) fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let content = hyper::header::HeaderValue::from_static(content);
+    let response = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, content);
     response
-        .headers_mut()
-        .insert(hyper::header::CONTENT_TYPE, content);
-    response
+        .body(Full::new(body.into()))
+        .expect("status and type are constants")
 }
 
 pub(crate) fn not_found(known: &'static str) -> Answer {

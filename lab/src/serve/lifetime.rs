@@ -1,7 +1,7 @@
 //! What must work however stuck the runtime is: signals, the parent's end, statistics at intervals.
 //! All of it runs on plain threads and in signal handlers, never on a worker.
 
-use std::io::{Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -22,17 +22,13 @@ pub(crate) fn watch(args: &ServeArgs) -> Result<()> {
     }
     if args.exit_with_parent {
         sys::die_with_parent().map_err(Error::system("cannot tie the process to its parent"))?;
-        std::thread::spawn(end_with_standard_input);
+        std::thread::spawn(|| {
+            // Whatever the parent says is ignored; an error, too, says that it is gone.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            std::process::exit(0);
+        });
     }
     Ok(())
-}
-
-fn end_with_standard_input() {
-    let mut buffer = [0; 256];
-    let mut input = std::io::stdin().lock();
-    // Whatever the parent says is ignored; an error says as well as the end that it is gone.
-    while let Ok(1..) = input.read(&mut buffer) {}
-    std::process::exit(0);
 }
 
 /// Keeps the main thread: for ever, or from one line of statistics to the next.
@@ -52,6 +48,6 @@ pub(crate) fn keep(args: &ServeArgs, stats: impl Fn() -> RuntimeStats) -> ! {
 
 /// A line on standard output, at once; a reader that is gone is no reason to stop serving.
 pub(crate) fn print_line(line: &str) {
-    let mut output = std::io::stdout().lock();
+    let mut output = io::stdout().lock();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }

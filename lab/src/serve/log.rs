@@ -7,29 +7,24 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::stats::Count;
 use crate::appends::{APPEND_HEAD_LEN, HELLO, appended, read_append, welcome};
 
 /// The file is cut back when it has become so long: a run of any length costs a disk no more.
 const FILE_LEN_MAX: u64 = 256 * 1024 * 1024;
 
-/// One file, written by one at a time.
+/// One file and how far it is written, by one at a time.
 pub(crate) struct Log<P: Platform> {
-    end: Mutex<End<P>>,
+    end: Mutex<(P::File, u64)>,
     records: Count,
-}
-
-struct End<P: Platform> {
-    file: P::File,
-    at: u64,
 }
 
 impl<P: Platform> Log<P> {
     pub(crate) async fn create(path: PathBuf) -> std::io::Result<Self> {
         let file = P::create(path).await?;
         Ok(Log {
-            end: Mutex::new(End { file, at: 0 }),
+            end: Mutex::new((file, 0)),
             records: Count::default(),
         })
     }
@@ -37,24 +32,20 @@ impl<P: Platform> Log<P> {
     /// The record's number, once it is durable.
     async fn append(&self, record: Vec<u8>) -> std::io::Result<u64> {
         let mut end = self.end.lock().await;
+        let (file, at) = &mut *end;
         let len = record.len() as u64;
-        P::write_at(&end.file, record, end.at).await?;
-        P::sync_data(&end.file).await?;
-        end.at = (end.at + len) % FILE_LEN_MAX;
+        P::write_at(file, record, *at).await?;
+        P::sync_data(file).await?;
+        *at = (*at + len) % FILE_LEN_MAX;
         Ok(self.records.next())
     }
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, log: Arc<Log<P>>) {
-    accept_loop::<P, _>("log", listener, move |stream| {
-        let log = Arc::clone(&log);
-        // A client that goes away, or says what is no append, is hung up on.
-        async move { drop(connection(stream, &log).await) }
-    })
-    .await;
-}
-
-async fn connection<P: Platform>(mut stream: P::Stream, log: &Log<P>) -> std::io::Result<()> {
+/// A client that says what is no append is hung up on.
+pub(crate) async fn connection<P: Platform>(
+    mut stream: P::Stream,
+    log: Arc<Log<P>>,
+) -> std::io::Result<()> {
     let mut hello = [0; HELLO.len()];
     stream.read_exact(&mut hello).await?;
     if hello != HELLO {

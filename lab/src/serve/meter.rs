@@ -72,25 +72,18 @@ pub(crate) fn listen(
     Ok(bound)
 }
 
-/// Work and time of the same moment: a thread that was put aside between the two reads again.
+/// Work and time of the same moment: of several readings, the one between whose halves least time
+/// passed.
 fn read(done: &Done, start: Instant) -> Work {
-    const TRIES: usize = 20;
-    const APART_MAX: Duration = Duration::from_micros(50);
-    let mut work = Work {
-        work_us: 0,
-        at_us: 0,
-    };
-    for _ in 0..TRIES {
+    const TRIES: usize = 5;
+    let readings = (0..TRIES).map(|_| {
         let before = start.elapsed();
         let work_us = done.micros();
-        let took = start.elapsed() - before;
-        let at_us = micros(before);
-        work = Work { work_us, at_us };
-        if took < APART_MAX {
-            break;
-        }
-    }
-    work
+        let (at_us, took) = (micros(before), start.elapsed() - before);
+        (took, Work { work_us, at_us })
+    });
+    let best = readings.min_by_key(|(took, _)| *took);
+    best.expect("there are several").1
 }
 
 #[cfg(test)]

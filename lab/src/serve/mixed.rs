@@ -13,39 +13,22 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 
-use super::http::{Answer, answer, connection, not_found, serve_calls};
-use super::platform::{Platform, accept_each, accept_loop};
+use super::http::{Answer, answer, not_found};
+use super::platform::Platform;
 use super::work::compute;
 
-/// HTTP/1.1, with connections that are spawned where those of all services are.
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, post_us: u64) {
-    let call = move |request| handle(request, post_us);
-    serve_calls::<P, _>("mixed", listener, call).await;
-}
-
-/// HTTP/1.1, with connections that are spawned here.
-pub(crate) async fn serve_apart<P: Platform>(listener: P::Listener, post_us: u64) {
-    let call = move |request| handle(request, post_us);
-    let spawn = |stream| P::spawn(connection::<P, _>(stream, call));
-    accept_each::<P>("apart", listener, spawn).await;
-}
-
-/// HTTP/2; `APART` is who spawns the requests.
-pub(crate) async fn serve_h2<P: Platform, const APART: bool>(listener: P::Listener, post_us: u64) {
-    let serve = |stream| streams::<P, APART>(stream, post_us);
-    accept_loop::<P, _>("mixed-h2", listener, serve).await;
-}
-
-async fn streams<P: Platform, const APART: bool>(stream: P::Stream, post_us: u64) {
+/// A connection over HTTP/2; `apart` is who spawns the requests.
+pub(crate) async fn streams<P: Platform>(stream: P::Stream, apart: bool, post_us: u64) {
+    let runtime = PhantomData::<P>;
     let call = |request| async move { Ok::<_, Infallible>(handle(request, post_us).await) };
-    let served = http2::Builder::new(Streams::<P, APART>(PhantomData))
+    let served = http2::Builder::new(Streams { apart, runtime })
         .serve_connection(P::hyper_stream(stream), service_fn(call))
         .await;
     // As over HTTP/1.1: what breaks a connection is its client's to count.
     drop(served);
 }
 
-async fn handle(request: Request<Incoming>, post_us: u64) -> Answer {
+pub(crate) async fn handle(request: Request<Incoming>, post_us: u64) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => answer(StatusCode::OK, "text/plain", "at once\n"),
         (&Method::POST, "/") => {
@@ -56,22 +39,17 @@ async fn handle(request: Request<Incoming>, post_us: u64) -> Answer {
     }
 }
 
-/// Spawns hyper's tasks: by the runtime's own executor, or by a line of source that spawns nothing
-/// else.
-struct Streams<P, const APART: bool>(PhantomData<fn() -> P>);
-
-impl<P, const APART: bool> Clone for Streams<P, APART> {
-    fn clone(&self) -> Self {
-        Streams(PhantomData)
-    }
+/// Spawns hyper's tasks: by the runtime's own executor, or, if they are `apart`, by a line of
+/// source that spawns nothing else.
+#[derive(Clone)]
+struct Streams<P> {
+    apart: bool,
+    runtime: PhantomData<P>,
 }
 
-impl<P: Platform, const APART: bool, F> Executor<F> for Streams<P, APART>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+impl<P: Platform, F: Future<Output = ()> + Send + 'static> Executor<F> for Streams<P> {
     fn execute(&self, future: F) {
-        match APART {
+        match self.apart {
             true => P::spawn(future),
             false => P::execute(future),
         }

@@ -2,22 +2,15 @@
 //!
 //! - [`args`]: the flags
 //! - [`platform`]: what the services ask of a runtime, and the runtimes that give it
-//! - [`services`]: start what was asked for, say `ready`
-//! - [`echo`], [`sink`], [`camera`], [`http`], [`api`], [`proxy`], [`relay`], [`log`],
-//!   [`hogs`], [`disk`]: the services, and what goes on beside them
-//! - [`mixed`]: handlers that answer at once and handlers that compute, over one service
-//! - [`fresh`]: short tasks at a steady rate and how long each waited, and tasks that block
-//! - [`work`]: computing for so many microseconds, and counting it
-//! - [`meter`]: telling how much was computed, beside the runtime
-//! - [`stats`]: what a runtime says of itself, in one form for all
-//! - [`lifetime`]: signals, the parent's end, statistics at intervals, all beside the runtime
-//! - [`os_thread`]: the kernel's own limit, one thread that echoes beside spinning ones
+//! - [`services`]: start what was asked for, say `ready`; [`os_thread`]: the same without a runtime
+//! - [`lifetime`], [`meter`]: what plain threads do beside the runtime
+//! - [`work`]: computing for so many microseconds; [`stats`]: what a runtime says of itself
+//! - the others: the services, and what goes on beside them
 
 mod api;
 mod args;
 mod camera;
 mod disk;
-mod disk_threads;
 mod echo;
 mod fresh;
 pub(crate) mod hogs;
@@ -28,7 +21,6 @@ mod meter;
 mod mixed;
 mod os_thread;
 mod platform;
-mod proxy;
 mod relay;
 mod services;
 mod sink;
@@ -36,14 +28,14 @@ mod stats;
 mod work;
 
 pub(crate) use args::{
-    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeName,
-    SHARE_MAX, ServeArgs, Shares, within,
+    Burn, BusyWait, CLASSES_MAX, ClassName, Deliveries, Delivery, HogPoll, HogYield, RuntimeArgs,
+    RuntimeName, SHARE_MAX, ServeArgs, Shares, joined, within,
 };
 pub(crate) use camera::{CameraStats, RING_LEN, bucket_end_us};
 pub(crate) use disk::DiskStats;
 pub(crate) use fresh::{Fresh, Waits};
 pub(crate) use meter::Work;
-pub(crate) use platform::{Evenkeel, Platform, Settings, Tokio};
+pub(crate) use platform::{Evenkeel, Platform, Tokio};
 pub(crate) use services::run;
 pub(crate) use stats::RuntimeStats;
 pub(crate) use work::{Done, calibrate};

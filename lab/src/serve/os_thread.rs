@@ -1,17 +1,18 @@
 //! The kernel's own limit: no runtime, a thread for each connection, beside threads that spin or
 //! write to a disk.
 
-use std::io::{Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::args::{Burn, ServeArgs};
+use super::args::{Burn, DiskArgs, ServeArgs};
 use super::disk::Disk;
 use super::hogs::{Schedule, never_yield};
+use super::meter;
 use super::services::Announcement;
 use super::work::Done;
-use super::{disk_threads, meter};
 use crate::error::{Error, Result};
 
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
@@ -19,10 +20,10 @@ use crate::error::{Error, Result};
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
     let settings = [
-        ("--busy-wait", args.busy_wait.is_some()),
+        ("--busy-wait", args.settings.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
-        ("--shares", args.shares.is_some()),
-        ("--handoff-us", args.handoff_us.is_some()),
+        ("--shares", args.settings.shares.is_some()),
+        ("--handoff-us", args.settings.handoff_us.is_some()),
     ];
     let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
     let classes = args.class_flags().map(|(flag, _)| flag);
@@ -38,10 +39,10 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     if let Some(address) = args.api {
         let asked = Arc::clone(&disk);
         // A call that breaks off is its caller's loss.
-        let answer = move |stream| drop(disk_threads::answer(stream, &asked));
+        let answer = move |stream| drop(answer(stream, &asked));
         announcement.push(("api", listen("api", address, answer)?));
     }
-    disk_threads::start(&args.disk, &disk);
+    start_disk(&args.disk, &disk);
     for _ in 0..args.hogs {
         let done = done.clone();
         std::thread::spawn(move || never_yield(&done));
@@ -55,7 +56,7 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
 
 /// A fresh thread for each, as [`burn`](super::hogs::burn) has a fresh task.
 fn keep_burning(burn: Burn, done: &Done) {
-    let mut schedule = Schedule::new(burn.per_second);
+    let mut schedule = Schedule::new(Instant::now(), burn.per_second);
     loop {
         for _ in 0..schedule.due(Instant::now()) {
             let Some(place) = schedule.place() else {
@@ -94,4 +95,54 @@ fn echo(mut stream: TcpStream) {
             return;
         }
     }
+}
+
+/// Lets the writers and the opens loose. Syncs take turns, as a file system makes them: beside
+/// threads that all sync at once a ping takes longer.
+fn start_disk(args: &DiskArgs, disk: &Arc<Disk>) {
+    let turn = Arc::new(Mutex::new(()));
+    for (writer, path) in args.writers() {
+        let (disk, turn, len) = (Arc::clone(disk), Arc::clone(&turn), args.fsync_bytes);
+        std::thread::spawn(move || disk.ended(writer, write(&path, len, &turn, &disk)));
+    }
+    for path in args.hangs() {
+        let disk = Arc::clone(disk);
+        std::thread::spawn(move || {
+            disk.hanging.add(1);
+            // Whether it came or was refused: it does not hang any more.
+            drop(std::fs::File::open(path));
+            disk.hanging.less(1);
+        });
+    }
+}
+
+fn write(path: &std::path::Path, len: usize, turn: &Mutex<()>, disk: &Disk) -> io::Result<()> {
+    let file = std::fs::File::create(path)?;
+    let bytes = vec![b'x'; len];
+    loop {
+        file.write_all_at(&bytes, 0)?;
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        file.sync_all()?;
+        disk.synced(begun.elapsed());
+    }
+}
+
+/// Answers one call.
+fn answer(mut stream: TcpStream, disk: &Disk) -> io::Result<()> {
+    const HEAD_LEN_MAX: u64 = 4 * 1024;
+    let mut head = BufReader::new((&stream).take(HEAD_LEN_MAX)).lines();
+    let request = head.next().transpose()?.unwrap_or_default();
+    while head
+        .next()
+        .transpose()?
+        .is_some_and(|line| !line.is_empty())
+    {}
+    let (status, body) = match request.starts_with("GET /stat ") {
+        true => ("200 OK", serde_json::to_string(&disk.stat_here()?)?),
+        false => ("404 Not Found", String::new()),
+    };
+    let len = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+    stream.write_all((head + &body).as_bytes())
 }

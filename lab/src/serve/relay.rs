@@ -1,4 +1,5 @@
-//! The relay: a TCP relay whose connections change class when they turn out to carry much.
+//! The TCP proxy, which is the plainest relay, and the relay: one whose connections change class
+//! when they turn out to carry much.
 //!
 //! A connection is accepted, connected onwards and carried in the class of the relay. One that has
 //! moved more than so many bytes goes on in a fresh task of the class for bulk: what it is shows in
@@ -9,12 +10,12 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 
 /// Bytes under way in each direction: at first, and once a connection is known to carry much.
 const LIGHT_LEN: usize = 16 * 1024;
@@ -30,28 +31,30 @@ pub(crate) struct Route<C> {
     pub(crate) bulk_after: u64,
 }
 
-pub(crate) async fn serve<P: Platform>(listener: P::Listener, route: Route<P::Class>) {
-    let serve = move |stream| connection::<P>(stream, route);
-    accept_loop::<P, _>("relay", listener, serve).await;
+/// The TCP proxy: every connection gets one of its own to the target, and bytes go both ways.
+pub(crate) async fn proxy<P: Platform>(mut client: P::Stream, target: SocketAddr) {
+    static COMPLAINED: Once = Once::new();
+    if let Some(mut server) = onwards::<P>("proxy", target, &COMPLAINED).await {
+        // Either side may break off as it likes; the other then sees its connection closed.
+        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+    }
 }
 
 /// A connection to where a service leads; `None` where nobody answers.
-pub(super) async fn onwards<P: Platform>(
+async fn onwards<P: Platform>(
     service: &str,
     target: SocketAddr,
-    complained: &AtomicBool,
+    complained: &Once,
 ) -> Option<P::Stream> {
     let complain = |error: &io::Error| {
-        // Relaxed: whoever swaps first complains; nothing else hangs on it.
-        if !complained.swap(true, Ordering::Relaxed) {
-            eprintln!("{service}: cannot connect to {target}: {error} (said once)");
-        }
+        let say = || eprintln!("{service}: cannot connect to {target}: {error} (said once)");
+        complained.call_once(say);
     };
     P::connect(target).await.inspect_err(complain).ok()
 }
 
-async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
-    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+pub(crate) async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
+    static COMPLAINED: Once = Once::new();
     let Some(server) = onwards::<P>("relay", route.target, &COMPLAINED).await else {
         return;
     };
@@ -60,7 +63,7 @@ async fn connection<P: Platform>(client: P::Stream, route: Route<P::Class>) {
     // Either side may break off as it likes; the other then sees its connection closed.
     if let Ok(Carried::Much) = pair.carry(limit).await {
         P::spawn_in(route.bulk, "relay, bulk", async move {
-            pair.widen();
+            let mut pair = pair.widen(BULK_LEN);
             let _ = pair.carry(u64::MAX).await;
         });
     }
@@ -84,6 +87,7 @@ enum Carried {
 }
 
 /// One direction.
+#[derive(Default)]
 struct Half {
     buffer: Vec<u8>,
     /// What was read and not yet written.
@@ -100,16 +104,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
         Pair {
             client,
             server,
-            there: Half::new(),
-            back: Half::new(),
+            there: Half::default(),
+            back: Half::default(),
         }
+        .widen(LIGHT_LEN)
     }
 
-    /// Room for more under way.
-    fn widen(&mut self) {
+    /// Room for so much under way.
+    fn widen(mut self, len: usize) -> Self {
         for half in [&mut self.there, &mut self.back] {
-            half.buffer.resize(BULK_LEN, 0);
+            half.buffer.resize(len, 0);
         }
+        self
     }
 
     /// Carries until both directions have ended, or more than `limit` bytes were moved.
@@ -141,17 +147,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
 }
 
 impl Half {
-    fn new() -> Self {
-        Half {
-            buffer: vec![0; LIGHT_LEN],
-            from: 0,
-            to: 0,
-            moved: 0,
-            ended: false,
-            over: false,
-        }
-    }
-
     /// Ready when this direction is over, or has moved more than `limit`.
     fn poll_advance<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
@@ -234,7 +229,7 @@ mod tests {
             let mut pair = Pair::new(near, far);
             let relay = async {
                 assert_eq!(pair.carry(50_000).await.expect("carried"), Carried::Much);
-                pair.widen();
+                let mut pair = pair.widen(BULK_LEN);
                 assert_eq!(pair.carry(u64::MAX).await.expect("carried"), Carried::All);
             };
             let write = async {

@@ -1,19 +1,21 @@
 //! Starts what was asked for, and says `ready`.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::args::{ClassName, DiskArgs, HandlerArgs, ProxyRoute, RuntimeName, ServeArgs};
+use hyper::Request;
+use hyper::body::Incoming;
+
+use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs};
 use super::camera::Cameras;
-use super::platform::{Evenkeel, Platform, Settings, Tokio};
+use super::platform::{Evenkeel, Platform, Tokio};
 use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, proxy,
-    relay, sink, work,
+    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, relay,
+    sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -47,17 +49,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let platform = P::start(Settings {
-        workers: args.workers.map_or(cores, NonZeroUsize::get),
-        busy_wait: args.busy_wait,
-        io_check: args.io_check_us.map(Duration::from_micros),
-        io_check_events: args.io_check_events,
-        hand_off: args.handoff_us,
-        real_time: args.real_time_workers,
-        shares: args.shares.as_ref(),
-    })?;
-    if !P::HAS_CLASSES && (args.shares.is_some() || args.class_flags().next().is_some()) {
+    let platform = P::start(&args.settings)?;
+    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.class_flags().next().is_some()) {
         eprintln!(
             "warning: {} has no classes; --shares and --*-class are ignored",
             P::NAME
@@ -66,61 +59,48 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
     if !P::HAS_DELIVERY && args.delivery.is_some() {
         return Err(Error::NoDelivery { runtime: P::NAME });
     }
-    camera::prepare(args.record.as_ref())?;
-    let observer = platform.observer();
     let done = Done::default();
-    let mut announcement = platform.block_on(start::<P>(args, observer.clone(), &done))?;
+    let mut announcement = platform.block_on(start(args, platform.clone(), &done))?;
     announcement.extend(tell_work(args, &done)?);
     announce(&announcement);
-    lifetime::keep(args, || P::stats(&observer))
+    lifetime::keep(args, || platform.stats())
 }
 
 /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
 /// disturb.
-async fn start<P: Platform>(
-    args: &ServeArgs,
-    observer: P::Observer,
-    done: &Done,
-) -> Result<Announcement> {
-    let announcement = Announcement::default();
-    let mut on = Services::<P> {
-        observer,
+async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Result<Announcement> {
+    let (announcement, started) = (Announcement::default(), Instant::now());
+    let mut on = Services {
+        platform,
         announcement,
     };
-    let counters = Arc::new(SinkCounters::default());
     let disk = Arc::new(disk::Disk::new(&args.disk));
-    on.add("echo", args.echo, &args.echo_class, echo::serve::<P>)?;
-    let sink = |listener| sink::serve::<P>(listener, args.work_us, Arc::clone(&counters));
-    on.add("sink", args.sink, &args.sink_class, sink)?;
+    let counters = Arc::new(SinkCounters::default());
+    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters))?);
+    on.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
+    let work_us = args.work_us;
+    on.add("sink", args.sink, &args.sink_class, move |stream| {
+        sink::connection::<P>(stream, work_us, Arc::clone(&counters))
+    })?;
     on.add_log(&args.disk).await?;
-    let cameras = on.add_cameras(args, &counters)?;
-    on.add("http", args.http, &None, http::serve::<P>)?;
-    let accounts = api::Accounts {
-        observer: on.observer.clone(),
+    let all = Arc::clone(&cameras);
+    let camera = move |stream| camera::connection(stream, Arc::clone(&all));
+    on.add("camera", args.camera, &None, camera)?;
+    let all = Arc::clone(&cameras);
+    let viewer = move |stream| camera::viewer(stream, Arc::clone(&all));
+    on.add("watch", args.watch, &None, viewer)?;
+    on.add_calls("http", args.http, &None, http::greet)?;
+    let accounts = Arc::new(api::Accounts {
+        platform: on.platform.clone(),
         cameras,
         disk: Arc::clone(&disk),
-    };
-    let api = |listener| api::serve::<P>(listener, args.api_us, accounts);
-    on.add("api", args.api, &args.api_class, api)?;
-    if let Some(ProxyRoute { listen, target }) = args.proxy {
-        let proxy = |listener| proxy::serve::<P>(listener, target);
-        on.add("proxy", Some(listen), &None, proxy)?;
-    }
-    if let Some(ProxyRoute { listen, target }) = args.relay {
-        let route = relay::Route {
-            target,
-            bulk: on.class(&args.bulk_class),
-            bulk_after: args.bulk_after,
-        };
-        let relay = |listener| relay::serve::<P>(listener, route);
-        on.add("relay", Some(listen), &args.relay_class, relay)?;
-    }
-    on.add(
-        "admin",
-        args.admin,
-        &args.admin_class,
-        http::serve_admin::<P>,
-    )?;
+        parse_us: args.api_us,
+    });
+    let api = move |request| api::call(request, Arc::clone(&accounts));
+    on.add_calls("api", args.api, &args.api_class, api)?;
+    on.add_routes(args)?;
+    let admin = move |request| http::admin::<P>(request, started);
+    on.add_calls("admin", args.admin, &args.admin_class, admin)?;
     on.add_handlers(&args.handlers)?;
     disk::spawn::<P>(&args.disk, &disk);
     let class = on.class(&args.hog_class);
@@ -133,45 +113,60 @@ async fn start<P: Platform>(
 
 /// What is started so far.
 struct Services<P: Platform> {
-    observer: P::Observer,
+    platform: P,
     announcement: Announcement,
 }
 
 impl<P: Platform> Services<P> {
     fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        P::class(&self.observer, name.as_ref()?)
+        self.platform.class(name.as_ref()?)
     }
 
-    /// Serves what was asked for, that is, has an address.
-    fn add<F: Future<Output = ()> + Send + 'static>(
+    /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
+    /// spawns.
+    fn add_spawning(
         &mut self,
         service: &'static str,
         address: Option<SocketAddr>,
         class: &Option<ClassName>,
-        serve: impl FnOnce(P::Listener) -> F,
+        spawn: impl Fn(P::Stream) + Send + 'static,
     ) -> Result<()> {
         if let Some(address) = address {
-            let refused = Error::listen(service, address);
-            let listener = P::bind(address).map_err(&refused)?;
-            let bound = P::local_address(&listener).map_err(&refused)?;
+            let bound = P::bind(address).map_err(Error::listen(service, address));
+            let (listener, bound) = bound?;
             self.announcement.push((service, bound));
-            P::spawn_in(self.class(class), service, serve(listener));
+            let accepting = accept::<P>(service, listener, spawn);
+            P::spawn_in(self.class(class), service, accepting);
         }
         Ok(())
     }
 
-    /// The cameras' services, as far as they were asked for; their accounts are there in any case.
-    fn add_cameras(
+    /// The same with tasks that are all spawned here.
+    fn add<F: Future<Output: Send> + Send + 'static>(
         &mut self,
-        args: &ServeArgs,
-        counters: &Arc<SinkCounters>,
-    ) -> Result<Arc<Cameras<P>>> {
-        let cameras = Arc::new(Cameras::new(args, Arc::clone(counters)));
-        let serve = |listener| camera::serve::<P>(listener, Arc::clone(&cameras));
-        self.add("camera", args.camera, &None, serve)?;
-        let watch = |listener| camera::serve_viewers::<P>(listener, Arc::clone(&cameras));
-        self.add("watch", args.watch, &None, watch)?;
-        Ok(cameras)
+        service: &'static str,
+        address: Option<SocketAddr>,
+        class: &Option<ClassName>,
+        serve: impl Fn(P::Stream) -> F + Send + 'static,
+    ) -> Result<()> {
+        // How a connection ends is its client's to count.
+        let spawn = move |stream| {
+            let served = serve(stream);
+            P::spawn(async { drop(served.await) });
+        };
+        self.add_spawning(service, address, class, spawn)
+    }
+
+    /// The same over HTTP/1.1.
+    fn add_calls<F: Future<Output = http::Answer> + Send + 'static>(
+        &mut self,
+        service: &'static str,
+        address: Option<SocketAddr>,
+        class: &Option<ClassName>,
+        handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    ) -> Result<()> {
+        let serve = move |stream| http::connection::<P, _>(stream, handler.clone());
+        self.add(service, address, class, serve)
     }
 
     async fn add_log(&mut self, args: &DiskArgs) -> Result<()> {
@@ -181,35 +176,79 @@ impl<P: Platform> Services<P> {
         } else if let Some(path) = &args.log_path {
             let created = log::Log::<P>::create(path.clone()).await;
             let log = Arc::new(created.map_err(Error::write(path))?);
-            let serve = |listener| log::serve::<P>(listener, log);
+            let serve = move |stream| log::connection(stream, Arc::clone(&log));
             self.add("log", args.log, &None, serve)?;
+        }
+        Ok(())
+    }
+
+    fn add_routes(&mut self, args: &ServeArgs) -> Result<()> {
+        if let Some((listen, target)) = args.proxy {
+            let proxy = move |stream| relay::proxy::<P>(stream, target);
+            self.add("proxy", Some(listen), &None, proxy)?;
+        }
+        if let Some((listen, target)) = args.relay {
+            let route = relay::Route {
+                target,
+                bulk: self.class(&args.bulk_class),
+                bulk_after: args.bulk_after,
+            };
+            let relay = move |stream| relay::connection::<P>(stream, route);
+            self.add("relay", Some(listen), &args.relay_class, relay)?;
         }
         Ok(())
     }
 
     /// What answers at once beside what computes or blocks.
     fn add_handlers(&mut self, args: &HandlerArgs) -> Result<()> {
-        let us = args.post_us;
-        let mixed = |listener| mixed::serve::<P>(listener, us);
-        self.add("mixed", args.mixed, &None, mixed)?;
-        let apart = |listener| mixed::serve_apart::<P>(listener, us);
-        self.add("apart", args.apart, &None, apart)?;
-        let mixed_h2 = |listener| mixed::serve_h2::<P, false>(listener, us);
+        let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
+        let handle = move |request| mixed::handle(request, us);
+        self.add_calls("mixed", args.mixed, &None, handle)?;
+        let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
+        self.add_spawning("apart", args.apart, &None, apart)?;
+        let mixed_h2 = move |stream| mixed::streams::<P>(stream, false, us);
         self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = |listener| mixed::serve_h2::<P, true>(listener, us);
+        let apart_h2 = move |stream| mixed::streams::<P>(stream, true, us);
         self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
-        let block = |listener| fresh::serve_block::<P>(listener, args.block_tasks, args.block_us);
+        let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
         self.add("block", args.block, &None, block)?;
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
             let book = Arc::new(fresh::Book::new(rate));
             let told = Arc::clone(&book);
             let bound = meter::tell("waits", address, move || told.tell())?;
             self.announcement.push(("waits", bound));
-            let urgent = P::class(&self.observer, &ClassName::numbered(0));
+            let urgent = self.platform.class(&ClassName::numbered(0));
             let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
         }
         Ok(())
+    }
+}
+
+/// Accepts for ever and leaves it to `spawn` where each connection is spawned.
+///
+/// Connections are limited by the descriptor limit of the process: when it is reached, accepting
+/// pauses until some connection ends.
+async fn accept<P: Platform>(
+    service: &'static str,
+    listener: P::Listener,
+    spawn: impl Fn(P::Stream) + Send,
+) {
+    /// Long enough not to spin on a full descriptor table, short enough not to be noticed when it
+    /// is not.
+    const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
+    let mut complained = false;
+    loop {
+        match P::accept(&listener).await {
+            Ok(stream) => spawn(stream),
+            Err(error) => {
+                if !complained {
+                    eprintln!("{service}: cannot accept a connection: {error} (said once)");
+                    complained = true;
+                }
+                P::sleep(PAUSE_AFTER_ERROR).await;
+            }
+        }
     }
 }
 

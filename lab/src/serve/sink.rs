@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 
-use super::platform::{Platform, accept_loop};
+use super::platform::Platform;
 use super::stats::Count;
 use super::work::compute;
 
@@ -31,16 +31,11 @@ impl SinkCounters {
     }
 }
 
-pub(crate) async fn serve<P: Platform>(
-    listener: P::Listener,
+pub(crate) async fn connection<P: Platform>(
+    mut stream: P::Stream,
     work_us: u64,
     counters: Arc<SinkCounters>,
 ) {
-    let serve = move |stream| connection::<P>(stream, work_us, Arc::clone(&counters));
-    accept_loop::<P, _>("sink", listener, serve).await;
-}
-
-async fn connection<P: Platform>(mut stream: P::Stream, work_us: u64, counters: Arc<SinkCounters>) {
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
         counters.delivered(len);

@@ -5,25 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The accounts of a runtime since its start. What a runtime does not measure is absent, not zero.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RuntimeStats {
-    /// Its name.
     pub(crate) runtime: String,
-    /// Time since its start.
     pub(crate) wall_us: u64,
-    /// Where its workers spent that time.
     pub(crate) workers: Vec<WorkerTimes>,
     /// What each class had, where there are classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) classes: Vec<ClassTimes>,
     /// The threads apart from the workers, where there are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) heavy: Option<HeavyTimes>,
+    pub(crate) heavy: Option<Value>,
     /// Whose polls were too long, since the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) hogs: Vec<HogPlace>,
+    pub(crate) hogs: Vec<Value>,
     /// Tasks that are ready, and wait for a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tasks_active: Option<u64>,
@@ -33,7 +31,6 @@ pub(crate) struct RuntimeStats {
     /// Visits to the readiness queue by what brought the worker there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) checks: BTreeMap<String, Checks>,
-    /// Polls of futures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) polls: Option<u64>,
     /// Wake-ups of readers with data.
@@ -51,28 +48,11 @@ pub(crate) struct RuntimeStats {
 /// A histogram: the upper end of each bucket in microseconds, and how many it has.
 pub(crate) type Waits = Vec<(f64, u64)>;
 
-/// Where one worker spent its time, in microseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WorkerTimes {
-    /// Polling futures; for Tokio all that is not parked.
-    pub(crate) run_us: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) check_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) spin_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) park_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) steal_us: Option<u64>,
-    /// Standing back, so that threads apart from the workers have their share.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lend_us: Option<u64>,
-    /// How often it parked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) parks: Option<u64>,
-}
+/// Where one worker spent its time in microseconds (`run_us` is polling futures, and for Tokio all
+/// that is not parked; `lend_us` is standing back, so that threads apart from the workers have
+/// their share), and how often it parked (`parks`).
+pub(crate) type WorkerTimes = BTreeMap<String, u64>;
 
-/// What one class had.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClassTimes {
     pub(crate) name: String,
@@ -88,37 +68,6 @@ pub(crate) struct ClassTimes {
     /// As [`RuntimeStats::waits`], of this class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waits: Waits,
-}
-
-/// The threads apart from the workers, on which tasks run whose polls are too long.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeavyTimes {
-    /// At the moment, and at most.
-    pub(crate) threads: u64,
-    pub(crate) limit: u64,
-    /// Tasks that wait there and polls that are under way there, at the moment.
-    pub(crate) queued: u64,
-    pub(crate) running: u64,
-    /// How often a stuck worker's seat was handed on, and how often that was refused.
-    pub(crate) hand_offs: u64,
-    pub(crate) refused: u64,
-    /// Processor time of the thread that looks for stuck workers, in microseconds.
-    #[serde(default)]
-    pub(crate) monitor_us: u64,
-    /// What became of the wish for a lower kernel priority.
-    pub(crate) priority: String,
-}
-
-/// The tasks with long polls that one place in the program spawned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HogPlace {
-    pub(crate) spawned_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<String>,
-    pub(crate) count: u64,
-    pub(crate) longest_us: u64,
-    /// Whether what it spawns starts apart from the workers.
-    pub(crate) in_pool: bool,
 }
 
 /// What readers of sockets were brought.
@@ -140,9 +89,7 @@ pub(crate) struct Delivered {
 /// I/O checks of one origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checks {
-    /// All of them.
     pub(crate) total: u64,
-    /// Those that found nothing ready.
     pub(crate) empty: u64,
 }
 
@@ -170,75 +117,38 @@ impl Count {
     }
 }
 
-/// What of an account came after an earlier reading of it.
-trait Since: Sized {
-    /// What an earlier reading did not have yet counts from zero.
-    fn since(&self, earlier: Option<&Self>) -> Self;
+/// Whether numbers of that name are as they were last; all other whole numbers only grow.
+fn is_gauge(name: &str) -> bool {
+    let of_tasks = matches!(name, "tasks" | "tasks_active" | "hogs" | "share");
+    of_tasks || matches!(name, "threads" | "limit" | "queued" | "running")
 }
 
-impl Since for u64 {
-    fn since(&self, earlier: Option<&u64>) -> u64 {
-        self.saturating_sub(earlier.copied().unwrap_or(0))
-    }
-}
-
-/// A bucket: its upper end stays.
-impl Since for (f64, u64) {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        (self.0, self.1.since(earlier.map(|bucket| &bucket.1)))
-    }
-}
-
-impl<T: Since> Since for Option<T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let now = self.as_ref();
-        now.map(|now| now.since(earlier.and_then(Option::as_ref)))
-    }
-}
-
-impl<T: Since> Since for Vec<T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let before = |index| earlier.and_then(|earlier| earlier.get(index));
-        let now = self.iter().enumerate();
-        now.map(|(index, now)| now.since(before(index))).collect()
-    }
-}
-
-impl<K: Ord + Clone, T: Since> Since for BTreeMap<K, T> {
-    fn since(&self, earlier: Option<&Self>) -> Self {
-        let before = |key: &K| earlier.and_then(|earlier| earlier.get(key));
-        let now = self.iter();
-        now.map(|(key, now)| (key.clone(), now.since(before(key))))
-            .collect()
-    }
-}
-
-/// Which fields of a struct are accounts; the others are as they were last.
-macro_rules! accounts {
-    ($($name:ident: $($field:ident)+;)+) => {$(
-        impl Since for $name {
-            fn since(&self, earlier: Option<&Self>) -> Self {
-                let mut since = self.clone();
-                $(since.$field = self.$field.since(earlier.map(|earlier| &earlier.$field));)+
-                since
+/// Takes from each account what it had earlier; what was not there then counts from zero.
+fn subtract(now: &mut Value, earlier: &Value) {
+    match (now, earlier) {
+        (Value::Array(now), Value::Array(earlier)) => {
+            std::iter::zip(now, earlier).for_each(|(now, earlier)| subtract(now, earlier));
+        }
+        (Value::Object(now), Value::Object(earlier)) => {
+            for (name, now) in now.iter_mut().filter(|(name, _)| !is_gauge(name)) {
+                subtract(now, earlier.get(name).unwrap_or(&Value::Null));
             }
         }
-    )+};
-}
-
-accounts! {
-    RuntimeStats: wall_us workers classes heavy checks polls deliveries delivery waits;
-    WorkerTimes: run_us check_us spin_us park_us steal_us lend_us parks;
-    ClassTimes: run_us heavy_us polls waits;
-    HeavyTimes: hand_offs refused monitor_us;
-    Delivered: deliveries bytes reads empty_reads held_back;
-    Checks: total empty;
+        (now, earlier) => {
+            if let (Some(count), Some(earlier)) = (now.as_u64(), earlier.as_u64()) {
+                *now = count.saturating_sub(earlier).into();
+            }
+        }
+    }
 }
 
 impl RuntimeStats {
     /// What happened between `earlier` and this: the same accounts, for the time between the two.
     pub(crate) fn since(&self, earlier: &RuntimeStats) -> RuntimeStats {
-        Since::since(self, Some(earlier))
+        let plain = |stats| serde_json::to_value(stats).expect("numbers and words can be written");
+        let mut since = plain(self);
+        subtract(&mut since, &plain(earlier));
+        serde_json::from_value(since).expect("it has the form that it had")
     }
 
     /// `us` of computing over wall time, where 1.0 is one whole core.
@@ -248,13 +158,17 @@ impl RuntimeStats {
 
     /// Useful run time of all workers over wall time, where 1.0 is one whole core.
     pub(crate) fn utilisation_cores(&self) -> f64 {
-        self.cores(self.workers.iter().map(|worker| worker.run_us).sum())
+        let run = self
+            .workers
+            .iter()
+            .filter_map(|worker| worker.get("run_us"));
+        self.cores(run.sum())
     }
 
     /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
     /// there is no such thread.
     pub(crate) fn monitor_cores(&self) -> Option<f64> {
-        Some(self.cores(self.heavy.as_ref()?.monitor_us))
+        Some(self.cores(self.heavy.as_ref()?["monitor_us"].as_u64()?))
     }
 
     /// The wait that a share of all, from 0 to 1, did not exceed: the upper end of its bucket, in
@@ -272,14 +186,28 @@ impl RuntimeStats {
     /// Time that all workers spun over wall time, in the same unit; `None` where spin is not
     /// counted apart.
     pub(crate) fn spin_cores(&self) -> Option<f64> {
-        let spun: Option<u64> = self.workers.iter().map(|worker| worker.spin_us).sum();
+        let spun: Option<u64> = self
+            .workers
+            .iter()
+            .map(|worker| worker.get("spin_us"))
+            .sum();
         Some(self.cores(spun?))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn worker(run_us: u64, spin_us: Option<u64>) -> WorkerTimes {
+        let spin = spin_us.map(|us| ("spin_us".to_owned(), us));
+        [("run_us".to_owned(), run_us)]
+            .into_iter()
+            .chain(spin)
+            .collect()
+    }
 
     fn stats(wall_us: u64, run_us: u64, spin_us: Option<u64>, due: u64) -> RuntimeStats {
         let checks = [(
@@ -291,11 +219,7 @@ mod tests {
         )];
         RuntimeStats {
             wall_us,
-            workers: vec![WorkerTimes {
-                run_us,
-                spin_us,
-                ..WorkerTimes::default()
-            }],
+            workers: vec![worker(run_us, spin_us)],
             checks: checks.into_iter().collect(),
             ..RuntimeStats::default()
         }
@@ -308,11 +232,7 @@ mod tests {
             between,
             RuntimeStats {
                 wall_us: 2_000,
-                workers: vec![WorkerTimes {
-                    run_us: 500,
-                    spin_us: Some(50),
-                    ..WorkerTimes::default()
-                }],
+                workers: vec![worker(500, Some(50))],
                 checks: [(
                     "due".to_owned(),
                     Checks {
@@ -339,12 +259,9 @@ mod tests {
                 waits: vec![(2.0, run_us)],
                 ..ClassTimes::default()
             }],
-            heavy: Some(HeavyTimes {
-                threads: 3,
-                hand_offs,
-                monitor_us: 10 * hand_offs,
-                ..HeavyTimes::default()
-            }),
+            heavy: Some(json!({
+                "threads": 3, "hand_offs": hand_offs, "monitor_us": 10 * hand_offs,
+            })),
             ..RuntimeStats::default()
         };
         let between = classes(900, Some(7), 5).since(&classes(200, Some(4), 3));

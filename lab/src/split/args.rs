@@ -5,7 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::load::{seconds, seconds_above_zero};
-use crate::serve::{CLASSES_MAX, ClassName, HogPoll, RuntimeName, SHARE_MAX, Shares};
+use crate::serve::{
+    CLASSES_MAX, ClassName, HogPoll, RuntimeName, SHARE_MAX, Shares, joined, within,
+};
 
 /// Splits processor time among classes, all of which always want more, and says who got how much.
 ///
@@ -94,8 +96,8 @@ impl FromStr for Weights {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let weight = |part: &str| {
-            let weight = part.parse().ok().filter(|n| (1..=SHARE_MAX).contains(n));
-            weight.ok_or_else(|| format!("`{part}` is not a weight from 1 to {SHARE_MAX}"))
+            let weight = within(1..=SHARE_MAX)(part);
+            weight.map_err(|_| format!("`{part}` is not a weight from 1 to {SHARE_MAX}"))
         };
         let weights = text.split(',').map(weight).collect::<Result<Vec<_>, _>>()?;
         match weights.len() {
@@ -107,8 +109,7 @@ impl FromStr for Weights {
 
 impl std::fmt::Display for Weights {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let weights: Vec<String> = self.0.iter().map(u32::to_string).collect();
-        f.write_str(&weights.join(","))
+        f.write_str(&joined(&self.0, ","))
     }
 }
 

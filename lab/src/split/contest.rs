@@ -1,6 +1,5 @@
 //! Tasks of every class that compute, and readings of who got how much.
 
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -8,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::args::SplitArgs;
 use crate::error::{Error, Result};
 use crate::serve::{
-    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeName, Settings, Tokio, hogs,
+    Done, Evenkeel, HogPoll, HogYield, Platform, RuntimeArgs, RuntimeName, Tokio, hogs,
 };
 use crate::sys;
 
-/// The result of a contest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Readings {
     pub(crate) runtime: String,
@@ -52,43 +50,39 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
         RuntimeName::Evenkeel => contest::<Evenkeel>(args),
         RuntimeName::OsThread => Err(Error::NothingToSplit),
     }?;
-    let text = serde_json::to_string(&readings).map_err(|error| Error::Unreadable {
-        program: "split".to_owned(),
-        reason: error.to_string(),
-    })?;
-    println!("{text}");
+    let text = serde_json::to_string(&readings);
+    println!("{}", text.expect("numbers and words can be written"));
     std::process::exit(0);
 }
 
 fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let workers = args.workers.map_or(cores, NonZeroUsize::get);
+    let shares = args.weights.shares();
+    let settings = RuntimeArgs {
+        workers: args.workers,
+        shares: P::HAS_CLASSES.then(|| shares.clone()),
+        ..RuntimeArgs::default()
+    };
+    let (workers, cores) = (settings.workers(), RuntimeArgs::default().workers());
     // As many processors as workers: the heavy pool would have any further one to itself, which is
     // time that no other class could use.
     if workers < cores {
-        sys::pin(&(0..workers).collect::<Vec<_>>()).map_err(|error| Error::Unreadable {
-            program: "split".to_owned(),
-            reason: format!("cannot keep to {workers} processors: {error}"),
-        })?;
+        let pinned = sys::pin(&(0..workers).collect::<Vec<_>>());
+        pinned.map_err(Error::system(
+            "cannot keep to as many processors as workers",
+        ))?;
     }
-    let shares = args.weights.shares();
-    let platform = P::start(Settings {
-        workers,
-        shares: Some(&shares).filter(|_| P::HAS_CLASSES),
-        ..Settings::default()
-    })?;
-    let observer = platform.observer();
+    let platform = P::start(&settings)?;
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();
     platform.block_on(async {
         for (index, (name, _)) in shares.0.iter().enumerate() {
-            let class = P::class(&observer, name);
+            let class = platform.class(name);
             for task in 0..args.tasks.get() {
                 let poll = HogPoll::Micros(args.polls.length_us(index, task));
                 hogs::spawn::<P>(1, poll, HogYield::Runtime, class, &done[index]);
             }
         }
         let hogs_in = args.hogs_in.unwrap_or(done.len() - 1);
-        let class = P::class(&observer, &shares.0[hogs_in].0);
+        let class = platform.class(&shares.0[hogs_in].0);
         let (poll, how) = (args.hog_poll_us, HogYield::Runtime);
         hogs::spawn::<P>(args.hogs, poll, how, class, &done[hogs_in]);
     });
@@ -96,7 +90,7 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     let start = Instant::now();
     let mut readings = Vec::new();
     loop {
-        readings.push(read::<P>(&observer, &done, start));
+        readings.push(read(&platform, &done, start));
         if start.elapsed() >= args.seconds {
             break;
         }
@@ -113,12 +107,12 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
 }
 
 /// A reading: the accounts' own time lies in the middle of it.
-fn read<P: Platform>(observer: &P::Observer, done: &[Done], start: Instant) -> Reading {
-    let stats = P::stats(observer);
+fn read(platform: &impl Platform, done: &[Done], start: Instant) -> Reading {
+    let stats = platform.stats();
     let at = start.elapsed();
     let run_us: Vec<u64> = stats.classes.iter().map(|class| class.run_us).collect();
     Reading {
-        at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
+        at_us: at.as_micros() as u64,
         run_us: (run_us.len() >= done.len()).then(|| run_us[..done.len()].to_vec()),
         work_us: done.iter().map(Done::micros).collect(),
     }

@@ -19,7 +19,6 @@ pub(crate) struct Split {
     pub(crate) windows: usize,
 }
 
-/// A second.
 const WINDOW_US: u64 = 1_000_000;
 
 /// The split of what `had` says of a reading; `None` where a reading does not say it, or they are
@@ -43,12 +42,11 @@ pub(crate) fn split(of: &Readings, had: impl Fn(&Reading) -> Option<&[u64]>) -> 
     };
     for (index, (to, after)) in points.iter().enumerate() {
         // The latest reading that lies a whole second back.
-        let starts = points[..index].iter().rev();
-        let mut starts = starts.filter(|(from, _)| to.saturating_sub(*from) >= WINDOW_US);
-        let Some((from, before)) = starts.next() else {
-            continue;
-        };
-        split.look_at(&between(before, after), to - from);
+        let mut starts = points[..index].iter().rev();
+        let start = starts.find(|(from, _)| to.saturating_sub(*from) >= WINDOW_US);
+        if let Some((from, before)) = start {
+            split.look_at(&between(before, after), to - from);
+        }
     }
     (split.windows > 0).then_some(split)
 }
@@ -61,18 +59,17 @@ impl Split {
         self.least_us = self.least_us.min(least);
         // A second in which nobody had anything is as wrong as can be.
         let worst = percent(had).map_or(100.0, |percent| {
-            let errors = percent
-                .iter()
-                .zip(&self.due_percent)
-                .map(|(had, due)| (had - due).abs());
-            errors.fold(0.0, f64::max)
+            let pairs = percent.iter().zip(&self.due_percent);
+            pairs
+                .map(|(had, due)| (had - due).abs())
+                .fold(0.0, f64::max)
         });
         self.worst_error = self.worst_error.max(worst);
     }
 }
 
 fn between(before: &[u64], after: &[u64]) -> Vec<u64> {
-    let pairs = after.iter().zip(before);
+    let pairs = std::iter::zip(after, before);
     pairs
         .map(|(after, before)| after.saturating_sub(*before))
         .collect()

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub(crate) use evenkeel::BusyWait;
@@ -30,17 +31,10 @@ where
     within(range)(part).map_err(|complaint| format!("{what} is {complaint}"))
 }
 
-/// Writes a list, with `between` between its items.
-fn join(
-    f: &mut Formatter<'_>,
-    between: &str,
-    list: impl Iterator<Item = impl Display>,
-) -> fmt::Result {
-    for (index, item) in list.enumerate() {
-        let between = if index == 0 { "" } else { between };
-        write!(f, "{between}{item}")?;
-    }
-    Ok(())
+/// A list as it is given, with `between` between its items.
+pub(crate) fn joined(items: impl IntoIterator<Item: ToString>, between: &str) -> String {
+    let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    words.join(between)
 }
 
 /// What can be served on.
@@ -108,28 +102,17 @@ impl HogYield {
     }
 }
 
-/// The two ends of a TCP proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProxyRoute {
-    pub(crate) listen: SocketAddr,
-    pub(crate) target: SocketAddr,
-}
+/// Where a TCP proxy listens, and its target.
+pub(super) type Route = (SocketAddr, SocketAddr);
 
-impl FromStr for ProxyRoute {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = text.split_once('=');
-        let (listen, target) = parts.ok_or("not of the form LISTEN=TARGET, each an IP:PORT")?;
-        let address = |part: &str, name| {
-            let address = part.parse();
-            address.map_err(|_| format!("{name} `{part}` is not an IP:PORT"))
-        };
-        Ok(ProxyRoute {
-            listen: address(listen, "LISTEN")?,
-            target: address(target, "TARGET")?,
-        })
-    }
+pub(super) fn route(text: &str) -> Result<Route, String> {
+    let parts = text.split_once('=');
+    let (listen, target) = parts.ok_or("not of the form LISTEN=TARGET, each an IP:PORT")?;
+    let address = |part: &str, name| {
+        let address = part.parse();
+        address.map_err(|_| format!("{name} `{part}` is not an IP:PORT"))
+    };
+    Ok((address(listen, "LISTEN")?, address(target, "TARGET")?))
 }
 
 /// Fresh tasks at a steady rate, each of which computes once and ends.
@@ -234,43 +217,21 @@ impl FromStr for Shares {
 impl Display for Shares {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let shares = self.0.iter();
-        join(
-            f,
-            ",",
-            shares.map(|(name, share)| format!("{}={share}", name.as_str())),
-        )
+        let shares = shares.map(|(name, share)| format!("{}={share}", name.as_str()));
+        f.write_str(&joined(shares, ","))
     }
 }
 
-/// When a stuck worker's seat goes to another thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HandOff {
-    /// After so many microseconds in one poll.
-    AfterMicros(u64),
-    /// Never.
-    Off,
-}
+/// After how long in one poll a stuck worker's seat goes to another thread; `None`: never.
+pub(super) type HandOff = Option<Duration>;
 
-impl FromStr for HandOff {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" {
-            return Ok(HandOff::Off);
-        }
-        let us = number(&format!("`{text}`"), text, 1..=60_000_000);
-        us.map(HandOff::AfterMicros)
-            .map_err(|complaint| format!("{complaint}, nor `off`"))
+pub(super) fn hand_off(text: &str) -> Result<HandOff, String> {
+    if text == "off" {
+        return Ok(None);
     }
-}
-
-impl Display for HandOff {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            HandOff::AfterMicros(us) => write!(f, "{us}"),
-            HandOff::Off => f.write_str("off"),
-        }
-    }
+    let us = number(&format!("`{text}`"), text, 1..=60_000_000);
+    let us = us.map_err(|complaint| format!("{complaint}, nor `off`"))?;
+    Ok(Some(Duration::from_micros(us)))
 }
 
 /// When the reader of a connection is woken.
@@ -354,7 +315,7 @@ impl FromStr for Deliveries {
 
 impl Display for Deliveries {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        join(f, "/", self.0.iter())
+        f.write_str(&joined(&self.0, "/"))
     }
 }
 
@@ -379,23 +340,18 @@ mod tests {
 
     #[test]
     fn a_proxy_route_names_the_end_that_is_wrong() {
-        let route: ProxyRoute = "127.0.0.1:1=127.0.0.1:2".parse().expect("a good route");
-        assert_eq!((route.listen.port(), route.target.port()), (1, 2));
-        assert!(
-            "127.0.0.1:1"
-                .parse::<ProxyRoute>()
-                .is_err_and(|e| e.contains("LISTEN=TARGET"))
-        );
-        assert!(
-            "here=127.0.0.1:2"
-                .parse::<ProxyRoute>()
-                .is_err_and(|e| e.contains("LISTEN `here`"))
-        );
-        assert!(
-            "127.0.0.1:1=x"
-                .parse::<ProxyRoute>()
-                .is_err_and(|e| e.contains("TARGET `x`"))
-        );
+        let (listen, target) = route("127.0.0.1:1=127.0.0.1:2").expect("a good route");
+        assert_eq!((listen.port(), target.port()), (1, 2));
+        for (wrong, complaint) in [
+            ("127.0.0.1:1", "LISTEN=TARGET"),
+            ("here=127.0.0.1:2", "LISTEN `here`"),
+            ("127.0.0.1:1=x", "TARGET `x`"),
+        ] {
+            assert!(
+                route(wrong).is_err_and(|e| e.contains(complaint)),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]
@@ -441,14 +397,10 @@ mod tests {
 
     #[test]
     fn a_hand_off_is_a_length_or_off() {
-        assert_eq!("off".parse(), Ok(HandOff::Off));
-        assert_eq!("1500".parse(), Ok(HandOff::AfterMicros(1_500)));
-        assert!("0".parse::<HandOff>().is_err());
-        assert!(
-            "soon"
-                .parse::<HandOff>()
-                .is_err_and(|e| e.contains("`off`"))
-        );
+        assert_eq!(hand_off("off"), Ok(None));
+        assert_eq!(hand_off("1500"), Ok(Some(Duration::from_micros(1_500))));
+        assert!(hand_off("0").is_err());
+        assert!(hand_off("soon").is_err_and(|e| e.contains("`off`")));
     }
 
     #[test]

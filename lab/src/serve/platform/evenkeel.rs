@@ -1,29 +1,35 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
-mod classes;
-mod log;
-
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel::fs::File;
 use evenkeel::net::{self, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{DeliveryStats, Stats, WorkerStats};
+use evenkeel::{Class, ClassConfig, task};
 use hyper::rt::Executor;
+use serde_json::{Value, json};
+use txlog::log::{LocalDisk, Log, LogConfig};
+use txlog::server::{Server, ServerConfig};
 
-use super::{BACKLOG, Platform, Settings, micros};
+use super::{BACKLOG, Platform, failed, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{ClassName, Delivery};
+use crate::serve::args::{ClassName, Delivery, RuntimeArgs};
 use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
 
+/// As many connections of the log server as the process may have.
+const LOG_CONNECTIONS_MAX: usize = 20_000;
+
 /// The runtime of this project.
+#[derive(Clone)]
 pub(crate) struct Evenkeel {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     started: Instant,
 }
 
@@ -31,47 +37,48 @@ impl Platform for Evenkeel {
     const NAME: &'static str = "evenkeel";
     type HyperStream = TcpStream;
     type File = File;
-    type Class = evenkeel::Class;
+    type Class = Class;
     const HAS_CLASSES: bool = true;
     const HAS_DELIVERY: bool = true;
 
     same_names!(evenkeel);
 
-    fn start(settings: Settings<'_>) -> Result<Self> {
+    fn start(args: &RuntimeArgs) -> Result<Self> {
         let mut builder = Builder::new();
-        builder.workers(settings.workers);
-        builder.real_time_workers(settings.real_time);
-        if let Some(level) = settings.busy_wait {
+        builder.workers(args.workers());
+        builder.real_time_workers(args.real_time_workers);
+        if let Some(level) = args.busy_wait {
             builder.busy_wait(level);
         }
-        if let Some(events) = settings.io_check_events {
+        if let Some(events) = args.io_check_events {
             builder.io_check_events(events);
         }
-        if let Some(bound) = settings.io_check {
-            builder.io_check_bound(bound);
+        if let Some(us) = args.io_check_us {
+            builder.io_check_bound(Duration::from_micros(us));
         }
-        classes::configure(&mut builder, &settings);
-        let runtime = builder.build();
-        let runtime = runtime.map_err(|error| Error::Runtime {
-            runtime: Self::NAME,
-            reason: error.to_string(),
-        })?;
+        for (name, share) in args.shares.iter().flat_map(|shares| &shares.0) {
+            builder.class(name.as_str(), ClassConfig::new().share(*share));
+        }
+        if let Some(hand_off) = args.handoff_us {
+            builder.hand_off_after(hand_off);
+        }
         Ok(Evenkeel {
-            runtime,
+            runtime: Arc::new(builder.build().map_err(failed(Self::NAME))?),
             started: Instant::now(),
         })
     }
 
-    fn stats((handle, started): &Self::Observer) -> RuntimeStats {
-        let wall_us = micros(started.elapsed());
+    fn stats(&self) -> RuntimeStats {
+        let wall_us = micros(self.started.elapsed());
+        let handle = self.runtime.handle();
         let stats = handle.stats();
-        let classes = classes::times(&stats);
+        let classes = classes(&stats);
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
             wall_us,
             workers: stats.workers.iter().map(worker).collect(),
-            heavy: Some(classes::heavy(&stats)),
-            hogs: classes::hogs(&stats),
+            heavy: Some(heavy(&stats)),
+            hogs: hogs(&stats),
             tasks_active: Some(waiting(handle)),
             tasks: Some(stats.tasks_waiting as u64),
             checks: checks(&stats),
@@ -83,8 +90,8 @@ impl Platform for Evenkeel {
         }
     }
 
-    fn class((handle, _): &Self::Observer, name: &ClassName) -> Option<evenkeel::Class> {
-        classes::find(handle, name)
+    fn class(&self, name: &ClassName) -> Option<Class> {
+        self.runtime.handle().class(name.as_str())
     }
 
     fn execute(future: impl Future<Output = ()> + Send + 'static) {
@@ -93,15 +100,21 @@ impl Platform for Evenkeel {
 
     #[track_caller]
     fn spawn_in(
-        class: Option<evenkeel::Class>,
+        class: Option<Class>,
         name: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        classes::spawn(class, name, future);
+        let builder = task::Builder::new().name(name);
+        let builder = match class {
+            Some(class) => builder.class(class),
+            None => builder,
+        };
+        // Dropping the handle lets the task run on by itself.
+        drop(builder.spawn(future));
     }
 
     async fn checkpoint() {
-        evenkeel::task::checkpoint().await;
+        task::checkpoint().await;
     }
 
     fn set_delivery(stream: &TcpStream, delivery: Delivery) -> io::Result<()> {
@@ -142,8 +155,29 @@ impl Platform for Evenkeel {
         Ok(evenkeel::fs::metadata(path).await?.len())
     }
 
+    /// As the log server's own program has it.
     async fn serve_log(address: SocketAddr, directory: PathBuf) -> Result<SocketAddr> {
-        log::serve(address, directory).await
+        let failed = |error: &dyn std::error::Error| Error::Log {
+            path: directory.clone(),
+            reason: error.to_string(),
+        };
+        let disk = LocalDisk::hold(&directory).await;
+        let disk = disk.map_err(|error| failed(&error))?;
+        let log = Log::open(disk, LogConfig::default()).await;
+        let (log, _) = log.map_err(|error| failed(&error))?;
+        let config = ServerConfig {
+            connections_max: LOG_CONNECTIONS_MAX,
+            ..ServerConfig::default()
+        };
+        let refused = Error::listen("log", address);
+        let server = Server::bind(address, log, config).await.map_err(&refused)?;
+        let bound = server.local_addr().map_err(&refused)?;
+        drop(evenkeel::spawn(async move {
+            if let Err(error) = server.run(pending()).await {
+                eprintln!("log: {error}");
+            }
+        }));
+        Ok(bound)
     }
 
     /// The stream itself: it has hyper's traits.
@@ -153,15 +187,16 @@ impl Platform for Evenkeel {
 }
 
 fn worker(worker: &WorkerStats) -> WorkerTimes {
-    WorkerTimes {
-        run_us: micros(worker.run()),
-        check_us: Some(micros(worker.check)),
-        spin_us: Some(micros(worker.spin)),
-        park_us: Some(micros(worker.park)),
-        steal_us: Some(micros(worker.steal)),
-        lend_us: Some(micros(worker.lend)),
-        parks: Some(worker.parks),
-    }
+    let times = [
+        ("run_us", micros(worker.run())),
+        ("check_us", micros(worker.check)),
+        ("spin_us", micros(worker.spin)),
+        ("park_us", micros(worker.park)),
+        ("steal_us", micros(worker.steal)),
+        ("lend_us", micros(worker.lend)),
+        ("parks", worker.parks),
+    ];
+    times.map(|(name, time)| (name.to_owned(), time)).into()
 }
 
 fn delivery(delivery: &DeliveryStats) -> Delivered {
@@ -213,4 +248,49 @@ fn waits(classes: &[ClassTimes]) -> Waits {
         }
     }
     sums
+}
+
+/// What each class had.
+fn classes(stats: &Stats) -> Vec<ClassTimes> {
+    let times = stats.classes.iter().map(|class| ClassTimes {
+        name: class.name.clone(),
+        share: Some(class.share),
+        run_us: micros(class.run),
+        heavy_us: Some(micros(class.heavy)),
+        polls: class.polls,
+        waits: in_micros(class.waits.buckets()),
+    });
+    times.collect()
+}
+
+/// The heavy pool, and the thread that looks for stuck workers.
+fn heavy(stats: &Stats) -> Value {
+    let heavy = &stats.heavy;
+    json!({
+        "threads": heavy.threads,
+        "limit": heavy.limit,
+        "queued": heavy.queued,
+        "running": heavy.running,
+        "hand_offs": heavy.hand_offs,
+        "refused": heavy.refused,
+        "monitor_us": micros(heavy.monitor),
+        "priority": format!("{:?}", heavy.priority).to_lowercase(),
+    })
+}
+
+/// Whose polls were too long, by the place that spawned them.
+fn hogs(stats: &Stats) -> Vec<Value> {
+    let places = stats.hogs.iter().map(|hog| {
+        let mut place = json!({
+            "spawned_at": hog.spawned_at.to_string(),
+            "count": hog.count,
+            "longest_us": micros(hog.longest),
+            "in_pool": hog.in_pool,
+        });
+        if let Some(name) = hog.name {
+            place["name"] = name.into();
+        }
+        place
+    });
+    places.collect()
 }

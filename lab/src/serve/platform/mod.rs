@@ -8,14 +8,9 @@ macro_rules! same_names {
     ($runtime:ident) => {
         type Listener = $runtime::net::TcpListener;
         type Stream = $runtime::net::TcpStream;
-        type Observer = ($runtime::runtime::Handle, Instant);
 
         fn block_on<F: Future>(&self, future: F) -> F::Output {
             self.runtime.block_on(future)
-        }
-
-        fn observer(&self) -> Self::Observer {
-            (self.runtime.handle().clone(), self.started)
         }
 
         #[track_caller]
@@ -32,18 +27,16 @@ macro_rules! same_names {
             $runtime::task::yield_now().await;
         }
 
-        fn bind(address: SocketAddr) -> io::Result<Self::Listener> {
+        fn bind(address: SocketAddr) -> io::Result<(Self::Listener, SocketAddr)> {
             let socket = match address {
                 SocketAddr::V4(_) => $runtime::net::TcpSocket::new_v4(),
                 SocketAddr::V6(_) => $runtime::net::TcpSocket::new_v6(),
             }?;
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
-            socket.listen(BACKLOG)
-        }
-
-        fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr> {
-            listener.local_addr()
+            let listener = socket.listen(BACKLOG)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
         }
 
         async fn accept(listener: &Self::Listener) -> io::Result<Self::Stream> {
@@ -65,6 +58,7 @@ macro_rules! same_names {
 mod evenkeel;
 mod tokio;
 
+use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -73,9 +67,9 @@ use std::time::Duration;
 
 use ::tokio::io::{AsyncRead, AsyncWrite};
 
-use super::args::{BusyWait, ClassName, Delivery, HandOff, Shares};
+use super::args::{ClassName, Delivery, RuntimeArgs};
 use super::stats::RuntimeStats;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(crate) use self::evenkeel::Evenkeel;
 pub(crate) use self::tokio::Tokio;
@@ -84,26 +78,9 @@ pub(crate) use self::tokio::Tokio;
 /// default a burst of clients would measure the kernel's retransmission timer.
 const BACKLOG: u32 = 4_096;
 
-/// How a runtime is to be built.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Settings<'a> {
-    /// Threads that run tasks.
-    pub(crate) workers: usize,
-    /// How long an idle worker spins; `None` is the runtime's own default.
-    pub(crate) busy_wait: Option<BusyWait>,
-    /// The bound between two I/O checks of a busy worker; `None` is the runtime's own default.
-    pub(crate) io_check: Option<Duration>,
-    pub(crate) io_check_events: Option<usize>,
-    /// When a stuck worker's seat goes to another thread; `None` is the runtime's own default.
-    pub(crate) hand_off: Option<HandOff>,
-    /// Whether workers have real-time priority.
-    pub(crate) real_time: bool,
-    /// Shares of classes, and which classes there are; `None` is the runtime's own default.
-    pub(crate) shares: Option<&'a Shares>,
-}
-
-/// A runtime under test: started once, shared by every service.
-pub(crate) trait Platform: Sized + Send + Sync + 'static {
+/// A runtime under test: started once, shared by every service. Any thread can ask it for its
+/// [`stats`](Platform::stats), also while every worker is stuck.
+pub(crate) trait Platform: Clone + Send + Sync + 'static {
     /// The name on the command line and in reports.
     const NAME: &'static str;
     type Listener: Send + Sync + 'static;
@@ -111,8 +88,6 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// A stream as hyper wants it.
     type HyperStream: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static;
     type File: Send + Sync + 'static;
-    /// What any thread can ask for [`stats`](Platform::stats), also while every worker is stuck.
-    type Observer: Clone + Send + Sync + 'static;
     /// What CPU time is shared among.
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
@@ -120,13 +95,11 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// Whether it can hold back the wake-up of a socket's reader.
     const HAS_DELIVERY: bool;
 
-    fn start(settings: Settings<'_>) -> Result<Self>;
+    fn start(args: &RuntimeArgs) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
-    fn observer(&self) -> Self::Observer;
-    fn stats(observer: &Self::Observer) -> RuntimeStats;
-
+    fn stats(&self) -> RuntimeStats;
     /// The class called `name`; `None` where there is none.
-    fn class(observer: &Self::Observer, name: &ClassName) -> Option<Self::Class>;
+    fn class(&self, name: &ClassName) -> Option<Self::Class>;
     /// In the class of the task that spawns it. The caller's place counts as the place of spawning.
     #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
@@ -145,9 +118,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// A place where a computing task lets others run if they are due.
     fn checkpoint() -> impl Future<Output = ()> + Send;
 
-    /// From within the runtime.
-    fn bind(address: SocketAddr) -> io::Result<Self::Listener>;
-    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+    /// From within the runtime. Says where it listens.
+    fn bind(address: SocketAddr) -> io::Result<(Self::Listener, SocketAddr)>;
     /// The next connection, with `TCP_NODELAY` set.
     fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// A connection to `address`, with `TCP_NODELAY` set.
@@ -178,45 +150,14 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 
+fn failed<E: Display>(runtime: &'static str) -> impl Fn(E) -> Error {
+    move |error| Error::Runtime {
+        runtime,
+        reason: error.to_string(),
+    }
+}
+
 /// Whole microseconds, as the accounts have them.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Accepts for ever and spawns `serve` for each connection.
-///
-/// Connections are limited by the descriptor limit of the process: when it is reached, accepting
-/// pauses until some connection ends.
-pub(crate) async fn accept_loop<P: Platform, F>(
-    service: &'static str,
-    listener: P::Listener,
-    serve: impl Fn(P::Stream) -> F + Send,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    accept_each::<P>(service, listener, move |stream| P::spawn(serve(stream))).await;
-}
-
-/// Accepts for ever and leaves it to `spawn` where each connection is spawned.
-pub(crate) async fn accept_each<P: Platform>(
-    service: &'static str,
-    listener: P::Listener,
-    spawn: impl Fn(P::Stream) + Send,
-) {
-    /// Long enough not to spin on a full descriptor table, short enough not to be noticed when it
-    /// is not.
-    const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
-    let mut complained = false;
-    loop {
-        match P::accept(&listener).await {
-            Ok(stream) => spawn(stream),
-            Err(error) => {
-                if !complained {
-                    eprintln!("{service}: cannot accept a connection: {error} (said once)");
-                    complained = true;
-                }
-                P::sleep(PAUSE_AFTER_ERROR).await;
-            }
-        }
-    }
 }

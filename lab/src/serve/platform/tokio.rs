@@ -14,15 +14,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BACKLOG, Platform, Settings, micros};
+use super::{BACKLOG, Platform, failed, micros};
 use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName, Delivery};
-use crate::serve::stats::{RuntimeStats, WorkerTimes};
+use crate::serve::args::{BusyWait, ClassName, Delivery, RuntimeArgs};
+use crate::serve::stats::RuntimeStats;
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
 /// warning.
+#[derive(Clone)]
 pub(crate) struct Tokio {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     started: Instant,
 }
 
@@ -36,28 +37,28 @@ impl Platform for Tokio {
 
     same_names!(tokio);
 
-    fn start(settings: Settings<'_>) -> Result<Self> {
-        let spins = |level| level != BusyWait::None;
+    fn start(args: &RuntimeArgs) -> Result<Self> {
+        let spins = args.busy_wait.is_some_and(|level| level != BusyWait::None);
         for (asked, ignored) in [
             (
-                settings.busy_wait.is_some_and(spins),
+                spins,
                 "tokio has no busy wait; --busy-wait is ignored (its workers always park)",
             ),
             (
-                settings.io_check_events.is_some(),
+                args.io_check_events.is_some(),
                 "--io-check-events is ignored: the lab does not set it on tokio",
             ),
             (
-                settings.io_check.is_some(),
+                args.io_check_us.is_some(),
                 "tokio checks I/O by a count of polls, not by time; --io-check-us is ignored",
             ),
             (
-                settings.hand_off.is_some(),
+                args.handoff_us.is_some(),
                 "tokio leaves a worker that is stuck in a poll where it is; --handoff-us is \
                  ignored",
             ),
             (
-                settings.real_time,
+                args.real_time_workers,
                 "tokio gives its workers no priority; --real-time-workers is ignored",
             ),
         ] {
@@ -65,46 +66,37 @@ impl Platform for Tokio {
                 eprintln!("warning: {ignored}");
             }
         }
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(settings.workers)
-            .enable_all()
-            .build()
-            .map_err(|source| Error::Runtime {
-                runtime: Self::NAME,
-                reason: source.to_string(),
-            })?;
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(args.workers()).enable_all().build();
         Ok(Tokio {
-            runtime,
+            runtime: Arc::new(runtime.map_err(failed(Self::NAME))?),
             started: Instant::now(),
         })
     }
 
     /// What Tokio's stable metrics give: busy time and parks of each worker. Busy time is all that
     /// is not parked.
-    fn stats((handle, started): &Self::Observer) -> RuntimeStats {
-        let metrics = handle.metrics();
-        let wall = started.elapsed();
-        let workers = (0..metrics.num_workers())
-            .map(|worker| {
-                let run = metrics.worker_total_busy_duration(worker);
-                WorkerTimes {
-                    run_us: micros(run),
-                    park_us: Some(micros(wall.saturating_sub(run))),
-                    parks: Some(metrics.worker_park_count(worker)),
-                    ..WorkerTimes::default()
-                }
-            })
-            .collect();
+    fn stats(&self) -> RuntimeStats {
+        let (metrics, wall) = (self.runtime.metrics(), self.started.elapsed());
+        let worker = |worker| {
+            let run = metrics.worker_total_busy_duration(worker);
+            let times = [
+                ("run_us", micros(run)),
+                ("park_us", micros(wall.saturating_sub(run))),
+                ("parks", metrics.worker_park_count(worker)),
+            ];
+            times.map(|(name, time)| (name.to_owned(), time)).into()
+        };
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
             wall_us: micros(wall),
             tasks: Some(metrics.num_alive_tasks() as u64),
-            workers,
+            workers: (0..metrics.num_workers()).map(worker).collect(),
             ..RuntimeStats::default()
         }
     }
 
-    fn class(_: &Self::Observer, _: &ClassName) -> Option<()> {
+    fn class(&self, _: &ClassName) -> Option<()> {
         None
     }
 
@@ -139,18 +131,18 @@ impl Platform for Tokio {
     }
 
     async fn write_at(file: &Arc<File>, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
-        let file = Arc::clone(file);
-        blocking(move || file.write_all_at(&bytes, offset).map(|()| bytes)).await
+        blocking_on(file, move |file| {
+            file.write_all_at(&bytes, offset).map(|()| bytes)
+        })
+        .await
     }
 
     async fn sync_data(file: &Arc<File>) -> io::Result<()> {
-        let file = Arc::clone(file);
-        blocking(move || file.sync_data()).await
+        blocking_on(file, File::sync_data).await
     }
 
     async fn sync_all(file: &Arc<File>) -> io::Result<()> {
-        let file = Arc::clone(file);
-        blocking(move || file.sync_all()).await
+        blocking_on(file, File::sync_all).await
     }
 
     async fn stat(path: PathBuf) -> io::Result<u64> {
@@ -174,4 +166,12 @@ async fn blocking<T: Send + 'static>(
 ) -> io::Result<T> {
     let joined = tokio::task::spawn_blocking(function).await;
     joined.map_err(io::Error::other)?
+}
+
+async fn blocking_on<T: Send + 'static>(
+    file: &Arc<File>,
+    function: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let file = Arc::clone(file);
+    blocking(move || function(&file)).await
 }
