@@ -10,6 +10,7 @@ mod tables;
 use serde_json::json;
 
 use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
+use self::tables::JUDGED;
 use crate::error::Result;
 use crate::load::Over;
 use crate::peers::Peer;
@@ -17,7 +18,6 @@ use crate::report::Experiment;
 use crate::trial::echoes::P999_REQUESTS_MIN;
 use crate::trial::lab::Lab;
 use crate::trial::matrix::{self, Matrix};
-use crate::trial::verdict;
 
 /// What handlers do, and how they come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,23 +52,23 @@ type Services = Matrix<Row, Found>;
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
     let one = |row: &Row, peer| measure::measure(lab, peer, row.scene);
-    let all = Services::measure(lab, "services", rows, peers, one);
+    let all = Services::measure(lab, ("services", "scene"), rows, peers, one);
     let note = format!(
         "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
          rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
     );
-    Ok(Experiment {
+    let case =
+        |(row, peer): (usize, Peer)| json!({ "scene": all.rows[row].name, "peer": peer.name() });
+    let bars = "p99 of innocent calls, of a fresh task's wait, and of POSTs";
+    let experiment = Experiment {
         how: how(lab),
         tables: tables::tables(&all),
-        plots: vec![tables::bars(&all)],
+        plots: vec![all.bars(bars, "no answer", JUDGED)],
         notes: vec![note],
-        verdicts: verdict::judged(&tables::verdicts(&all)),
-        raw: all.samples.raw(|(row, peer), round, found| {
-            let scene = &all.rows[row].name;
-            json!({ "scene": scene, "peer": peer.name(), "round": round, "found": found })
-        }),
+        raw: all.samples.raw(case, |found| json!({ "found": found })),
         ..Experiment::default()
-    })
+    };
+    Ok(experiment.judged("scene", tables::verdicts(&all)))
 }
 
 fn how(lab: &Lab) -> String {
@@ -96,40 +96,41 @@ fn how(lab: &Lab) -> String {
 
 /// In brief only what is judged of handlers that block.
 fn rows(brief: bool) -> Vec<Row> {
-    let row = |name: String, scene| Row { name, scene };
+    let lines = [("one line", false), ("a line each", true)];
     let mut rows = Vec::new();
+    let mut add = |name, scene| rows.push(Row { name, scene });
     for (how, over) in [
         ("HTTP/1.1, fresh connections", Over::Fresh),
         ("HTTP/1.1, kept connections", Over::Kept),
         ("HTTP/2", Over::H2),
     ] {
-        for (lines, apart) in [("one line", false), ("a line each", true)] {
+        for (lines, apart) in lines {
             let load = Load::Half;
-            rows.push(row(
+            add(
                 format!("{how}, {lines}"),
                 Scene::Mixed { over, apart, load },
-            ));
+            );
         }
     }
-    for (lines, apart) in [("one line", false), ("a line each", true)] {
-        rows.push(row(format!("tasks, {lines}"), Scene::Tasks { apart }));
+    for (lines, apart) in lines {
+        add(format!("tasks, {lines}"), Scene::Tasks { apart });
     }
-    for (how, over) in [
-        ("both kinds over each", Over::Shared),
-        ("a line each", Over::Kept),
+    for (how, over, apart) in [
+        ("both kinds over each", Over::Shared, false),
+        ("a line each", Over::Kept, true),
     ] {
-        let (apart, load) = (over == Over::Kept, Load::High);
-        rows.push(row(
-            format!("HTTP/1.1, kept connections, high load, {how}"),
-            Scene::Mixed { over, apart, load },
-        ));
+        let name = format!("HTTP/1.1, kept connections, high load, {how}");
+        let load = Load::High;
+        add(name, Scene::Mixed { over, apart, load });
     }
-    for tasks in if brief { &[400][..] } else { &[40, 400] } {
-        let name = format!("{tasks} handlers that block");
-        rows.push(row(name, Scene::Blocked { tasks: *tasks }));
+    for &tasks in if brief { &[400][..] } else { &[40, 400] } {
+        add(
+            format!("{tasks} handlers that block"),
+            Scene::Blocked { tasks },
+        );
     }
     let posts = format!("{POSTS_HZ} POSTs a second of {} ms", POST.as_millis());
-    rows.push(row(posts, Scene::Posts));
+    add(posts, Scene::Posts);
     rows
 }
 

@@ -7,7 +7,7 @@
 //! - [`breeze`]: what being told to adapt costs where there is no storm
 //! - [`syscalls`]: system calls, counted
 //! - [`veth`]: a network of its own, with Ethernet's segments
-//! - [`tables`], [`ways`]: what it comes to, with verdicts
+//! - [`tables`]: what it comes to, with verdicts
 
 mod breeze;
 mod measure;
@@ -16,7 +16,6 @@ mod rows;
 mod syscalls;
 mod tables;
 mod veth;
-mod ways;
 mod work;
 
 use serde_json::json;
@@ -30,7 +29,6 @@ use crate::error::Result;
 use crate::report::Experiment;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Samples;
-use crate::trial::verdict;
 
 /// A server under a storm.
 type Key = (Storm, Row);
@@ -40,7 +38,7 @@ struct All {
     storms: Vec<Storm>,
     rows: Vec<Row>,
     samples: Samples<Key, Found>,
-    breeze: Option<Breeze>,
+    breeze: Breeze,
     work: Work,
     /// Of storms that have their own.
     own_work: Option<Work>,
@@ -79,15 +77,15 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         own_work,
     };
     notes.extend(tables::notes(&all));
-    Ok(Experiment {
+    let experiment = Experiment {
         how: how(&lab, &words),
         tables: all.tables(),
         plots: all.plots(),
         notes,
-        verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
         ..Experiment::default()
-    })
+    };
+    Ok(experiment.judged("in", all.verdicts()))
 }
 
 /// Measures again where the cameras themselves were late, or others had much of the servers'
@@ -121,19 +119,14 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
         return (vec![rows::EVEN], None);
     }
     let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS, rows::BUSY_BURSTS];
-    match Veth::open() {
-        Ok(veth) => {
-            storms.push(rows::ETHERNET);
-            (storms, Some(veth))
-        }
-        Err(error) => {
-            notes.push(format!(
-                "Not possible here, and so left out: a network of its own with Ethernet's \
-                 segments ({error})."
-            ));
-            (storms, None)
-        }
-    }
+    let veth = Veth::open().map_err(|error| {
+        notes.push(format!(
+            "Not possible here, and so left out: a network of its own with Ethernet's segments \
+             ({error})."
+        ));
+    });
+    storms.extend(veth.is_ok().then_some(rows::ETHERNET));
+    (storms, veth.ok())
 }
 
 /// The work of storms that have their own.
@@ -180,19 +173,12 @@ fn how(lab: &Lab, work: &str) -> String {
 
 impl All {
     fn raw(&self) -> serde_json::Value {
-        let storms = self.samples.raw(|(storm, row), round, found| {
-            json!({
-                "storm": storm.name,
-                "row": row.name,
-                "round": round,
-                "found": found,
-            })
-        });
+        let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
         json!({
             "work": self.work,
             "own_work": self.own_work,
-            "storms": storms,
-            "breeze": self.breeze,
+            "storms": self.samples.raw(case, |found| json!({ "found": found })),
+            "breeze": self.breeze.raw(),
         })
     }
 }

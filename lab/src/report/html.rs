@@ -53,13 +53,6 @@ pub(super) fn page(report: &Report) -> String {
     markup.into_string() + "\n"
 }
 
-/// `text` made fit for markup that is written by hand, in elements and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    html! { (printable(text)) }
-        .into_string()
-        .replace('\'', "&#39;")
-}
-
 fn byline(report: &Report) -> Markup {
     let Machine {
         date,
@@ -170,7 +163,7 @@ fn figure(id: &str, plot: &Plot) -> Markup {
     html! {
         figure class=[is_wide.then_some("wide")] {
             figcaption { (printable(plot.title())) }
-            div.drawing { (PreEscaped(svg::draw(plot, id))) }
+            div.drawing { (svg::draw(plot, id)) }
             (scrollable(&numbers, "numbers"))
         }
     }

@@ -37,7 +37,7 @@ use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
 pub(crate) use table::{Cell, Table};
-pub(crate) use verdicts::{Judged, Outcome};
+pub(crate) use verdicts::{Outcome, Verdict};
 
 /// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
@@ -62,7 +62,7 @@ pub(crate) struct Experiment {
     pub plots: Vec<Plot>,
     pub notes: Vec<String>,
     /// What is to be reached, and what was; none where the tables speak for themselves.
-    pub verdicts: Vec<Judged>,
+    pub verdicts: Vec<Verdict>,
     /// Everything measured, before it was summed up.
     pub raw: serde_json::Value,
 }

@@ -65,7 +65,7 @@ fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a Writte
 
 /// With the style sheet's colours, light and dark.
 fn draw(plot: &Plot) -> String {
-    svg::draw_alone(plot, &html::style_of_plots())
+    svg::draw_alone(plot, &html::style_of_plots()).into_string()
 }
 
 /// What of a report's JSON is needed.

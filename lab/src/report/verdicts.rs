@@ -7,7 +7,7 @@ use super::{Cell, Report, Table};
 
 /// One figure against what it has to be, in words.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Judged {
+pub(crate) struct Verdict {
     /// Of which row or setting.
     pub of: String,
     /// What the figure is.
@@ -40,11 +40,26 @@ impl Outcome {
     }
 }
 
+impl Verdict {
+    /// As a row: of what, the figure, what was found, what it has to be, and what came of it.
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let [of, what, reach] =
+            [&self.of, &self.what, &self.reach].map(|text| text.as_str().into());
+        vec![
+            of,
+            what,
+            self.found.clone(),
+            reach,
+            self.outcome.word().into(),
+        ]
+    }
+}
+
 /// All verdicts of a report, counted.
 pub(super) struct Summary<'a> {
     holds: usize,
     /// With the number and the name of its experiment.
-    missed: Vec<(usize, &'a str, &'a Judged)>,
+    missed: Vec<(usize, &'a str, &'a Verdict)>,
     /// How many of an experiment's verdicts have no figure.
     not_said: Vec<(&'a str, usize)>,
     /// Experiments that judge nothing.
@@ -112,8 +127,8 @@ impl<'a> Summary<'a> {
 
     /// Those that do not hold, in the order of the report: a line for each.
     pub(super) fn missed_lines(&self) -> Vec<String> {
-        let line = |(_, name, verdict): &(usize, &str, &Judged)| {
-            let Judged {
+        let line = |(_, name, verdict): &(usize, &str, &Verdict)| {
+            let Verdict {
                 of, what, reach, ..
             } = verdict;
             let found = match &verdict.found {
@@ -127,22 +142,14 @@ impl<'a> Summary<'a> {
 
     /// The same as a table.
     pub(super) fn missed_table(&self) -> Table {
-        let row = |(number, name, verdict): &(usize, &str, &Judged)| {
-            vec![
-                Cell::Text(format!("{number} {name}")),
-                Cell::Text(verdict.of.clone()),
-                Cell::Text(verdict.what.clone()),
-                verdict.found.clone(),
-                Cell::Text(verdict.reach.clone()),
-            ]
+        let row = |(number, name, verdict): &(usize, &str, &Verdict)| {
+            let mut cells = vec![Cell::Text(format!("{number} {name}"))];
+            cells.extend(verdict.cells().into_iter().take(4));
+            cells
         };
-        Table {
-            title: "Verdicts that are missed".to_owned(),
-            columns: ["experiment", "of", "figure", "found", "to be reached"]
-                .map(str::to_owned)
-                .into(),
-            rows: self.missed.iter().map(row).collect(),
-        }
+        let columns = ["experiment", "of", "figure", "found", "to be reached"];
+        let rows = self.missed.iter().map(row).collect();
+        Table::new("Verdicts that are missed", &columns, rows)
     }
 
     /// Where figures are missing, and where nothing is judged.

@@ -8,13 +8,6 @@ use crate::error::Result;
 use crate::load::{HttpSummary, LatencySummary};
 use crate::trial::lab::Lab;
 
-pub(crate) fn is_installed() -> bool {
-    Command::new("ab")
-        .arg("-V")
-        .output()
-        .is_ok_and(|output| output.status.success())
-}
-
 /// `ab -c CONCURRENCY -n REQUESTS`, over short connections.
 pub(crate) fn run(
     lab: &Lab,

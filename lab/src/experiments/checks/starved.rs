@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Part;
 use super::throughput::checks_table;
 use crate::error::Result;
-use crate::serve::{HogPoll, HogYield};
+use crate::serve::HogPoll;
 use crate::trial::grid::{Beside, Grid, Probe};
 use crate::trial::lab::Lab;
 
@@ -22,15 +22,10 @@ const PROBE: Probe = Probe {
 
 pub(super) fn run(lab: &Lab) -> Result<Part> {
     let hogs = [0, 4, 32].map(|per_core| per_core * lab.workers);
-    let row = |hogs: usize| Beside {
-        name: format!("{hogs} hogs of 100 us"),
-        hogs,
-        poll: HogPoll::Micros(100),
-        yields: HogYield::Runtime,
-        burn: None,
-    };
+    let poll = HogPoll::Micros(100);
+    let row = |hogs: usize| Beside::hogs(format!("{hogs} hogs of 100 us"), hogs, poll);
     let rows = hogs.into_iter().map(row).collect();
-    let grid = Grid::measure(lab, &PROBE, rows, lab.lineup.present.clone());
+    let grid = Grid::of_probe(lab, &PROBE, rows, lab.lineup.present.clone());
     let mut tables = grid.tables();
     for table in &mut tables {
         table.title = format!("Hogs with little I/O: {}", table.title);
@@ -48,7 +43,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
             PROBE.rate, PROBE.connections
         ),
         tables,
-        plots: vec![grid.bars()],
+        plots: vec![grid.p99_bars()],
         notes: vec![
             "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for \
              each other, is in it."

@@ -6,12 +6,11 @@ use serde_json::json;
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
+use crate::process::Server;
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
 use crate::trial::client;
-use crate::trial::columns::{Column, column, or_else, over_rounds};
-use crate::trial::figures::{self, median};
+use crate::trial::figures::{self, Column, column, median, or_else, over_rounds};
 use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 
@@ -70,19 +69,18 @@ const LAZY_CHECK_US: u64 = 10_000;
 /// Evenkeel with its default bound and with a lazy one, then the others as they are.
 pub(crate) fn variants(peers: &[Peer]) -> Vec<Variant> {
     let mut variants = Vec::new();
-    for &peer in peers {
-        let plain = Variant {
-            name: peer.name().to_owned(),
+    let mut add = |name: String, peer, io_check_us| {
+        variants.push(Variant {
+            name,
             peer: Some(peer),
-            io_check_us: None,
-        };
-        variants.push(plain);
+            io_check_us,
+        });
+    };
+    for &peer in peers {
+        add(peer.name().to_owned(), peer, None);
         if peer == Peer::Evenkeel {
-            variants.push(Variant {
-                name: format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000),
-                peer: Some(peer),
-                io_check_us: Some(LAZY_CHECK_US),
-            });
+            let name = format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000);
+            add(name, peer, Some(LAZY_CHECK_US));
         }
     }
     variants
@@ -111,32 +109,36 @@ impl Throughput {
         Throughput { variants, samples }
     }
 
-    /// What was reached and what it cost.
-    pub(crate) fn table(&self, title: &str) -> Table {
-        let names = self.variants.iter().map(|variant| variant.name.clone());
-        self.samples
-            .table(title, "server", names.zip(0..), &COLUMNS)
-    }
-
-    /// The checks by origin of every variant that counts them; `None` when none does.
-    pub(crate) fn checks_table(&self, title: &str) -> Option<Table> {
+    /// What was reached and what it cost; and the checks by origin of whoever counts them.
+    pub(crate) fn tables(&self, title: &str) -> Vec<Table> {
+        let names = self
+            .variants
+            .iter()
+            .map(|variant| [variant.name.as_str().into()]);
+        let mut tables = vec![
+            self.samples
+                .table(title, ["server"], names.zip(0..), &COLUMNS),
+        ];
         let counted = self.samples.first().filter_map(|(index, found)| {
             let name = self.variants[index].name.as_str();
             Some((name, found.stats.as_ref()?, Some(found.load.requests)))
         });
-        checks_table(title, counted)
+        tables.extend(checks_table(
+            &format!("{title}: I/O checks (first round)"),
+            counted,
+        ));
+        tables
     }
 
     pub(crate) fn raw(&self) -> serde_json::Value {
-        self.samples.raw(|index, round, found| {
-            let served = found.map(|found| found.served.unwrap_or_default());
+        let case = |index: usize| json!({ "server": self.variants[index].name });
+        self.samples.raw(case, |found| {
+            let (cpu_us, switches) = found.served.unwrap_or_default();
             json!({
-                "server": self.variants[index].name,
-                "round": round,
-                "load": found.map(|found| &found.load),
-                "cpu_us": served.map(|(cpu_us, _)| cpu_us),
-                "context_switches": served.map(|(_, switches)| switches),
-                "stats": found.and_then(|found| found.stats.as_ref()),
+                "load": found.load,
+                "cpu_us": cpu_us,
+                "context_switches": switches,
+                "stats": found.stats,
             })
         })
     }
@@ -159,12 +161,11 @@ pub(crate) fn at_server(
     }
     let server = lab.serve(peer, &spec)?;
     let stats = || client::accounts(&server, peer);
-    let (usage_before, stats_before) = (server.usage(), stats());
+    let (usage_before, stats_before) = (server.process.usage(), stats());
     let load = load(&server)?;
-    let (usage, stats) = (server.usage(), stats());
-    let switches = |usage: &Usage| usage.switches_voluntary + usage.switches_forced;
+    let (usage, stats) = (server.process.usage(), stats());
     let cpu_us = usage.cpu.saturating_sub(usage_before.cpu).as_secs_f64() * 1e6;
-    let switched = switches(&usage).saturating_sub(switches(&usage_before));
+    let switched = usage.switches.saturating_sub(usage_before.switches);
     Ok(Found {
         load,
         served: Some((cpu_us, switched)),
@@ -191,13 +192,8 @@ pub(crate) fn checks_table<'a>(
         .collect();
     let (_, first, _) = counted.first()?;
     let origins: Vec<&String> = first.checks.keys().collect();
-    let mut columns = vec!["server".to_owned()];
-    columns.extend(
-        origins
-            .iter()
-            .map(|origin| format!("{origin} (of which empty)")),
-    );
-    columns.extend(["empty", "checks per request", WAIT].map(str::to_owned));
+    let of_origin = |origin: &&String| format!("{origin} (of which empty)");
+    let by_origin: Vec<String> = origins.iter().map(of_origin).collect();
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
         let mut row = vec![Cell::from(*name)];
         row.extend(origins.iter().map(|&origin| {
@@ -207,24 +203,20 @@ pub(crate) fn checks_table<'a>(
         let total: u64 = stats.checks.values().map(|checks| checks.total).sum();
         let empty: u64 = stats.checks.values().map(|checks| checks.empty).sum();
         let share = 100.0 * empty as f64 / total.max(1) as f64;
-        row.push(figures::number(Ok(share), ("%", 1)));
         let each = requests.map(|requests| total as f64 / requests.max(1) as f64);
-        row.push(figures::number(
-            each.ok_or_else(|| "an open loop".to_owned()),
-            ("", 3),
-        ));
+        let each = each.ok_or_else(|| "an open loop".to_owned());
+        row.extend([Cell::number(share, "%", 1), figures::number(each, ("", 3))]);
         row.push(match (stats.wait_us(0.5), stats.wait_us(0.99)) {
             (Some(p50), Some(p99)) => Cell::Text(format!("{p50:.1} / {p99:.1} us")),
             _ => Cell::Missing("not measured".to_owned()),
         });
         row
     };
-    let columns = columns.iter().map(String::as_str);
-    Some(figures::table(
-        title,
-        columns,
-        counted.iter().map(row).collect(),
-    ))
+    let columns = ["server"]
+        .into_iter()
+        .chain(by_origin.iter().map(String::as_str));
+    let columns = columns.chain(["empty", "checks per request", WAIT]);
+    Some(figures::table(title, columns, counted.iter().map(row)))
 }
 
 const WAIT: &str = "any task's wait, p50 / p99 at most";

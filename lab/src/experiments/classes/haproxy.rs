@@ -6,55 +6,33 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::process::{Process, TemporaryDirectory, Usage};
+use crate::process::{self, Server, TemporaryDirectory};
 use crate::trial::client;
 use crate::trial::lab::Lab;
 
 const PROGRAM: &str = "haproxy";
 
-/// One that runs. The process is declared first: it ends before its directory goes.
-pub(crate) struct Haproxy {
-    process: Process,
-    _directory: TemporaryDirectory,
-    pub(crate) relay: SocketAddr,
-    pub(crate) admin: SocketAddr,
-}
-
 /// Why it cannot take part, as a line.
 pub(crate) fn missing() -> Option<String> {
-    let version = Command::new(PROGRAM).arg("-v").output();
-    let present = version.is_ok_and(|output| output.status.success());
-    (!present).then(|| "haproxy: left out, not installed (lab/setup.sh installs it)".to_owned())
+    let missing = || "haproxy: left out, not installed (lab/setup.sh installs it)".to_owned();
+    (!process::answers(PROGRAM, "-v")).then(missing)
 }
 
-impl Haproxy {
-    /// Starts one in front of `origin`, with one more line of its configuration, and waits until
-    /// it listens.
-    pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Self> {
-        let directory = TemporaryDirectory::new(PROGRAM)?;
-        let (relay, admin) = (lab.free_address()?, lab.free_address()?);
-        let path = directory.path().join("haproxy.cfg");
-        let text = configuration(lab.workers, [relay, admin, origin], tuning);
-        std::fs::write(&path, text).map_err(Error::write(&path))?;
-        let mut command = Command::new(PROGRAM);
-        // In the foreground and without a word: what it complains of is on standard error.
-        command
-            .args(["-db", "-q", "-f"])
-            .arg(&path)
-            .stdout(Stdio::null());
-        let haproxy = Haproxy {
-            process: lab.server_tool(PROGRAM, &mut command)?,
-            _directory: directory,
-            relay,
-            admin,
-        };
-        client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
-        Ok(haproxy)
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        self.process.usage()
-    }
+/// Starts one in front of `origin`, with one more line of its configuration, and waits until it
+/// listens.
+pub(crate) fn start(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Server> {
+    let directory = TemporaryDirectory::new(PROGRAM)?;
+    let (relay, admin) = (lab.free_address()?, lab.free_address()?);
+    let path = directory.path().join("haproxy.cfg");
+    let text = configuration(lab.workers, [relay, admin, origin], tuning);
+    std::fs::write(&path, text).map_err(Error::write(&path))?;
+    let mut command = Command::new(PROGRAM);
+    // In the foreground and without a word: what it complains of is on standard error.
+    command.args(["-db", "-q", "-f"]).arg(&path);
+    let process = lab.server_tool(PROGRAM, command.stdout(Stdio::null()))?;
+    let haproxy = Server::told(process, &[("relay", relay), ("admin", admin)], directory);
+    client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
+    Ok(haproxy)
 }
 
 /// A relay by TCP, as the lab's own is, and a page that needs no backend.

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use self::By::{Haproxy as HAProxy, Own};
-use super::haproxy::Haproxy;
+use serde::Serialize;
+
+use self::By::{Haproxy, Own};
+use super::haproxy;
 use crate::error::Result;
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
+use crate::process::Server;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
@@ -55,7 +57,7 @@ const OURS: Peer = Peer::Evenkeel;
 const RELAYS: [Relay; 13] = [
     relay("evenkeel, 16:33:50", Own(OURS, "--shares urgent=16,normal=33,bulk=50"), true, true),
     relay("evenkeel, one class", Own(OURS, ""), true, false),
-    relay("haproxy", HAProxy(""), true, true),
+    relay("haproxy", Haproxy(""), true, true),
     relay("evenkeel, 33:50:17", Own(OURS, "--shares urgent=33,normal=50,bulk=17"), false, false),
     relay("evenkeel, 4:16:80", Own(OURS, "--shares urgent=4,normal=16,bulk=80"), false, false),
     relay("evenkeel, 16:33:50, I/O check bound 50 us",
@@ -68,8 +70,8 @@ const RELAYS: [Relay; 13] = [
         Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 8"), false, false),
     relay("evenkeel, 16:33:50, 2048 events a check",
         Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 2048"), false, false),
-    relay("haproxy, tune.runqueue-depth 20", HAProxy("tune.runqueue-depth 20"), false, false),
-    relay("haproxy, tune.maxpollevents 20", HAProxy("tune.maxpollevents 20"), false, false),
+    relay("haproxy, tune.runqueue-depth 20", Haproxy("tune.runqueue-depth 20"), false, false),
+    relay("haproxy, tune.maxpollevents 20", Haproxy("tune.maxpollevents 20"), false, false),
     relay("tokio", Own(Peer::Tokio, ""), false, true),
 ];
 
@@ -148,11 +150,12 @@ impl Row {
 }
 
 /// What one measurement found.
+#[derive(Serialize)]
 pub(super) struct Found {
     pub(super) mix: MixSummary,
     pub(super) admin: Option<EchoSummary>,
     /// Processor time of the relay over wall time.
-    pub(super) cores: f64,
+    pub(super) cpu_cores: f64,
 }
 
 impl Found {
@@ -177,46 +180,24 @@ impl Describe for Found {
     }
 }
 
-/// A relay that runs.
-enum Running {
-    Own(Server),
-    Haproxy(Haproxy),
-}
-
-impl Running {
-    fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Self> {
-        let (peer, flags) = match by {
-            HAProxy(tuning) => return Haproxy::start(lab, target, tuning).map(Running::Haproxy),
-            Own(peer, flags) => (peer, flags),
-        };
-        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
-        let classes = if by.has_classes() { classes } else { "" };
-        let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
-        spec.relay_target = Some(target);
-        lab.serve(peer, &spec).map(Running::Own)
-    }
-
-    /// Where it relays, and where its admin page is.
-    fn addresses(&self) -> Result<[SocketAddr; 2]> {
-        match self {
-            Running::Own(server) => Ok([server.address("relay")?, server.address("admin")?]),
-            Running::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        match self {
-            Running::Own(server) => server.usage(),
-            Running::Haproxy(haproxy) => haproxy.usage(),
-        }
-    }
+/// Starts a relay in front of `target`, with an admin page.
+fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Server> {
+    let (peer, flags) = match by {
+        Haproxy(tuning) => return haproxy::start(lab, target, tuning),
+        Own(peer, flags) => (peer, flags),
+    };
+    let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
+    let classes = if by.has_classes() { classes } else { "" };
+    let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
+    spec.relay_target = Some(target);
+    lab.serve(peer, &spec)
 }
 
 pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> {
     /// From the first connection until the load is steady.
     const RAMP: Duration = Duration::from_millis(400);
-    let relay = Running::start(lab, row.relay.by, target)?;
-    let [relayed, admin] = relay.addresses()?;
+    let relay = start(lab, row.relay.by, target)?;
+    let (relayed, admin) = (relay.address("relay")?, relay.address("admin")?);
     let length = lab.measured(Duration::from_millis(1_000));
     let (_, large, empty) = row.traffic.facts();
     let (ramp, nice) = (RAMP.as_secs_f64(), lab.load_nice());
@@ -225,7 +206,7 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
     );
     let mix = lab.load(mix).lasts(length).start()?.until_ready()?;
     std::thread::sleep(RAMP);
-    let before = relay.usage();
+    let before = relay.process.usage();
     let admin = if row.traffic == Traffic::Bulk {
         std::thread::sleep(length);
         None
@@ -233,9 +214,11 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
         let calls = format!("calls {admin} --rate {ADMIN_HZ} --warmup 0 --drain 1");
         Some(lab.load(calls).lasts(length).result()?)
     };
-    let cores = relay.usage().cores_since(&before);
-    let mix = mix.result()?;
-    Ok(Found { mix, admin, cores })
+    Ok(Found {
+        cpu_cores: relay.process.usage().cores_since(&before),
+        mix: mix.result()?,
+        admin,
+    })
 }
 
 #[cfg(test)]
@@ -253,7 +236,7 @@ mod tests {
                         tokio
                     }
                 }
-                HAProxy(_) => haproxy,
+                Haproxy(_) => haproxy,
             };
             let rows = rows(takes_part, brief).into_iter();
             rows.map(Row::name).collect::<Vec<_>>()
@@ -272,7 +255,7 @@ mod tests {
     fn names_say_how_relays_are_set() {
         for Relay { name, by, .. } in &RELAYS {
             let flags = match by {
-                Own(_, flags) | HAProxy(flags) => *flags,
+                Own(_, flags) | Haproxy(flags) => *flags,
             };
             for number in flags.split(|c: char| !c.is_ascii_digit()) {
                 assert!(name.contains(number), "{name}: {flags}");

@@ -25,25 +25,11 @@ const RAMP: Duration = Duration::from_millis(300);
 
 /// Where files are.
 pub(super) struct Places {
-    /// On the disk.
-    pub(super) disk: TemporaryDirectory,
-    /// On a disk that is slow, where that can be had.
+    disk: TemporaryDirectory,
+    /// A disk that is slow, where that can be had.
     pub(super) slow: Option<SlowDisk>,
     /// Of the FIFO that hangs: on a device of its own, as far as there is one.
-    hung: Hung,
-}
-
-/// A directory in memory, or beside the others.
-struct Hung {
-    directory: PathBuf,
-    is_apart: bool,
-}
-
-impl Drop for Hung {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system's own sweep.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+    hung: TemporaryDirectory,
 }
 
 /// What a server did beside disk work.
@@ -60,6 +46,7 @@ pub(super) struct Found {
 }
 
 /// The same, and what it did without the disk work right before, where that is measured.
+#[derive(Debug, Serialize)]
 pub(super) struct Both {
     pub(super) found: Found,
     pub(super) idle: Option<Found>,
@@ -67,20 +54,13 @@ pub(super) struct Both {
 
 impl Describe for Both {
     fn describe(&self) -> String {
-        let us = |summary: &EchoSummary| {
+        let [ping, stat] = [&self.found.echo, &self.found.stat].map(|summary| {
             let latency = &summary.latency;
             format!("{:.0} / {:.0} us", latency.p50_us, latency.p99_us)
-        };
-        let Found {
-            echo,
-            stat,
-            syncs_per_s,
-            ..
-        } = &self.found;
+        });
         format!(
-            "ping {}, stat {}, {syncs_per_s:.0} syncs/s",
-            us(echo),
-            us(stat)
+            "ping {ping}, stat {stat}, {:.0} syncs/s",
+            self.found.syncs_per_s
         )
     }
 }
@@ -88,14 +68,16 @@ impl Describe for Both {
 impl Places {
     pub(super) fn open(notes: &mut Vec<String>) -> Result<Places> {
         let disk = TemporaryDirectory::new("fsync")?;
-        let hung = Hung::make(disk.path())?;
-        if !hung.is_apart {
+        let memory = TemporaryDirectory::within("/dev/shm".as_ref(), "hung");
+        let hung = memory.or_else(|_| {
             notes.push(
                 "There is no file system in memory here: what hangs is on the same device as the \
                  file that is asked for."
                     .to_owned(),
             );
-        }
+            TemporaryDirectory::new("hung")
+        })?;
+        run(&["mkfifo", &hung.path().join("fifo").to_string_lossy()])?;
         let slow = SlowDisk::open().map_err(|error| {
             notes.push(format!(
                 "Not possible here, and so left out: a slow disk ({error})."
@@ -131,33 +113,6 @@ impl Places {
     }
 }
 
-impl Hung {
-    fn make(otherwise: &Path) -> Result<Hung> {
-        let name = format!("evenkeel-lab-hung-{}", std::process::id());
-        let memory = Path::new("/dev/shm").join(&name);
-        let is_apart = std::fs::create_dir(&memory).is_ok();
-        let directory = if is_apart {
-            memory
-        } else {
-            otherwise.join(name)
-        };
-        let hung = Hung {
-            directory,
-            is_apart,
-        };
-        if !is_apart {
-            let path = &hung.directory;
-            std::fs::create_dir(path).map_err(Error::write(path))?;
-        }
-        run(&["mkfifo", &hung.fifo().to_string_lossy()])?;
-        Ok(hung)
-    }
-
-    fn fifo(&self) -> PathBuf {
-        self.directory.join("fifo")
-    }
-}
-
 /// A row, and where it is judged the row with nothing before it.
 pub(super) fn both(
     lab: &Lab,
@@ -167,10 +122,9 @@ pub(super) fn both(
 ) -> Result<Both> {
     let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
     let has_idle = judged && !lab.is_brief() && !row.is_nothing();
-    let idle = has_idle
-        .then(|| beside(lab, places, peer, nothing).ok())
-        .flatten();
+    let idle = has_idle.then(|| beside(lab, places, peer, nothing).ok());
     let found = beside(lab, places, peer, row)?;
+    let idle = idle.flatten();
     Ok(Both { found, idle })
 }
 
@@ -180,21 +134,18 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
     sleep(RAMP);
     let length = lab.measured(Duration::from_millis(600));
     let before = stats(api);
-    let (usage_before, begun) = (server.usage(), Instant::now());
-    let echo = format!(
-        "echo {} --rate {PROBE_HZ} --drain 0.5",
-        server.address("echo")?
-    );
+    let (usage_before, begun) = (server.process.usage(), Instant::now());
+    let target = server.address("echo")?;
+    let echo = format!("echo {target} --rate {PROBE_HZ} --drain 0.5");
     let echo = lab.load(echo).lasts(length).start()?;
     let stat = format!("calls {api} --path /stat --rate {STAT_HZ} --drain 0.5");
     let stat = lab.load(stat).lasts(length).start()?;
     let (echo, stat): (EchoSummary, EchoSummary) = (echo.result()?, stat.result()?);
-    let (usage, seconds) = (server.usage(), begun.elapsed().as_secs_f64());
+    let (usage, seconds) = (server.process.usage(), begun.elapsed().as_secs_f64());
     let end = stats(api);
     let between = |of: fn(&DiskStats) -> u64| {
-        let (now, then) = (end.as_ref().map(of), before.as_ref().map(of));
-        now.zip(then)
-            .map_or(0.0, |(now, then)| now.saturating_sub(then) as f64)
+        let both = end.as_ref().zip(before.as_ref());
+        both.map_or(0.0, |(now, then)| of(now).saturating_sub(of(then)) as f64)
     };
     let syncs = between(|stats| stats.syncs);
     Ok(Found {
@@ -210,21 +161,19 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
 fn spec(places: &Places, peer: Peer, row: &Beside) -> Result<ServerSpec> {
     let spec = ServerSpec::of(&["echo", "api"]).without_spin(peer);
     let mut spec = spec.set("--stat", &places.asked()?);
-    let Beside {
-        bytes,
-        writers,
-        hanging,
-        ..
-    } = row;
-    if *writers > 0 {
-        spec = spec.set("--fsync", &places.of(row.slow).join("written"));
-        spec = spec.with(format_args!(
-            "--fsync-bytes {bytes} --fsync-writers {writers}"
-        ));
+    let (bytes, writers, opens) = (row.bytes, row.writers, row.hanging);
+    if writers > 0 {
+        spec = spec
+            .set("--fsync", &places.of(row.slow).join("written"))
+            .with(format_args!(
+                "--fsync-bytes {bytes} --fsync-writers {writers}"
+            ));
     }
-    if *hanging > 0 {
-        let spec_of = spec.set("--hang", &places.hung.fifo());
-        spec = spec_of.with(format_args!("--hang-opens {hanging}"));
+    if opens > 0 {
+        let fifo = places.hung.path().join("fifo");
+        spec = spec
+            .set("--hang", &fifo)
+            .with(format_args!("--hang-opens {opens}"));
     }
     Ok(spec)
 }

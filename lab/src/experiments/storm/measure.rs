@@ -18,7 +18,7 @@ use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory, Usage};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
 use crate::trial::client;
-use crate::trial::figures::median;
+use crate::trial::figures::{median, or_nan};
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
@@ -109,9 +109,13 @@ impl Found {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
     }
 
-    /// The longest that the runtime says it held anything back, in microseconds.
-    pub(super) fn longest_held_us(&self) -> Option<f64> {
-        Some(self.stats.as_ref()?.delivery.as_ref()?.longest_us)
+    /// The longest that the runtime says it held anything back; not a number if it does not say.
+    pub(super) fn longest_held_ms(&self) -> f64 {
+        let delivery = self
+            .stats
+            .as_ref()
+            .and_then(|stats| stats.delivery.as_ref());
+        or_nan(delivery.map(|delivery| delivery.longest_us / 1e3))
     }
 
     /// Whether others had so much of the servers' processors that figures are theirs, too.
@@ -122,7 +126,7 @@ impl Found {
 
 impl Describe for Found {
     fn describe(&self) -> String {
-        let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
+        let ms = |calls: &[f64]| or_nan(median(calls.iter().copied())) / 1e3;
         format!(
             "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
             ms(&self.api_idle_us),
@@ -283,7 +287,7 @@ fn stretch(server: &Server, length: Duration) -> Result<Stretch> {
     let api = server.address("api")?;
     let read = || -> Result<(Usage, CameraStats, Instant)> {
         let stats = accounts(api)?;
-        Ok((server.usage(), stats, Instant::now()))
+        Ok((server.process.usage(), stats, Instant::now()))
     };
     let (usage_before, before, began) = read()?;
     sleep(length);
@@ -343,7 +347,7 @@ fn call(lab: &Lab, api: SocketAddr) -> f64 {
 fn syscalls_per_mb(scene: &Scene<'_>, server: &Server, length: Duration) -> Result<Option<f64>> {
     let api = server.address("api")?;
     let (before, began) = (accounts(api)?, Instant::now());
-    let count = syscalls::count(scene.lab, server.pid(), length)?;
+    let count = syscalls::count(scene.lab, server.process.pid(), length)?;
     let (after, seconds) = (accounts(api)?, began.elapsed().as_secs_f64());
     let mb = after.bytes.saturating_sub(before.bytes) as f64 / 1e6;
     // Starting and ending the counter took time in which bytes came and nothing was counted.

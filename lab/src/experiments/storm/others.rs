@@ -25,7 +25,7 @@ impl<'a> Others<'a> {
         Others {
             cpus,
             then: read(cpus),
-            usage: server.usage(),
+            usage: server.process.usage(),
         }
     }
 
@@ -33,7 +33,7 @@ impl<'a> Others<'a> {
     /// own, or where the system does not tell.
     pub(super) fn cores(&self, server: &Server) -> Option<f64> {
         let (then, now) = (self.then?, read(self.cpus)?);
-        let server = server.usage().cores_since(&self.usage);
+        let server = server.process.usage().cores_since(&self.usage);
         let busy = busy_cores(then, now, self.cpus.len())?;
         // Ticks are samples, and the server's time is exact.
         Some((busy - server).max(0.0))

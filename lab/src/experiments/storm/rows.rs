@@ -96,17 +96,17 @@ pub(super) const ADAPTIVE_ROW: Row = Row {
     ..row("evenkeel, adaptive 100 ms", Peer::Evenkeel)
 };
 /// As before, and an API call is let go first: of what it wants it gets 99 parts in 100.
-pub(super) const API_FIRST: Row = Row {
+const API_FIRST: Row = Row {
     name: "evenkeel, adaptive 100 ms, API first",
     api_share: Some((990, 10)),
     ..ADAPTIVE_ROW
 };
-pub(super) const COALESCE_API_FIRST: Row = Row {
+const COALESCE_API_FIRST: Row = Row {
     name: "evenkeel, coalesce 64 KiB or 100 ms, API first",
     api_share: API_FIRST.api_share,
     ..COALESCE_ROW
 };
-pub(super) const COALESCE_ROW: Row = Row {
+const COALESCE_ROW: Row = Row {
     delivery: Some(COALESCE),
     ..row("evenkeel, coalesce 64 KiB or 100 ms", Peer::Evenkeel)
 };
@@ -123,6 +123,9 @@ pub(super) const OTP_DEFERRED: Row = Row {
     mode: Some("defer:100"),
     ..row("OTP, once after 100 ms", Peer::Erlang)
 };
+
+/// Those of which something is to be reached: all that wait for more.
+pub(super) const JUDGED: [Row; 4] = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
 
 const ALL: [Row; 11] = [
     IMMEDIATE,
@@ -168,13 +171,23 @@ impl Storm {
     /// The fewest deliveries a second that a delay leaves: each brings what comes within it, and
     /// what began it.
     pub(super) fn fewest_deliveries(&self, delay: Duration) -> f64 {
-        let bursts_per_s = f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(self.burst);
-        let of_each = bursts_per_s / f64::from(self.cameras);
-        bursts_per_s / ((of_each * delay.as_secs_f64()).floor() + 1.0)
+        let of_each = self.bursts_per_s() / f64::from(self.cameras);
+        self.bursts_per_s() / ((of_each * delay.as_secs_f64()).floor() + 1.0)
+    }
+
+    /// Bursts that come in, each of which is a delivery where none is held back and the server is
+    /// nearly busy: before it comes to a burst, all of it is there.
+    pub(super) fn bursts_per_s(&self) -> f64 {
+        f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(self.burst)
     }
 }
 
 impl Row {
+    /// Whether deliveries wait for so many bytes.
+    pub(super) fn is_coalesced(&self) -> bool {
+        matches!(self.delivery, Some(Delivery::Coalesce { .. }))
+    }
+
     /// The server, with what every row has in common.
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
         let services = ["camera", "watch", "echo", "api"];
