@@ -106,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::peers::PeerName;
+    use crate::peers::Peer;
 
     fn read(line: &str) -> Result<Cli, clap::Error> {
         Cli::read(line.split_whitespace().map(OsString::from))
@@ -133,7 +133,7 @@ mod tests {
         let Cli::All(args) = cli else {
             panic!("it names no experiment");
         };
-        assert_eq!(args.peers, [PeerName::Tokio]);
+        assert_eq!(args.peers, [Peer::Tokio]);
         assert_eq!(args.seconds, Some(Duration::from_millis(500)));
     }
 

@@ -401,18 +401,15 @@ fn lines(child: &mut Child) -> mpsc::Receiver<String> {
 
 /// Context switches, voluntary and forced, of all threads that live.
 fn context_switches(pid: u32) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let of = |thread: std::fs::DirEntry| -> u64 {
-        // A thread that ends meanwhile takes its counts along.
-        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-        let lines = status
-            .lines()
-            .filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
-        lines
-            .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-            .sum()
-    };
-    threads.into_iter().flatten().flatten().map(of).sum()
+    let tasks = procfs::process::Process::new(pid as i32).and_then(|process| process.tasks());
+    // A thread that ends meanwhile takes its counts along.
+    let all = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flat_map(|task| task.status());
+    let counts = all.flat_map(|of| [of.voluntary_ctxt_switches, of.nonvoluntary_ctxt_switches]);
+    counts.flatten().sum()
 }
 
 /// The end of a process's words, which is where its complaint is.

@@ -79,14 +79,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         json!({ "peer": peer.name(), "level": level })
     };
     Ok(Experiment {
-        how: format!(
-            "{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes a second, in an \
-             open loop, at a server that reads and discards; a probe of {PROBE_HZ} Hz beside them \
-             gives the latency of waking up. CPU is the server's processor time over wall time, \
-             utilisation the time its workers spent running tasks over wall time, both in percent \
-             of one core. On the loopback device a write arrives in one piece. {}",
-            lab.conditions()
-        ),
+        how: lab.conditions(),
         tables: vec![samples.table(
             "700 connections of 1 Mbit/s: cost and wake-up latency",
             ["runtime, level"],
@@ -194,11 +187,7 @@ impl Describe for Found {
 }
 
 fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
-    let mut notes = vec![
-        "Tokio's utilisation is all time that its workers were not parked: it does not count I/O \
-         checks apart from running tasks. It and Go have no levels to set."
-            .to_owned(),
-    ];
+    let mut notes = Vec::new();
     if lab.is_brief() {
         notes.push(
             "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all."

@@ -2,9 +2,8 @@
 //!
 //! - [`web`], [`relay`], [`starved`]: the parts
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`ab`], [`database`]: tools that are used where they are installed
+//! - [`database`]: one that is used where it is installed
 
-mod ab;
 mod database;
 mod relay;
 mod starved;

@@ -1,14 +1,12 @@
 //! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
 //!
 //! - [`relays`]: who relays, under which traffic, and one measurement of it
-//! - [`haproxy`]: HAProxy, where it is installed
 
-mod haproxy;
 mod relays;
 
 use serde_json::json;
 
-use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
+use self::relays::{By, Found, Row, Traffic};
 use crate::error::Result;
 use crate::report::{Experiment, Plot, Table};
 use crate::trial::echoes;
@@ -24,7 +22,7 @@ const BULK_KEPT_PERCENT: f64 = 95.0;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
-    let missing = haproxy::missing();
+    let missing = relays::missing();
     if let Some(line) = &missing {
         lab.progress(line);
     }
@@ -41,32 +39,15 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let all = All { rows, samples };
     let case = |row: Row| json!({ "relay": row.name() });
     let experiment = Experiment {
-        how: how(&lab),
+        how: lab.conditions(),
         tables: vec![all.mixed(), all.bulk()],
         plots: vec![all.curves(), all.bars()],
-        notes: missing
-            .into_iter()
-            .chain(NOTES.map(str::to_owned))
-            .collect(),
+        notes: missing.into_iter().collect(),
         raw: all.samples.raw(case, |found| json!(found)),
         ..Experiment::default()
     };
     let rows = all.rows.iter().map(|row| (row.relay_name(), *row));
     Ok(experiment.judged("relay", verdict::by_rules(&all, rows, &VERDICTS)))
-}
-
-fn how(lab: &Lab) -> String {
-    format!(
-        "A TCP relay in front of an origin. {LARGE} clients fetch objects of 1 MB and {EMPTY} \
-         fetch empty ones, all at once, in a closed loop, every object over a connection of its \
-         own. Beside them {ADMIN_HZ} admin calls a second, each over a connection of its own, in \
-         an open loop, ask the relay's process for a small page. With classes the admin page is \
-         urgent, connections are normal, and one that has moved more than 64 KiB goes on as bulk; \
-         without, all are normal. What the callers themselves were late is in the latency, and \
-         said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
-         origin, clients and callers are processes apart. {}",
-        lab.conditions()
-    )
 }
 
 const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
@@ -206,14 +187,6 @@ const VERDICTS: [Rule<All, Row>; 3] = [
         |all, row| all.kept(row, Traffic::BulkAndAdmin), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
     ("bulk kept in the mix", All::has_bulk_alone,
         |all, row| all.kept(row, Traffic::Mix), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
-];
-
-const NOTES: [&str; 2] = [
-    "Admin calls alone show what the machine itself does to a p99: where that is far from nothing, \
-     so is every other.",
-    "Bulk in the mix shares the processor with the short connections, which fill whatever they are \
-     given: what it keeps there follows from the shares. Beside admin calls alone it should keep \
-     nearly all.",
 ];
 
 #[cfg(test)]

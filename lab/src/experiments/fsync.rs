@@ -1,15 +1,13 @@
 //! `fsync`: pings and an unrelated file's state beside disk work, and a log's durable appends.
 //!
 //! - [`rows`]: the disk work, from a byte to a megabyte, on slow disks and hung ones
-//! - [`measure`]: one server beside it
-//! - [`slow`]: a disk that is slow on purpose
+//! - [`measure`]: one server beside it, also on a disk that is slow on purpose
 //! - [`log`]: appends to a log
 //! - [`tables`]: what it comes to, with verdicts
 
 mod log;
 mod measure;
 mod rows;
-mod slow;
 mod tables;
 
 use serde_json::json;
@@ -43,24 +41,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let beside = Matrix::measure(lab, ("fsync", "beside"), rows, peers(lab), one);
     let logged = log::run(lab, &places);
     let all = All { beside, logged };
-    notes.push(log::NOTE.to_owned());
     notes.extend(all.notes());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     let experiment = Experiment {
-        how: format!(
-            "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
-             is probed {} times a second, and the state of a file that nobody writes to is \
-             asked for {} times a second, each by a call of its own: both in an open loop, so \
-             that what is not answered counts with the time waited. `OS thread` is no runtime but \
-             a thread for each writer, connection and call, whose syncs take turns: what the \
-             kernel makes of the same work. A FIFO that nobody writes \
-             to stands for a disk that hangs: to open it never returns. {} Appends are of 100 \
-             bytes, by clients that each wait for the acknowledgement. {}",
-            measure::PROBE_HZ,
-            measure::STAT_HZ,
-            places.words(),
-            lab.conditions()
-        ),
+        how: lab.conditions(),
         tables: all.tables(),
         plots: all.plots(),
         notes,

@@ -44,28 +44,26 @@ pub(crate) const EXPERIMENTS: &[Named] = &experiments![
 ];
 
 impl Named {
-    /// The page's paragraphs, the first of which is its title; and its examples.
-    fn read(&self) -> (impl Iterator<Item = String>, &'static str) {
-        let (text, examples) = self
-            .page
-            .split_once("\nExamples:\n\n")
-            .unwrap_or((self.page, ""));
-        let lines = text.trim_start_matches("# ").split("\n\n");
-        (lines.map(|lines| lines.trim().replace('\n', " ")), examples)
+    /// The page's paragraphs, the first of which is its title.
+    fn paragraphs(&self) -> impl Iterator<Item = String> {
+        let paragraphs = self.page.trim_start_matches("# ").split("\n\n");
+        paragraphs.map(|lines| lines.trim().replace('\n', " "))
     }
 
-    /// What the experiment is to show.
-    fn claim(&self) -> String {
-        let claimed = |text: String| text.strip_prefix("Claimed: ").map(str::to_owned);
-        self.read().0.find_map(claimed).unwrap_or_default()
+    /// The paragraphs that begin so: `Claimed: ` is what the experiment is to show; `How: ` and
+    /// each `Note: ` are for the report alone.
+    fn told(&self, kind: &str) -> impl Iterator<Item = String> {
+        let told = move |text: String| text.strip_prefix(kind).map(str::to_owned);
+        self.paragraphs().filter_map(told)
     }
 
     /// Its command, whose help is its page.
     pub(crate) fn command(&self) -> clap::Command {
-        let (mut paragraphs, examples) = self.read();
+        let mut paragraphs = self.paragraphs().take_while(|text| text != "Examples:");
         let title = paragraphs.next().unwrap_or_default();
         let long = paragraphs.fold(format!("{title}."), |all, next| format!("{all}\n\n{next}"));
-        let examples = examples.lines().map(|line| format!("\n  {}", line.trim()));
+        let examples = self.page.lines().filter(|line| line.starts_with("    "));
+        let examples = examples.map(|line| format!("\n  {}", line.trim()));
         let command = RunArgs::augment_args(clap::Command::new(self.name));
         let command = command.about(title).long_about(long);
         command.after_help(format!("Examples:{}", examples.collect::<String>()))
@@ -106,8 +104,13 @@ fn run(
     for experiment in chosen {
         let mut found = (experiment.run)(&lab)?;
         found.name = experiment.name.to_owned();
-        found.claim = experiment.claim();
-        found.notes.splice(0..0, lab.lineup.missing.iter().cloned());
+        found.claim = experiment.told("Claimed: ").collect();
+        let how: String = experiment.told("How: ").collect();
+        found.how = format!("{how} {}", found.how).trim().to_owned();
+        let notes = lab.lineup.missing.iter().cloned();
+        found
+            .notes
+            .splice(0..0, notes.chain(experiment.told("Note: ")));
         experiments.push(found);
     }
     let title = match chosen {

@@ -8,7 +8,6 @@ use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
 use crate::trial::echoes::Figure::{CalmP999, P99, P999};
-use crate::trial::echoes::P999_REQUESTS_MIN;
 use crate::trial::grid::{Beside, CORES, Grid, KEPT, MONITOR, Probe};
 use crate::trial::lab::Lab;
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
@@ -55,28 +54,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let grid = Grid::of_probe(lab, &PROBE, rows(lab.workers), peers);
     let mut plots = vec![grid.p99_bars()];
     plots.extend(grid.curves());
-    notes.push(format!(
-        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
-         rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
-    ));
     let experiment = Experiment {
-        how: format!(
-            "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
-             request was due, and a request without an answer counts with the time waited so far. \
-             All hogs are in the probe's class. The column `{}` has no runtime: one thread that \
-             echoes beside as many spinning threads as there are hogs; `{real_time}` is an option \
-             of its builder, where the system allows it. A hog yields by its \
-             runtime's own function, or, where tasks are futures, by waking itself and returning, \
-             as streams and combinators do. The last row starts {} fresh tasks a second, each of \
-             which computes for {} ms in a single poll. Hogs count what they compute, first \
-             without the probe and then beside it. A processor stood still when a thread of the \
-             highest priority, which sleeps there for 2 ms at a time, woke 250 us late: as when \
-             the host of a virtual machine takes it away. {}",
-            Peer::OsThread.name(),
-            BURN.per_second,
-            BURN.us / 1_000,
-            lab.conditions()
-        ),
+        how: lab.conditions(),
         tables: grid.tables(),
         plots,
         notes,

@@ -9,13 +9,12 @@ mod tables;
 
 use serde_json::json;
 
-use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
+use self::measure::{Found, POST, POSTS_HZ};
 use self::tables::JUDGED;
 use crate::error::Result;
 use crate::load::Over;
 use crate::peers::Peer;
 use crate::report::Experiment;
-use crate::trial::echoes::P999_REQUESTS_MIN;
 use crate::trial::lab::Lab;
 use crate::trial::matrix::{self, Matrix};
 
@@ -53,45 +52,17 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
     let one = |row: &Row, peer| measure::measure(lab, peer, row.scene);
     let all = Services::measure(lab, ("services", "scene"), rows, peers, one);
-    let note = format!(
-        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
-         rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
-    );
     let case =
         |(row, peer): (usize, Peer)| json!({ "scene": all.rows[row].name, "peer": peer.name() });
     let bars = "p99 of innocent calls, of a fresh task's wait, and of POSTs";
     let experiment = Experiment {
-        how: how(lab),
+        how: lab.conditions(),
         tables: tables::tables(&all),
         plots: vec![all.bars(bars, "no answer", JUDGED)],
-        notes: vec![note],
         raw: all.samples.raw(case, |found| json!({ "found": found })),
         ..Experiment::default()
     };
     Ok(experiment.judged("scene", tables::verdicts(&all)))
-}
-
-fn how(lab: &Lab) -> String {
-    format!(
-        "{MIXED_HZ} calls a second in an open loop, latency counting from when a call was due; one \
-         in four makes the server compute for {} ms in a single poll, a core's worth in all, and \
-         the others are innocent: answered at once. Over HTTP/1.1 a task serves a connection, \
-         fresh for each call, kept for calls of one kind, or kept for both kinds; over HTTP/2 a \
-         task serves a call, and all have one connection. `one line`: one line of source \
-         spawns the tasks of both kinds; `a line each`: those that compute come in at an address, \
-         and from a line, of their own; `high load`: {HIGH_HZ} calls a second. Tasks \
-         without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
-         fifth of which is urgent, where there is such a class or priority; their wait is that \
-         from being spawned to the first poll. Handlers that block hold their thread for {} s, all \
-         begun at once, beside {FRESH_HZ} fresh tasks a second and an echo probed 1 000 times a \
-         second. POSTs come {POSTS_HZ} times a second, each over a connection of its own, and \
-         compute for {} ms, beside such an echo. What is never spawned or answered counts with the \
-         time waited. {}",
-        HOG.as_millis(),
-        BLOCK.as_secs(),
-        POST.as_millis(),
-        lab.conditions()
-    )
 }
 
 /// In brief only what is judged of handlers that block.

@@ -14,16 +14,38 @@ use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 use crate::trial::verdict::{Reach, judge};
 
-/// A contest: who takes part, and by which weights.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A contest: who takes part, by which weights, and what the tasks do.
+#[derive(Debug, Clone, PartialEq)]
 struct Contest {
     peer: Peer,
     workers: usize,
     weights: Weights,
+    tasks: Tasks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Tasks {
+    name: &'static str,
     polls: Polls,
     /// What hogs, beside the other tasks of the last class, do.
     hogs: Option<HogPoll>,
+    /// What is to be reached, in percent of the whole.
+    worst_error_max: f64,
 }
+
+const fn tasks(name: &'static str, polls: Polls, hogs: Option<HogPoll>) -> Tasks {
+    Tasks {
+        name,
+        polls,
+        hogs,
+        worst_error_max: if hogs.is_some() { 5.0 } else { 2.0 },
+    }
+}
+
+const EQUAL: Tasks = tasks("equal polls", Polls::Equal, None);
+const MIXED: Tasks = tasks("mixed polls", Polls::Mixed, None);
+const HOGS: Tasks = tasks("10 ms hogs", Polls::Equal, Some(HogPoll::Micros(10_000)));
+const ENDLESS: Tasks = tasks("endless hogs", Polls::Equal, Some(HogPoll::Never));
 
 /// What one measurement found: the split by the runtime's own accounts, and by what the tasks
 /// counted.
@@ -61,10 +83,6 @@ struct All {
     samples: Samples<usize, Found>,
 }
 
-/// What is to be reached, in percent of the whole.
-const WORST_ERROR: f64 = 2.0;
-const WORST_ERROR_WITH_HOGS: f64 = 5.0;
-
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let contests = contests(lab);
     let name = |index: usize| format!("shares: {}", contests[index].name());
@@ -79,23 +97,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             "peer": of.peer.name(),
             "workers": of.workers,
             "weights": of.weights.0,
-            "polls": of.polls.word(),
-            "hogs": of.hogs.map(|poll| poll.to_string()),
+            "polls": of.tasks.polls.word(),
+            "hogs": of.tasks.hogs.map(|poll| poll.to_string()),
         })
     };
     Ok(Experiment {
-        how: "Four tasks in every class compute and yield for ever, so that every class always \
-              wants more. Polls are equal, 100 us each, or mixed: every task has a length of its \
-              own, from 10 us to 1 ms. Hogs stand in the last class beside its other tasks, as \
-              many as there are workers; and there are as many processors as workers. The accounts \
-              are read every 100 ms; every stretch of a second between two readings is looked at, \
-              and the worst error of any class in any of them is quoted, in percent of all \
-              processor time of the stretch. A peer without classes is shown as it splits, by what \
-              its tasks counted."
-            .to_owned(),
         tables: vec![all.table()],
         plots: all.plots(),
-        notes: vec![NOTE.to_owned()],
         verdicts: all.verdicts(),
         raw: all.samples.raw(case, |found| {
             json!({
@@ -111,17 +119,15 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 /// Every contest, or in brief those that say most.
 fn contests(lab: &Lab) -> Vec<Contest> {
     let mut contests = Vec::new();
-    let mut add = |peer, workers, set: &str, polls, hogs| {
+    let mut add = |peer, workers, set: &str, tasks| {
         let weights = set.parse().unwrap_or(Weights(vec![1, 1]));
         contests.push(Contest {
             peer,
             workers,
             weights,
-            polls,
-            hogs,
+            tasks,
         });
     };
-    let (ten_ms, never) = (Some(HogPoll::Micros(10_000)), Some(HogPoll::Never));
     let (all, workers, tokio) = match lab.is_brief() {
         true => (&SETS[..4], vec![lab.workers], &SETS[1..2]),
         false => (&SETS[..], vec![1, lab.workers.max(2)], &SETS[..]),
@@ -129,17 +135,17 @@ fn contests(lab: &Lab) -> Vec<Contest> {
     let own = Peer::Evenkeel;
     for workers in workers {
         for set in all {
-            add(own, workers, set, Polls::Equal, None);
+            add(own, workers, set, EQUAL);
             if !lab.is_brief() || *set == "1,10" {
-                add(own, workers, set, Polls::Mixed, None);
-                add(own, workers, set, Polls::Equal, ten_ms);
-                add(own, workers, set, Polls::Equal, never);
+                for tasks in [MIXED, HOGS, ENDLESS] {
+                    add(own, workers, set, tasks);
+                }
             }
         }
     }
     if lab.lineup.present.contains(&Peer::Tokio) {
         for set in tokio {
-            add(Peer::Tokio, lab.workers, set, Polls::Equal, None);
+            add(Peer::Tokio, lab.workers, set, EQUAL);
         }
     }
     contests
@@ -159,12 +165,8 @@ const SETS: [&str; 7] = [
 
 impl Contest {
     fn name(&self) -> String {
-        let (peer, workers) = (self.peer.name(), self.workers);
-        format!(
-            "{peer}, {workers} workers, {}, {}",
-            self.ratio(),
-            self.tasks()
-        )
+        let (peer, workers, ratio) = (self.peer.name(), self.workers, self.ratio());
+        format!("{peer}, {workers} workers, {ratio}, {}", self.tasks.name)
     }
 
     /// The weights as people write them.
@@ -178,28 +180,8 @@ impl Contest {
         }
     }
 
-    fn tasks(&self) -> String {
-        let polls = match self.polls {
-            Polls::Equal => "equal polls",
-            Polls::Mixed => "mixed polls",
-        };
-        match self.hogs {
-            None => polls.to_owned(),
-            Some(HogPoll::Never) => "endless hogs".to_owned(),
-            Some(HogPoll::Micros(us)) => format!("{} ms hogs", us / 1_000),
-        }
-    }
-
     fn reach(&self) -> Reach {
-        Reach::AtMost(match self.hogs {
-            Some(_) => WORST_ERROR_WITH_HOGS,
-            None => WORST_ERROR,
-        })
-    }
-
-    /// Whether it is one of equal polls and nothing else.
-    fn is_plain(&self) -> bool {
-        self.polls == Polls::Equal && self.hogs.is_none()
+        Reach::AtMost(self.tasks.worst_error_max)
     }
 }
 
@@ -224,8 +206,9 @@ fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
     let length = lab.measured(Duration::from_millis(1_300));
     let length = length.max(Duration::from_millis(1_100));
     let (weights, workers) = (&contest.weights, contest.workers);
-    let (runtime, polls) = (contest.peer.name(), contest.polls.word());
+    let (runtime, polls) = (contest.peer.name(), contest.tasks.polls.word());
     let hogs = contest
+        .tasks
         .hogs
         .map(|poll| format!("--hogs {workers} --hog-poll-us {poll}"));
     let words = format!("{runtime} --workers {workers} --weights {weights} --polls {polls}");
@@ -249,7 +232,7 @@ impl All {
                 contest.peer.name().into(),
                 count(contest.workers as f64),
                 contest.ratio().into(),
-                contest.tasks().into(),
+                contest.tasks.name.into(),
                 self.samples.cells(index, &[WORST]).remove(0),
                 reach,
                 words,
@@ -306,7 +289,7 @@ impl All {
     fn plots(&self) -> Vec<Plot> {
         let most = self.contests.iter().map(|contest| contest.workers).max();
         let own = (0..).zip(&self.contests).filter(|(_, contest)| {
-            let own = contest.peer == Peer::Evenkeel && contest.is_plain();
+            let own = contest.peer == Peer::Evenkeel && contest.tasks == EQUAL;
             own && Some(contest.workers) == most
         });
         let plots = own.filter_map(|(index, contest)| self.plot(index, contest));
@@ -317,7 +300,7 @@ impl All {
         let split = |index: usize| self.samples.found(index).next()?.split();
         let ours = split(index)?;
         let peers = (0..).zip(&self.contests).filter(|(_, other)| {
-            let alike = other.is_plain() && other.weights == contest.weights;
+            let alike = other.tasks == EQUAL && other.weights == contest.weights;
             alike && other.peer != Peer::Evenkeel
         });
         let peers =
@@ -346,22 +329,17 @@ impl All {
 /// The figure that no share makes up for.
 const NOTHING: &str = "least time of a class in a second";
 
-const NOTE: &str = "Endless hogs never return from their one poll. Tasks count their own work in \
-    steps of at most 100 us, so that the column of their count checks the accounts. Go and Erlang \
-    have no shares either; Tokio stands for those who split by tasks.";
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::trial::samples::Sample;
 
-    fn contest(weights: &str, hogs: Option<HogPoll>) -> Contest {
+    fn contest(weights: &str, tasks: Tasks) -> Contest {
         Contest {
             peer: Peer::Evenkeel,
             workers: 2,
             weights: weights.parse().expect("good weights"),
-            polls: Polls::Equal,
-            hogs,
+            tasks,
         }
     }
 
@@ -409,8 +387,8 @@ mod tests {
 
     #[test]
     fn hogs_have_a_wider_reach_and_nobody_may_starve() {
-        let plain = contest("1,10", None);
-        let hogs = contest("1,10", Some(HogPoll::Never));
+        let plain = contest("1,10", EQUAL);
+        let hogs = contest("1,10", ENDLESS);
         assert_eq!(verdict(&plain, 2.0, 1.0), "holds");
         assert_eq!(verdict(&plain, 2.1, 1.0), "missed");
         assert_eq!(verdict(&hogs, 4.9, 1.0), "holds");
@@ -420,7 +398,7 @@ mod tests {
 
     #[test]
     fn weights_are_written_as_people_do() {
-        assert_eq!(contest("1,1000", None).ratio(), "1:1000");
-        assert_eq!(contest(SETS[3], None).ratio(), "1:2:…:16");
+        assert_eq!(contest("1,1000", EQUAL).ratio(), "1:1000");
+        assert_eq!(contest(SETS[3], EQUAL).ratio(), "1:2:…:16");
     }
 }

@@ -2,28 +2,24 @@
 //!
 //! - [`rows`]: who serves, and how cameras send
 //! - [`measure`]: one server under one storm
-//! - [`others`]: what others had of the servers' processors meanwhile
+//! - [`machine`]: what others had of the processors meanwhile, system calls, Ethernet's segments
 //! - [`work`]: how much computing each delivery costs
 //! - [`breeze`]: what being told to adapt costs where there is no storm
-//! - [`syscalls`]: system calls, counted
-//! - [`veth`]: a network of its own, with Ethernet's segments
 //! - [`tables`]: what it comes to, with verdicts
 
 mod breeze;
+mod machine;
 mod measure;
-mod others;
 mod rows;
-mod syscalls;
 mod tables;
-mod veth;
 mod work;
 
 use serde_json::json;
 
 use self::breeze::Breeze;
+use self::machine::Veth;
 use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
-use self::veth::Veth;
 use self::work::Work;
 use crate::error::Result;
 use crate::report::Experiment;
@@ -48,7 +44,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
     let scene = Scene::new(&lab);
     let mut notes = Vec::new();
-    notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
+    notes.extend(scene.syscalls.as_ref().err().map(machine::advice));
     let even = work::calibrate(&scene, &rows::EVEN);
     let words = even.words();
     lab.progress(&format!("storm: {words}"));
@@ -151,24 +147,7 @@ fn how(lab: &Lab, work: &str) -> String {
                   from run to run. "
             .to_owned(),
     };
-    format!(
-        "{} cameras send {} Mbit/s in all, in frames of 1 460 bytes that are numbered and checked, \
-         in an open loop; the server records all of them to disk (a ring of 1 MB each), passes \
-         every tenth on to a viewer, and answers an API call that computes for 20 ms. {work} \
-         {lap}Processor time, deliveries and the frames' way are of a stretch without API calls; \
-         then system calls are counted; API calls, four a second, and the probe of 200 Hz follow. \
-         A frame's way is from when it was sent to when the server had it; that of a delivery is \
-         its first frame's. What was measured while the cameras themselves were late, or while \
-         others had a tenth of the servers' processors, is measured anew. A frame is lost if its \
-         camera had no room for it or the server never had it. In the rows `API first` API calls \
-         are in a class of their own, with 99 parts in 100, so that the probe, which is in the \
-         cameras' class, waits for as long as a call takes and then for what has gathered \
-         meanwhile; in all others everything is in one class. OTP runs without busy wait \
-         (`+sbwt none`). {}",
-        rows::CAMERAS,
-        rows::MBIT,
-        lab.conditions()
-    )
+    format!("{work} {lap}{}", lab.conditions())
 }
 
 impl All {

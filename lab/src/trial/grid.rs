@@ -235,14 +235,15 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     let mut services = vec!["echo"];
     services.extend(with_stats.then_some("api"));
     services.extend(with_work.then_some("work"));
-    let spec = ServerSpec {
-        services,
-        hogs: beside.hogs,
-        hog_poll: Some(beside.poll),
-        hog_yield: beside.yields,
-        burn: beside.burn,
-        ..ServerSpec::default()
-    };
+    let mut spec = ServerSpec::of(&services);
+    if beside.hogs > 0 {
+        let (hogs, poll, yields) = (beside.hogs, beside.poll, beside.yields.word());
+        spec = spec.with(format_args!("--hogs {hogs} --hog-poll-us {poll}"));
+        spec = spec.own(format_args!("--hog-yield {yields}"));
+    }
+    if let Some(burn) = beside.burn {
+        spec = spec.with(format_args!("--burn {burn}"));
+    }
     let server = lab.serve(peer, &spec)?;
     let seconds = lab.measured(probe.brief);
     let alone = with_work

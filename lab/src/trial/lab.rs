@@ -43,9 +43,10 @@ impl Lab {
         }
         let lab = Lab {
             lineup,
-            workers: Some(server_cpus.len())
-                .filter(|cpus| *cpus > 0)
-                .unwrap_or(cores),
+            workers: match server_cpus.len() {
+                0 => cores,
+                cpus => cpus,
+            },
             server_cpus,
             load_cpus,
             chooses_places: args.pin == Pin::Auto,
@@ -91,12 +92,10 @@ impl Lab {
     /// The sentence that stands before figures that are rough; `None` if they are not.
     pub(crate) fn roughness(&self) -> Option<String> {
         /// Shorter than this, a measurement is rough whoever asked for it.
-        const FULL: Duration = Duration::from_secs(5);
-        let measured = match self.seconds {
+        const FULL: f64 = 5.0;
+        let measured = match self.seconds.map(|length| length.as_secs_f64()) {
             None => "In brief: each measurement took about a second, most of them once".to_owned(),
-            Some(length) if length < FULL => {
-                format!("Each measurement took {} s", length.as_secs_f64())
-            }
+            Some(seconds) if seconds < FULL => format!("Each measurement took {seconds} s"),
             Some(_) => return None,
         };
         Some(format!(
@@ -123,11 +122,9 @@ impl Lab {
     /// The sentence of a report that says where things ran and how often.
     pub(crate) fn conditions(&self) -> String {
         let list = |cpus: &[usize]| CpuList(cpus.to_vec()).to_string();
-        let places = if self.load_cpus.is_empty() {
-            "Servers and load share all processors".to_owned()
-        } else {
-            let (servers, load) = (list(&self.server_cpus), list(&self.load_cpus));
-            format!("Servers run on processors {servers}, load on {load}")
+        let places = match [&self.server_cpus, &self.load_cpus].map(|cpus| list(cpus)) {
+            _ if self.load_cpus.is_empty() => "Servers and load share all processors".to_owned(),
+            [servers, load] => format!("Servers run on processors {servers}, load on {load}"),
         };
         let turns = match self.rounds() {
             1 => "peers take turns, in a single round".to_owned(),
@@ -146,11 +143,8 @@ impl Lab {
             workers: self.workers,
             ..spec.clone()
         };
-        Server::start(
-            peer.name(),
-            &mut self.lineup.server(peer, &spec),
-            &self.server_cpus,
-        )
+        let mut command = self.lineup.server(peer, &spec);
+        Server::start(peer.name(), &mut command, &self.server_cpus)
     }
 
     /// One of the lab's own load generators, by its name, its target and its flags.
@@ -162,15 +156,12 @@ impl Lab {
     pub(crate) fn load_from(&self, network: Option<&str>, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
         if let Some(network) = network {
-            let mut inside = Command::new("ip");
-            inside
-                .args(["netns", "exec", network])
-                .arg(command.get_program());
-            command = inside;
+            let inside = std::mem::replace(&mut command, Command::new("ip"));
+            command.args(["netns", "exec", network]);
+            command.arg(inside.get_program());
         }
-        command.args(["load", "--json"]);
         // Whoever goes on until it is told is told by the end of this.
-        command.stdin(Stdio::piped());
+        command.args(["load", "--json"]).stdin(Stdio::piped());
         Generator {
             name: "load",
             command,

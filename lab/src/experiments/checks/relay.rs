@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Part;
 use super::database;
-use super::throughput::{Throughput, at_server, direct, variants, without_server};
+use super::throughput::{Throughput, direct, variants};
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
@@ -37,17 +37,9 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         lab.load(load).lasts(length).result()
     };
     let mut servers = variants(&lab.lineup.present);
-    servers.push(direct());
-    let throughput = Throughput::measure(lab, "proxy", servers, |variant| {
-        if variant.peer.is_none() {
-            return Ok(without_server(load(target)?));
-        }
-        let spec = ServerSpec {
-            proxy_target: Some(target),
-            ..ServerSpec::default()
-        };
-        at_server(lab, variant, spec, |server| load(server.address("proxy")?))
-    });
+    servers.push(direct(target));
+    let spec = ServerSpec::of(&[]).to("proxy", target);
+    let throughput = Throughput::measure(lab, servers, ("proxy", &spec), load);
     let words = match is_database {
         true => "a private MariaDB under `sysbench oltp_point_select`",
         false => "requests of 64 bytes and answers of 256, in a closed loop,",

@@ -1,6 +1,8 @@
 //! Servers compared by throughput: requests per second, what each request costs, and which I/O
 //! checks it took.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use crate::error::Result;
@@ -14,12 +16,17 @@ use crate::trial::figures::{self, Column, column, median, or_else, over_rounds};
 use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 
-/// A server with a setting.
+/// Whom load is put to.
 pub(crate) struct Variant {
-    pub(crate) name: String,
-    /// `None`: no server under test between load and target.
-    pub(crate) peer: Option<Peer>,
-    io_check_us: Option<u64>,
+    name: String,
+    at: At,
+}
+
+enum At {
+    /// A server, with flags of its own.
+    Server(Peer, String),
+    /// No server under test: the load straight at its target.
+    Target(SocketAddr),
 }
 
 /// What one measurement found.
@@ -69,29 +76,25 @@ const LAZY_CHECK_US: u64 = 10_000;
 /// Evenkeel with its default bound and with a lazy one, then the others as they are.
 pub(crate) fn variants(peers: &[Peer]) -> Vec<Variant> {
     let mut variants = Vec::new();
-    let mut add = |name: String, peer, io_check_us| {
-        variants.push(Variant {
-            name,
-            peer: Some(peer),
-            io_check_us,
-        });
+    let mut add = |name: String, peer, own| {
+        let at = At::Server(peer, own);
+        variants.push(Variant { name, at });
     };
     for &peer in peers {
-        add(peer.name().to_owned(), peer, None);
+        add(peer.name().to_owned(), peer, String::new());
         if peer == Peer::Evenkeel {
             let name = format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000);
-            add(name, peer, Some(LAZY_CHECK_US));
+            add(name, peer, format!("--io-check-us {LAZY_CHECK_US}"));
         }
     }
     variants
 }
 
 /// The load straight at its target.
-pub(crate) fn direct() -> Variant {
+pub(crate) fn direct(target: SocketAddr) -> Variant {
     Variant {
         name: "direct, no proxy".to_owned(),
-        peer: None,
-        io_check_us: None,
+        at: At::Target(target),
     }
 }
 
@@ -99,12 +102,22 @@ impl Throughput {
     /// Measures every variant in every round; one that fails is reported, and stops no other.
     pub(crate) fn measure(
         lab: &Lab,
-        what: &str,
         variants: Vec<Variant>,
-        one: impl Fn(&Variant) -> Result<Found>,
+        (service, spec): (&'static str, &ServerSpec),
+        load: impl Fn(SocketAddr) -> Result<HttpSummary>,
     ) -> Self {
-        let name = |index: usize| format!("checks: {what}, {}", variants[index].name);
-        let one = |index: usize| one(&variants[index]);
+        let name = |index: usize| format!("checks: {service}, {}", variants[index].name);
+        let one = |index: usize| match &variants[index].at {
+            At::Server(peer, own) => {
+                let spec = spec.clone().own(own);
+                at_server(lab, *peer, spec, |server| load(server.address(service)?))
+            }
+            At::Target(target) => load(*target).map(|load| Found {
+                load,
+                served: None,
+                stats: None,
+            }),
+        };
         let samples = Samples::measure(lab, lab.rounds(), 0..variants.len(), name, one);
         Throughput { variants, samples }
     }
@@ -145,20 +158,13 @@ impl Throughput {
 }
 
 /// Runs `load` at a server of its own and takes the server's accounts before and after.
-pub(crate) fn at_server(
+fn at_server(
     lab: &Lab,
-    variant: &Variant,
-    spec: ServerSpec,
+    peer: Peer,
+    mut spec: ServerSpec,
     load: impl FnOnce(&Server) -> Result<HttpSummary>,
 ) -> Result<Found> {
-    let peer = variant.peer.unwrap_or(Peer::OsThread);
-    let mut spec = ServerSpec {
-        io_check_us: variant.io_check_us,
-        ..spec
-    };
-    if peer.has_stats() {
-        spec.services.push("api");
-    }
+    spec.services.extend(peer.has_stats().then_some("api"));
     let server = lab.serve(peer, &spec)?;
     let stats = || client::accounts(&server, peer);
     let (usage_before, stats_before) = (server.process.usage(), stats());
@@ -171,15 +177,6 @@ pub(crate) fn at_server(
         served: Some((cpu_us, switched)),
         stats: stats.zip(stats_before).map(|(now, then)| now.since(&then)),
     })
-}
-
-/// A load at no server under test.
-pub(crate) fn without_server(load: HttpSummary) -> Found {
-    Found {
-        load,
-        served: None,
-        stats: None,
-    }
 }
 
 /// I/O checks by origin and by whether they found anything, for whoever counts them.

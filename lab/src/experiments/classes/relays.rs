@@ -1,23 +1,24 @@
 //! Who relays, under which traffic, and one measurement of it.
 
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Serialize;
 
 use self::By::{Haproxy, Own};
-use super::haproxy;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::Server;
+use crate::process::{self, Server, TemporaryDirectory};
+use crate::trial::client;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
 /// Clients at once: two thirds fetch large objects, one third empty ones.
-pub(super) const LARGE: u32 = 200;
-pub(super) const EMPTY: u32 = 100;
-pub(super) const ADMIN_HZ: u32 = 200;
+const LARGE: u32 = 200;
+const EMPTY: u32 = 100;
+const ADMIN_HZ: u32 = 200;
 
 /// A relay, and when it is measured.
 #[derive(Debug, PartialEq)]
@@ -183,14 +184,13 @@ impl Describe for Found {
 /// Starts a relay in front of `target`, with an admin page.
 fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Server> {
     let (peer, flags) = match by {
-        Haproxy(tuning) => return haproxy::start(lab, target, tuning),
+        Haproxy(tuning) => return start_haproxy(lab, target, tuning),
         Own(peer, flags) => (peer, flags),
     };
     let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
     let classes = if by.has_classes() { classes } else { "" };
-    let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
-    spec.relay_target = Some(target);
-    lab.serve(peer, &spec)
+    let spec = ServerSpec::of(&["admin"]).to("relay", target);
+    lab.serve(peer, &spec.own(classes).own(flags))
 }
 
 pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> {
@@ -219,6 +219,60 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
         mix: mix.result()?,
         admin,
     })
+}
+
+const PROGRAM: &str = "haproxy";
+
+/// Why it cannot take part, as a line.
+pub(super) fn missing() -> Option<String> {
+    let missing = || "haproxy: left out, not installed (lab/setup.sh installs it)".to_owned();
+    (!process::answers(PROGRAM, "-v")).then(missing)
+}
+
+/// Starts one in front of `origin`, with one more line of its configuration, and waits until it
+/// listens.
+fn start_haproxy(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Server> {
+    let directory = TemporaryDirectory::new(PROGRAM)?;
+    let (relay, admin) = (lab.free_address()?, lab.free_address()?);
+    let path = directory.path().join("haproxy.cfg");
+    let text = configuration(lab.workers, [relay, admin, origin], tuning);
+    std::fs::write(&path, text).map_err(Error::write(&path))?;
+    let mut command = Command::new(PROGRAM);
+    // In the foreground and without a word: what it complains of is on standard error.
+    command.args(["-db", "-q", "-f"]).arg(&path);
+    let process = lab.server_tool(PROGRAM, command.stdout(Stdio::null()))?;
+    let haproxy = Server::told(process, &[("relay", relay), ("admin", admin)], directory);
+    client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
+    Ok(haproxy)
+}
+
+/// A relay by TCP, as the lab's own is, and a page that needs no backend.
+fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
+    let tuning = match tuning {
+        "" => String::new(),
+        line => format!("    {line}\n"),
+    };
+    format!(
+        "\
+global
+    nbthread {threads}
+    maxconn 8000
+{tuning}defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 60s
+    timeout server 60s
+frontend relay
+    bind {relay}
+    default_backend origin
+backend origin
+    server origin {origin}
+frontend admin
+    mode http
+    bind {admin}
+    http-request return status 200 content-type text/plain string \"up\"
+"
+    )
 }
 
 #[cfg(test)]
@@ -261,6 +315,21 @@ mod tests {
                 assert!(name.contains(number), "{name}: {flags}");
             }
             assert_eq!(by.has_classes(), name.matches(':').count() == 2, "{name}");
+        }
+    }
+
+    #[test]
+    fn its_configuration_says_who_is_where_and_how_it_is_tuned() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let text = configuration(2, [1, 2, 3].map(address), "tune.runqueue-depth 20");
+        for line in [
+            "    nbthread 2\n",
+            "    tune.runqueue-depth 20\ndefaults\n",
+            "    bind 127.0.0.1:1\n",
+            "    bind 127.0.0.1:2\n",
+            "    server origin 127.0.0.1:3\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
         }
     }
 }

@@ -55,9 +55,6 @@ impl Describe for LogSummary {
     }
 }
 
-pub(super) const NOTE: &str = "Tokio, Go and OTP have no group commit of their own; their logs \
-    sync each record by itself, as does the first of evenkeel's.";
-
 pub(super) fn run(lab: &Lab, places: &Places) -> Logged {
     let disks = disks(places.slow.is_some());
     let ways = ways(&lab.lineup.present, disks, lab.is_brief());

@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::rows::Beside;
-use super::slow::{SlowDisk, WRITES_PER_S};
 use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{TemporaryDirectory, run};
+use crate::process::{TemporaryDirectory, Undoing, run};
 use crate::serve::DiskStats;
 use crate::trial::client;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
-pub(super) const PROBE_HZ: u32 = 500;
-pub(super) const STAT_HZ: u32 = 100;
+const PROBE_HZ: u32 = 500;
+const STAT_HZ: u32 = 100;
 /// From the beginning of the disk work to that of the probes.
 const RAMP: Duration = Duration::from_millis(300);
 
@@ -88,15 +87,6 @@ impl Places {
             slow: slow.ok(),
             hung,
         })
-    }
-
-    pub(super) fn words(&self) -> String {
-        match self.slow {
-            Some(_) => format!(
-                "The slow disk is a file as a device that takes {WRITES_PER_S} writes a second."
-            ),
-            None => String::new(),
-        }
     }
 
     /// Where the writers of a row, or a log, write.
@@ -187,4 +177,64 @@ fn stats(api: std::net::SocketAddr) -> Option<DiskStats> {
 pub(super) fn settle(directory: &Path) {
     // Only the time is of interest, and that is nobody's here.
     drop(Command::new("sync").arg("-f").arg(directory).status());
+}
+
+/// Writes per second that the device takes.
+const WRITES_PER_S: u32 = 100;
+/// Bytes of the device.
+const LEN: u64 = 256 * 1024 * 1024;
+const LIMIT: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device";
+
+/// A disk that is slow on purpose: a file as a device, which the kernel lets write only so often.
+/// It takes a privileged user and the first version of control groups, in which a limit on one
+/// device holds for everybody. Fields go in order: what is mounted first, the directory last.
+pub(super) struct SlowDisk {
+    _mounted: Undoing,
+    _limited: Undoing,
+    _device: Undoing,
+    directory: TemporaryDirectory,
+}
+
+impl SlowDisk {
+    /// # Errors
+    /// When the machine does not allow it.
+    pub(super) fn open() -> Result<SlowDisk> {
+        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
+        let directory = TemporaryDirectory::new("slow")?;
+        let (image, mounted) = (directory.path().join("image"), mount_point(&directory));
+        let made = std::fs::File::create(&image).and_then(|file| file.set_len(LEN));
+        made.map_err(Error::write(&image))?;
+        std::fs::create_dir(&mounted).map_err(Error::write(&mounted))?;
+        let (image, mounted) = (image.to_string_lossy(), mounted.to_string_lossy());
+        let device = run(&["losetup", "--find"])?;
+        let device = device.trim();
+        let attached = Undoing::after(&["losetup", device, &image], &["losetup", "-d", device])?;
+        run(&["mkfs.ext4", "-q", device])?;
+        let limited = limit(device)?;
+        let mounting = Undoing::after(&["mount", device, &mounted], &["umount", "-l", &mounted])?;
+        Ok(SlowDisk {
+            _mounted: mounting,
+            _limited: limited,
+            _device: attached,
+            directory,
+        })
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        mount_point(&self.directory)
+    }
+}
+
+fn mount_point(directory: &TemporaryDirectory) -> PathBuf {
+    directory.path().join("mounted")
+}
+
+/// Slows that device down, and no other.
+fn limit(device: &str) -> Result<Undoing> {
+    let name = device.trim_start_matches("/dev/");
+    let path = PathBuf::from(format!("/sys/block/{name}/dev"));
+    let number = std::fs::read_to_string(&path).map_err(Error::write(&path))?;
+    let number = number.trim();
+    let set = |rate: u32| format!("echo '{number} {rate}' > {LIMIT}");
+    Undoing::after(&["sh", "-c", &set(WRITES_PER_S)], &["sh", "-c", &set(0)])
 }

@@ -52,7 +52,7 @@ pub(super) enum Whose {
 /// What a server did in a scene.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    pub(super) latencies: BTreeMap<Whose, EchoSummary>,
+    pub(super) latencies: Heard,
     /// Its own account in the end, if it could still tell.
     pub(super) stats: Option<RuntimeStats>,
 }
@@ -68,6 +68,9 @@ impl Describe for Found {
         all.join(", ")
     }
 }
+
+/// What was heard of whom.
+type Heard = BTreeMap<Whose, EchoSummary>;
 
 pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     let mut spec = spec(scene);
@@ -114,12 +117,7 @@ fn names(over: Over) -> [&'static str; 2] {
     }
 }
 
-fn mixed(
-    lab: &Lab,
-    server: &Server,
-    (over, apart): (Over, bool),
-    load: Load,
-) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn mixed(lab: &Lab, server: &Server, (over, apart): (Over, bool), load: Load) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(400);
     let [shared, own] = names(over);
     let rate = match load {
@@ -130,31 +128,27 @@ fn mixed(
     let hogs = server.address(if apart { own } else { shared })?;
     let load = format!("mixed {target} --hogs-at {hogs} --over {over} --rate {rate}");
     let load = lab.load(load).lasts_with_margins(lab.measured(BRIEF));
-    let found: MixedSummary = load.result()?;
-    let whose = [
-        (Whose::Innocents, found.innocents),
-        (Whose::Hogs, found.hogs),
-    ];
-    Ok(whose.into())
+    let MixedSummary { innocents, hogs } = load.result()?;
+    Ok([(Whose::Innocents, innocents), (Whose::Hogs, hogs)].into())
 }
 
-fn tasks(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn tasks(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(400);
     let seconds = lab.measured(BRIEF);
     sleep(warmup(seconds));
     let from_us = waits(server)?.at_us;
     sleep(seconds);
     let told = waits(server)?;
-    let kinds = [
-        (Whose::Innocents, Fresh::Innocent),
-        (Whose::Hogs, Fresh::Hog),
-        (Whose::Urgent, Fresh::Urgent),
+    let of = |kind| waited(&told, from_us, |fresh| fresh == kind);
+    let whose = [
+        (Whose::Innocents, of(Fresh::Innocent)),
+        (Whose::Hogs, of(Fresh::Hog)),
+        (Whose::Urgent, of(Fresh::Urgent)),
     ];
-    let of = |(whose, kind)| (whose, waited(&told, from_us, |fresh| fresh == kind));
-    Ok(kinds.map(of).into())
+    Ok(whose.into())
 }
 
-fn blocked(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn blocked(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(800);
     /// Longer than they block: how it is when they wake is measured, too.
     const LONGEST: Duration = Duration::from_secs(3);
@@ -169,11 +163,10 @@ fn blocked(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
     block(server)?;
     let echo: EchoSummary = echo.result()?;
     let told = waits(server)?;
-    let fresh = waited(&told, from_us, |fresh| fresh != Fresh::Urgent);
-    let urgent = waited(&told, from_us, |fresh| fresh == Fresh::Urgent);
+    let of = |urgent| waited(&told, from_us, |fresh| (fresh == Fresh::Urgent) == urgent);
     let whose = [
-        (Whose::Innocents, fresh),
-        (Whose::Urgent, urgent),
+        (Whose::Innocents, of(false)),
+        (Whose::Urgent, of(true)),
         (Whose::Echo, echo),
     ];
     Ok(whose.into())
@@ -193,7 +186,7 @@ fn block(server: &Server) -> Result<()> {
     begin().ok_or_else(|| Error::system("the handlers that block did not begin")(gone.into()))
 }
 
-fn posts(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn posts(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_secs(1);
     /// There are few of them.
     const SHORTEST: Duration = Duration::from_millis(500);

@@ -244,11 +244,7 @@ fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
 }
 
 pub(super) fn notes(all: &All) -> Vec<String> {
-    let mut notes = vec![
-        "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
-         process that counts."
-            .to_owned(),
-    ];
+    let mut notes = Vec::new();
     let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
     notes.extend(all.storms.iter().flat_map(of));
     let found = || all.samples.all();
