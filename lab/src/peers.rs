@@ -126,9 +126,6 @@ pub(crate) struct Lineup {
 
 impl Lineup {
     /// Builds the peers that were asked for and can be built.
-    ///
-    /// # Errors
-    /// When there is no place to build them in.
     pub(crate) fn muster(asked: &[Peer]) -> Result<Self> {
         let lab = std::env::current_exe().map_err(Error::system("cannot find this program"))?;
         let built = built_directory(&lab);

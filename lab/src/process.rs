@@ -128,9 +128,6 @@ impl Process {
     }
 
     /// Waits until it has written a line `ready`, and leaves what follows to be read.
-    ///
-    /// # Errors
-    /// When it ends, or writes anything else, before.
     pub(crate) fn until_ready(mut self) -> Result<Self> {
         let stdout = self.child.stdout.iter_mut();
         let bytes = stdout.flat_map(io::Read::bytes).map_while(io::Result::ok);
@@ -163,9 +160,7 @@ impl Process {
 
     /// Ends its standard input, waits for it to end by itself, and gives what it wrote to standard
     /// output.
-    ///
-    /// # Errors
-    /// When it failed; the error holds the end of what it wrote.
+    /// An error holds the end of that.
     pub(crate) fn output(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut output = String::new();
@@ -246,9 +241,7 @@ pub(crate) struct Undoing {
 
 impl Undoing {
     /// Runs `setup`, after which `undo` takes back what it did.
-    ///
-    /// # Errors
-    /// When it fails; the error holds its words.
+    /// An error holds its words.
     pub(crate) fn after(setup: &[&str], undo: &[&str]) -> Result<Self> {
         let undo = undo.iter().map(|word| (*word).to_owned()).collect();
         let (_, owned) = Owned::make(|| Ok((run(setup)?, Belonging::Undoing(undo))))?;
@@ -257,9 +250,7 @@ impl Undoing {
 }
 
 /// Runs a short program to its end; what it wrote to standard output is given.
-///
-/// # Errors
-/// When it cannot be started or fails; the error holds its words.
+/// An error holds what it wrote to standard error.
 pub(crate) fn run(words: &[&str]) -> Result<String> {
     let (program, args) = words.split_first().unwrap_or((&"true", &[]));
     let mut command = Command::new(program);
@@ -300,9 +291,6 @@ pub(crate) struct Usage {
 
 impl Server {
     /// Starts `command` and waits until it has said where it listens, and `ready`.
-    ///
-    /// # Errors
-    /// When it cannot be started, ends, or does not become ready in time.
     pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
         const PATIENCE: Duration = Duration::from_secs(20);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -11,11 +11,11 @@ mod services;
 mod shares;
 mod storm;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::process;
 use crate::report::{Experiment, Machine, Report};
 use crate::trial::args::RunArgs;
@@ -70,34 +70,8 @@ impl Named {
     }
 }
 
-/// Runs one experiment and prints its report; files are written where asked for.
-///
-/// # Errors
-/// When it cannot be run, or a file cannot be written.
-pub(crate) fn run_one(experiment: &Named, args: &RunArgs) -> Result<()> {
-    let chosen = std::slice::from_ref(experiment);
-    run(chosen, args, args.json.clone(), args.html.clone())
-}
-
-/// Runs all experiments, prints their report and writes it to files.
-///
-/// # Errors
-/// As [`run_one`].
-pub(crate) fn run_all(args: &RunArgs) -> Result<()> {
-    let or = |given: &Option<PathBuf>, name: &str| Some(given.clone().unwrap_or(name.into()));
-    let (json, html) = (
-        or(&args.json, "lab-report.json"),
-        or(&args.html, "lab-report.html"),
-    );
-    run(EXPERIMENTS, args, json, html)
-}
-
-fn run(
-    chosen: &[Named],
-    args: &RunArgs,
-    json: Option<PathBuf>,
-    html: Option<PathBuf>,
-) -> Result<()> {
+/// Runs experiments and prints their report; files are written where asked for.
+pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
     process::end_all_on_signal()?;
     let lab = Lab::open(args)?;
     let mut experiments = Vec::new();
@@ -108,9 +82,8 @@ fn run(
         let how: String = experiment.told("How: ").collect();
         found.how = format!("{how} {}", found.how).trim().to_owned();
         let notes = lab.lineup.missing.iter().cloned();
-        found
-            .notes
-            .splice(0..0, notes.chain(experiment.told("Note: ")));
+        let notes = notes.chain(experiment.told("Note: "));
+        found.notes.splice(0..0, notes);
         experiments.push(found);
     }
     let title = match chosen {
@@ -123,22 +96,17 @@ fn run(
         machine: Machine::detect(),
         experiments,
     };
-    lab.done();
+    lab.progress("done\n");
     report.print();
-    if let Some(path) = json {
-        written(&path, report.write_json(&path))?;
+    let files: [(_, fn(&Report, &Path) -> Result<()>); 2] = [
+        (&args.json, Report::write_json),
+        (&args.html, Report::write_html),
+    ];
+    for (path, write) in files {
+        if let Some(path) = path {
+            write(&report, path)?;
+            eprintln!("written: {}", path.display());
+        }
     }
-    if let Some(path) = html {
-        written(&path, report.write_html(&path))?;
-    }
-    Ok(())
-}
-
-fn written(path: &Path, result: std::io::Result<()>) -> Result<()> {
-    result.map_err(|source| Error::Write {
-        path: path.to_owned(),
-        source,
-    })?;
-    eprintln!("written: {}", path.display());
     Ok(())
 }

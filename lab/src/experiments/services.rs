@@ -9,7 +9,7 @@ mod tables;
 
 use serde_json::json;
 
-use self::measure::{Found, POST, POSTS_HZ};
+use self::measure::{Found, HIGH_HZ, MIXED_HZ};
 use self::tables::JUDGED;
 use crate::error::Result;
 use crate::load::Over;
@@ -22,7 +22,7 @@ use crate::trial::matrix::{self, Matrix};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// Calls of which one in four computes; `apart` if another line of source spawns these.
-    Mixed { over: Over, apart: bool, load: Load },
+    Mixed { over: Over, apart: bool, rate: u32 },
     /// As `Mixed`, without a network.
     Tasks { apart: bool },
     /// So many tasks that block their thread.
@@ -31,17 +31,8 @@ enum Scene {
     Posts,
 }
 
-/// How much is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// A core's worth.
-    Half,
-    /// So much that a call which computes often finds two others doing so.
-    High,
-}
-
 struct Row {
-    name: String,
+    name: &'static str,
     scene: Scene,
 }
 
@@ -65,61 +56,52 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     Ok(experiment.judged("scene", tables::verdicts(&all)))
 }
 
+const fn mixed(name: &'static str, over: Over, apart: bool, rate: u32) -> Row {
+    let scene = Scene::Mixed { over, apart, rate };
+    Row { name, scene }
+}
+
+const fn row(name: &'static str, scene: Scene) -> Row {
+    Row { name, scene }
+}
+
+/// Every row in which one line spawns both kinds stands before the same with a line each.
+#[rustfmt::skip]
+const ROWS: [Row; 13] = [
+    mixed("HTTP/1.1, fresh connections, one line", Over::Fresh, false, MIXED_HZ),
+    mixed("HTTP/1.1, fresh connections, a line each", Over::Fresh, true, MIXED_HZ),
+    mixed("HTTP/1.1, kept connections, one line", Over::Kept, false, MIXED_HZ),
+    mixed("HTTP/1.1, kept connections, a line each", Over::Kept, true, MIXED_HZ),
+    mixed("HTTP/2, one line", Over::H2, false, MIXED_HZ),
+    mixed("HTTP/2, a line each", Over::H2, true, MIXED_HZ),
+    row("tasks, one line", Scene::Tasks { apart: false }),
+    row("tasks, a line each", Scene::Tasks { apart: true }),
+    mixed("HTTP/1.1, kept connections, high load, both kinds over each",
+        Over::Shared, false, HIGH_HZ),
+    mixed("HTTP/1.1, kept connections, high load, a line each", Over::Kept, true, HIGH_HZ),
+    row("40 handlers that block", Scene::Blocked { tasks: 40 }),
+    row("400 handlers that block", Scene::Blocked { tasks: 400 }),
+    row("10 POSTs a second of 50 ms", Scene::Posts),
+];
+
 /// In brief only what is judged of handlers that block.
 fn rows(brief: bool) -> Vec<Row> {
-    let lines = [("one line", false), ("a line each", true)];
-    let mut rows = Vec::new();
-    let mut add = |name, scene| rows.push(Row { name, scene });
-    for (how, over) in [
-        ("HTTP/1.1, fresh connections", Over::Fresh),
-        ("HTTP/1.1, kept connections", Over::Kept),
-        ("HTTP/2", Over::H2),
-    ] {
-        for (lines, apart) in lines {
-            let load = Load::Half;
-            add(
-                format!("{how}, {lines}"),
-                Scene::Mixed { over, apart, load },
-            );
-        }
-    }
-    for (lines, apart) in lines {
-        add(format!("tasks, {lines}"), Scene::Tasks { apart });
-    }
-    for (how, over, apart) in [
-        ("both kinds over each", Over::Shared, false),
-        ("a line each", Over::Kept, true),
-    ] {
-        let name = format!("HTTP/1.1, kept connections, high load, {how}");
-        let load = Load::High;
-        add(name, Scene::Mixed { over, apart, load });
-    }
-    for &tasks in if brief { &[400][..] } else { &[40, 400] } {
-        add(
-            format!("{tasks} handlers that block"),
-            Scene::Blocked { tasks },
-        );
-    }
-    let posts = format!("{POSTS_HZ} POSTs a second of {} ms", POST.as_millis());
-    add(posts, Scene::Posts);
-    rows
+    let left_out = |row: &Row| brief && row.scene == Scene::Blocked { tasks: 40 };
+    ROWS.into_iter().filter(|row| !left_out(row)).collect()
 }
 
 impl matrix::Row for Row {
     fn name(&self) -> &str {
-        &self.name
+        self.name
     }
 
     fn lacks(&self, peer: Peer) -> Option<&'static str> {
-        match self.scene {
-            Scene::Mixed { over: Over::H2, .. } if peer == Peer::Erlang => {
-                Some("OTP's standard library has no HTTP/2")
-            }
-            Scene::Blocked { .. } if peer == Peer::Erlang => {
-                Some("a process of OTP blocks no scheduler, but in native code")
-            }
-            _ => None,
-        }
+        let lacks = match self.scene {
+            Scene::Mixed { over: Over::H2, .. } => "OTP's standard library has no HTTP/2",
+            Scene::Blocked { .. } => "a process of OTP blocks no scheduler, but in native code",
+            _ => return None,
+        };
+        (peer == Peer::Erlang).then_some(lacks)
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let name = |index: usize| format!("shares: {}", contests[index].name());
     let one = |index: usize| measure(lab, &contests[index]);
     // The worst of all seconds counts, so that more rounds are more seconds, and no more.
-    let rounds = lab.rounds_asked().unwrap_or(1);
+    let rounds = lab.rounds_asked.unwrap_or(1);
     let samples = Samples::measure(lab, rounds, 0..contests.len(), name, one);
     let all = All { contests, samples };
     let case = |index: usize| {

@@ -23,7 +23,7 @@ pub(super) fn style_of_plots() -> String {
 pub(super) fn page(report: &Report) -> String {
     let title = printable(&report.title);
     let numbered = || (1..).zip(&report.experiments);
-    let markup = html! {
+    html! {
         (PreEscaped("<!doctype html>\n"))
         html lang="en" {
             head {
@@ -49,8 +49,8 @@ pub(super) fn page(report: &Report) -> String {
                 }
             }
         }
-    };
-    markup.into_string() + "\n"
+    }
+    .into_string()
 }
 
 fn byline(report: &Report) -> Markup {

@@ -23,9 +23,6 @@ pub(crate) struct PictureArgs {
 }
 
 /// Draws the picture.
-///
-/// # Errors
-/// If the report cannot be read, has no such plot, or the picture cannot be written.
 pub(crate) fn run(args: &PictureArgs) -> Result<()> {
     let path = || args.report.clone();
     let text = fs::read_to_string(&args.report).map_err(|source| Error::Read {

@@ -25,13 +25,13 @@ fn set(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Prints `report`: bold and dim where that is shown. A reader that went away (`| head`) is no
-/// failure.
-pub(super) fn to_stdout(report: &Report) {
-    let mut out = anstream::stdout().lock();
-    let _ = out
-        .write_all(text(report).as_bytes())
-        .and_then(|()| out.flush());
+impl Report {
+    /// Prints the report to standard output: bold and dim where that is shown. A reader that went
+    /// away (`| head`) is no failure.
+    pub(crate) fn print(&self) {
+        let mut out = anstream::stdout().lock();
+        let _ = write!(out, "{}", text(self)).and_then(|()| out.flush());
+    }
 }
 
 /// The whole report as text.

@@ -21,7 +21,7 @@ use crate::sys;
 pub(crate) struct Lab {
     pub(crate) lineup: Lineup,
     /// Where servers run, and where load does; empty is anywhere.
-    server_cpus: Vec<usize>,
+    pub(crate) server_cpus: Vec<usize>,
     load_cpus: Vec<usize>,
     /// Whether it was left to the lab where that is.
     chooses_places: bool,
@@ -29,13 +29,13 @@ pub(crate) struct Lab {
     pub(crate) workers: usize,
     /// Seconds of each measurement; `None` in brief.
     pub(crate) seconds: Option<Duration>,
-    rounds: Option<u32>,
+    pub(crate) rounds_asked: Option<u32>,
     started: Instant,
 }
 
 impl Lab {
     pub(crate) fn open(args: &RunArgs) -> Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cores = cores();
         let (server_cpus, load_cpus) = places(&args.pin, cores);
         let lineup = Lineup::muster(&args.peers)?;
         for line in &lineup.missing {
@@ -51,7 +51,7 @@ impl Lab {
             load_cpus,
             chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
-            rounds: args.rounds,
+            rounds_asked: args.rounds,
             started: Instant::now(),
         };
         if let Some(rough) = lab.roughness() {
@@ -63,7 +63,7 @@ impl Lab {
     /// The same run with servers and load on processors of their own, as far as there are two and
     /// nobody has said otherwise: for measurements in which load would take what servers leave.
     pub(crate) fn apart(&self) -> Lab {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cores = cores();
         let mut lab = self.clone();
         if self.chooses_places && self.server_cpus.is_empty() && cores > 1 {
             lab.server_cpus = (0..cores / 2).collect();
@@ -71,11 +71,6 @@ impl Lab {
             lab.workers = lab.server_cpus.len();
         }
         lab
-    }
-
-    /// Where servers run; none if that is anywhere.
-    pub(crate) fn server_cpus(&self) -> &[usize] {
-        &self.server_cpus
     }
 
     /// How much load gives way to probes beside it: only where it has processors of its own, as
@@ -111,12 +106,8 @@ impl Lab {
 
     /// Rounds, in each of which everyone has a turn.
     pub(crate) fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.is_brief() { 1 } else { 3 })
-    }
-
-    /// Rounds, if they were asked for.
-    pub(crate) fn rounds_asked(&self) -> Option<u32> {
-        self.rounds
+        let unasked = if self.is_brief() { 1 } else { 3 };
+        self.rounds_asked.unwrap_or(unasked)
     }
 
     /// The sentence of a report that says where things ran and how often.
@@ -228,10 +219,6 @@ impl Lab {
     pub(crate) fn progress(&self, line: &str) {
         eprintln!("[{:>4} s] {line}", self.started.elapsed().as_secs());
     }
-
-    pub(crate) fn done(&self) {
-        self.progress("done\n");
-    }
 }
 
 /// One of the lab's own programs that is about to start; its result is JSON.
@@ -282,6 +269,10 @@ impl Generator<'_> {
 /// What comes before a measurement of that length.
 pub(crate) fn warmup(length: Duration) -> Duration {
     (length / 4).min(Duration::from_millis(500))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Processors of servers and of load.

@@ -196,8 +196,6 @@ pub(super) struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// # Errors
-    /// When the machine does not allow it.
     pub(super) fn open() -> Result<SlowDisk> {
         std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
         let directory = TemporaryDirectory::new("slow")?;

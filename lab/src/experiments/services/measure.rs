@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Load, Scene};
+use super::Scene;
 use crate::error::{Error, Result};
 use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
 use crate::peers::{Peer, ServerSpec};
@@ -24,15 +24,15 @@ pub(super) const MIXED_HZ: u32 = 200;
 /// The same at high load: 1.6 cores' worth.
 pub(super) const HIGH_HZ: u32 = 320;
 /// Tasks a second, of which one in five computes for [`HOG`].
-pub(super) const TASKS_HZ: u32 = 250;
-pub(super) const HOG: Duration = Duration::from_millis(20);
+const TASKS_HZ: u32 = 250;
+const HOG: Duration = Duration::from_millis(20);
 /// Fresh tasks a second beside handlers that block.
-pub(super) const FRESH_HZ: u32 = 200;
+const FRESH_HZ: u32 = 200;
 /// For how long those block.
-pub(super) const BLOCK: Duration = Duration::from_secs(2);
+const BLOCK: Duration = Duration::from_secs(2);
 /// POSTs a second, and for how long each computes: half a core's worth.
-pub(super) const POSTS_HZ: u32 = 10;
-pub(super) const POST: Duration = Duration::from_millis(50);
+const POSTS_HZ: u32 = 10;
+const POST: Duration = Duration::from_millis(50);
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -79,7 +79,7 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     spec.services.extend(with_stats.then_some("api"));
     let server = lab.serve(peer, &spec)?;
     let latencies = match scene {
-        Scene::Mixed { over, apart, load } => mixed(lab, &server, (over, apart), load)?,
+        Scene::Mixed { over, apart, rate } => mixed(lab, &server, (over, apart), rate)?,
         Scene::Tasks { .. } => tasks(lab, &server)?,
         Scene::Blocked { .. } => blocked(lab, &server)?,
         Scene::Posts => posts(lab, &server)?,
@@ -117,13 +117,9 @@ fn names(over: Over) -> [&'static str; 2] {
     }
 }
 
-fn mixed(lab: &Lab, server: &Server, (over, apart): (Over, bool), load: Load) -> Result<Heard> {
+fn mixed(lab: &Lab, server: &Server, (over, apart): (Over, bool), rate: u32) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(400);
     let [shared, own] = names(over);
-    let rate = match load {
-        Load::Half => MIXED_HZ,
-        Load::High => HIGH_HZ,
-    };
     let (target, over) = (server.address(shared)?, over.word());
     let hogs = server.address(if apart { own } else { shared })?;
     let load = format!("mixed {target} --hogs-at {hogs} --over {over} --rate {rate}");
@@ -277,9 +273,9 @@ mod tests {
             let spec = spec(scene);
             format!("{} {}", spec.services.join(","), spec.flags.join(" "))
         };
-        let (over, apart, load) = (Over::H2, true, Load::High);
+        let (over, apart, rate) = (Over::H2, true, HIGH_HZ);
         assert_eq!(
-            words(Scene::Mixed { over, apart, load }),
+            words(Scene::Mixed { over, apart, rate }),
             "mixed-h2,apart-h2 --post-us 20000"
         );
         assert_eq!(

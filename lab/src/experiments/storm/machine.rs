@@ -75,9 +75,6 @@ fn busy_cores(then: Counts, now: Counts, cpus: usize) -> Option<f64> {
 const EVENT: &str = "raw_syscalls:sys_enter";
 
 /// Whether system calls can be counted here.
-///
-/// # Errors
-/// With the reason why not.
 pub(super) fn can_count(lab: &Lab) -> Result<(), String> {
     let counted = perf(lab, &["--", "true"]);
     counted.map(drop).map_err(|error| error.to_string())
@@ -126,8 +123,6 @@ pub(super) struct Veth {
 }
 
 impl Veth {
-    /// # Errors
-    /// When the machine does not allow it.
     pub(super) fn open() -> Result<Veth> {
         let network = format!("evenkeel-lab-{}", std::process::id());
         let make = ["ip", "netns", "add", &network];

@@ -241,7 +241,7 @@ pub(super) fn storm(
     let counted = length.min(Duration::from_secs(1));
     let cameras = scene.cameras(server, storm, veth, MBIT)?;
     scene.wait_a_lap(storm);
-    let others = Others::begin(scene.lab.server_cpus(), server);
+    let others = Others::begin(&scene.lab.server_cpus, server);
     let quiet = stretch(server, length)?;
     // Of a server that sleeps all through a short count there is none.
     let can_count = scene.syscalls.is_ok();
