@@ -159,8 +159,7 @@ impl Process {
     }
 
     /// Ends its standard input, waits for it to end by itself, and gives what it wrote to standard
-    /// output.
-    /// An error holds the end of that.
+    /// output. An error holds the end of that.
     pub(crate) fn output(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut output = String::new();
@@ -240,8 +239,7 @@ pub(crate) struct Undoing {
 }
 
 impl Undoing {
-    /// Runs `setup`, after which `undo` takes back what it did.
-    /// An error holds its words.
+    /// Runs `setup`, after which `undo` takes back what it did. An error holds its words.
     pub(crate) fn after(setup: &[&str], undo: &[&str]) -> Result<Self> {
         let undo = undo.iter().map(|word| (*word).to_owned()).collect();
         let (_, owned) = Owned::make(|| Ok((run(setup)?, Belonging::Undoing(undo))))?;
@@ -249,8 +247,8 @@ impl Undoing {
     }
 }
 
-/// Runs a short program to its end; what it wrote to standard output is given.
-/// An error holds what it wrote to standard error.
+/// Runs a short program to its end; what it wrote to standard output is given. An error holds what
+/// it wrote to standard error.
 pub(crate) fn run(words: &[&str]) -> Result<String> {
     let (program, args) = words.split_first().unwrap_or((&"true", &[]));
     let mut command = Command::new(program);

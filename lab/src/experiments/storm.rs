@@ -74,7 +74,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     };
     notes.extend(tables::notes(&all));
     let experiment = Experiment {
-        how: how(&lab, &words),
+        how: format!("{words} {}", lab.conditions()),
         tables: all.tables(),
         plots: all.plots(),
         notes,
@@ -133,21 +133,6 @@ fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Opt
     scene.lab.progress(&format!("storm: {words}"));
     notes.push(words);
     Some(work)
-}
-
-fn how(lab: &Lab, work: &str) -> String {
-    let lap = match measure::has_lap(lab) {
-        true => format!(
-            "What is measured begins {:.1} s after the cameras do ({:.1} s where they are more), \
-             when recordings have gone round once and are written to memory that is in use. ",
-            measure::lap(&rows::EVEN).as_secs_f64(),
-            measure::lap(&rows::MANY).as_secs_f64()
-        ),
-        false => "In brief, recordings are written to fresh memory, which costs more and differs \
-                  from run to run. "
-            .to_owned(),
-    };
-    format!("{work} {lap}{}", lab.conditions())
 }
 
 impl All {

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::thread;
 
-use jiff::Timestamp;
+use chrono::{DateTime, Utc};
 use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ impl Machine {
         let memory = Meminfo::current().ok();
         let release = read("/proc/sys/kernel/osrelease");
         let mut machine = Machine {
-            date: date(Timestamp::now()),
+            date: date(Utc::now()),
             kernel: release.map_or(env::consts::OS.to_owned(), |release| {
                 format!("Linux {release}")
             }),
@@ -159,8 +159,8 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// As in `2026-11-21 09:05 UTC`.
-pub(super) fn date(at: Timestamp) -> String {
-    at.strftime("%F %H:%M UTC").to_string()
+pub(super) fn date(at: DateTime<Utc>) -> String {
+    at.format("%F %H:%M UTC").to_string()
 }
 
 pub(super) fn cpu_model(cpus: &CpuInfo) -> Option<String> {

@@ -114,10 +114,8 @@ fn sysbench(target: SocketAddr) -> Command {
     command
 }
 
-fn option(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut option = std::ffi::OsString::from(format!("--{name}="));
-    option.push(path);
-    option
+fn option(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
 }
 
 /// MariaDB refuses to run as root unless it is told to.

@@ -4,17 +4,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Part;
 use super::database;
 use super::throughput::{Throughput, direct, variants};
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::ServerSpec;
+use crate::report::Experiment;
 use crate::trial::lab::Lab;
 
 const CONNECTIONS: u32 = 20;
 
-pub(super) fn run(lab: &Lab) -> Result<Part> {
+pub(super) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes: Vec<String> = database::missing().into_iter().collect();
     let database = notes.is_empty().then(|| database::start(lab)).transpose();
     let database = database.unwrap_or_else(|error| {
@@ -44,11 +44,11 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         true => "a private MariaDB under `sysbench oltp_point_select`",
         false => "requests of 64 bytes and answers of 256, in a closed loop,",
     };
-    Ok(Part {
+    Ok(Experiment {
         how: format!("Proxy: {words} over {CONNECTIONS} connections."),
         tables: throughput.tables("Keep-alive TCP proxy"),
-        plots: Vec::new(),
         notes,
         raw: throughput.raw(),
+        ..Experiment::default()
     })
 }

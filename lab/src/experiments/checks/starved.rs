@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::Part;
 use super::throughput::checks_table;
 use crate::error::Result;
+use crate::report::Experiment;
 use crate::serve::HogPoll;
 use crate::trial::grid::{Beside, Grid, Probe};
 use crate::trial::lab::Lab;
@@ -20,7 +20,7 @@ const PROBE: Probe = Probe {
     with_work: false,
 };
 
-pub(super) fn run(lab: &Lab) -> Result<Part> {
+pub(super) fn run(lab: &Lab) -> Result<Experiment> {
     let hogs = [0, 4, 32].map(|per_core| per_core * lab.workers);
     let poll = HogPoll::Micros(100);
     let row = |hogs: usize| Beside::hogs(format!("{hogs} hogs of 100 us"), hogs, poll);
@@ -35,7 +35,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         "Hogs with little I/O: evenkeel's I/O checks",
         counted,
     ));
-    Ok(Part {
+    Ok(Experiment {
         how: format!(
             "Hogs: tasks that compute for 100 us and yield, up to 32 for each worker, beside an \
              echo of {} requests a second over {} connections, in an open loop. Readiness to run \
@@ -50,5 +50,6 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
                 .to_owned(),
         ],
         raw: grid.raw(),
+        ..Experiment::default()
     })
 }

@@ -5,18 +5,19 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use super::throughput::{Throughput, variants};
-use super::{Part, UNTOLD, field, unreadable};
+use super::{UNTOLD, field, unreadable};
 use crate::error::Result;
 use crate::load::{HttpSummary, LatencySummary};
 use crate::peers::ServerSpec;
 use crate::process;
+use crate::report::Experiment;
 use crate::trial::lab::Lab;
 
 const CONCURRENCY: u32 = 60;
 const REQUESTS: u64 = 100_000;
 const REQUESTS_IN_BRIEF: u64 = 10_000;
 
-pub(super) fn run(lab: &Lab) -> Result<Part> {
+pub(super) fn run(lab: &Lab) -> Result<Experiment> {
     let with_ab = process::answers("ab", "-V");
     let requests = if lab.is_brief() {
         REQUESTS_IN_BRIEF
@@ -39,12 +40,12 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         true => format!("ab -c {CONCURRENCY} -n {requests}"),
         false => format!("load http --concurrency {CONCURRENCY} --requests {requests}"),
     };
-    Ok(Part {
+    Ok(Experiment {
         how: format!("HTTP: `{command}` at a server that answers 200 with a short body."),
         tables: throughput.tables("Short HTTP connections"),
-        plots: Vec::new(),
         notes,
         raw: throughput.raw(),
+        ..Experiment::default()
     })
 }
 

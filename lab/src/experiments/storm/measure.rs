@@ -38,13 +38,13 @@ const PROBE_HZ: u32 = 200;
 /// Until every recording has gone round once. Before, servers write to memory that nobody has
 /// touched yet: a megabyte then costs up to half as much again, and what it costs differs from run
 /// to run by as much as there is to compare.
-pub(super) fn lap(storm: &Storm) -> Duration {
+fn lap(storm: &Storm) -> Duration {
     let bytes = f64::from(storm.cameras) * RING_LEN as f64;
     Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))
 }
 
 /// Whether there is time for it: not in a run in brief, nor in one of moments.
-pub(super) fn has_lap(lab: &Lab) -> bool {
+fn has_lap(lab: &Lab) -> bool {
     !lab.is_brief() && lab.measured(MOMENT) >= MOMENT
 }
 

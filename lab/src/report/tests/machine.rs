@@ -1,6 +1,6 @@
 //! Tests of what the report says of the machine.
 
-use jiff::Timestamp;
+use chrono::DateTime;
 use procfs::{CpuInfo, CurrentSI, FromRead, KernelStats};
 
 use crate::report::Machine;
@@ -8,7 +8,7 @@ use crate::report::machine::{cpu_model, cpu_quota, date, steal_percent};
 
 #[test]
 fn dates_are_those_of_the_calendar() {
-    let of = |seconds| date(Timestamp::from_second(seconds).expect("a moment"));
+    let of = |seconds| date(DateTime::from_timestamp_secs(seconds).expect("a moment"));
     assert_eq!(of(0), "1970-01-01 00:00 UTC");
     assert_eq!(of(951_782_400), "2000-02-29 00:00 UTC");
     assert_eq!(of(1_795_254_240), "2026-11-21 09:44 UTC");
