@@ -300,14 +300,14 @@ impl Server {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match lines.recv_timeout(left) {
-                Ok(line) if line.trim() == "ready" => break,
-                Ok(line) => {
-                    if let Some((service, address)) = line.trim().split_once(' ')
-                        && let Ok(address) = address.parse()
-                    {
-                        addresses.insert(service.to_owned(), address);
+                Ok(line) => match line.trim().split_once(' ') {
+                    None if line.trim() == "ready" => break,
+                    None => {}
+                    Some((service, address)) => {
+                        let address = address.parse().ok();
+                        addresses.extend(address.map(|address| (service.to_owned(), address)));
                     }
-                }
+                },
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     let (program, seconds) = (name.to_owned(), PATIENCE.as_secs());
                     return Err(Error::NotReady { program, seconds });

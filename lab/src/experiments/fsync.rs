@@ -66,19 +66,14 @@ fn peers(lab: &Lab) -> Vec<Peer> {
 
 impl All {
     fn raw(&self) -> serde_json::Value {
-        let Logged {
-            ways,
-            found,
-            within,
-            ..
-        } = &self.logged;
+        let Logged { found, within, .. } = &self.logged;
         let case = |(row, peer): (usize, Peer)| {
             let name = &self.beside.rows[row].name;
             json!({ "beside": name, "peer": peer.name() })
         };
         json!({
             "beside": self.beside.samples.raw(case, |both| json!(both)),
-            "log": found.raw(|way| json!({ "way": ways[way].name }), |of| json!({ "found": of })),
+            "log": found.raw(|way| json!({ "way": way.name() }), |of| json!({ "found": of })),
             "within": within.raw(|slow| json!({ "slow": slow }), |of| json!({ "found": of })),
         })
     }

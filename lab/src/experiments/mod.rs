@@ -11,8 +11,6 @@ mod services;
 mod shares;
 mod storm;
 
-use std::path::Path;
-
 use clap::Args;
 
 use crate::error::Result;
@@ -98,15 +96,11 @@ pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
     };
     lab.progress("done\n");
     report.print();
-    let files: [(_, fn(&Report, &Path) -> Result<()>); 2] = [
-        (&args.json, Report::write_json),
-        (&args.html, Report::write_html),
-    ];
-    for (path, write) in files {
-        if let Some(path) = path {
-            write(&report, path)?;
-            eprintln!("written: {}", path.display());
-        }
+    if let Some(path) = &args.json {
+        report.write_json(path)?;
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
     }
     Ok(())
 }

@@ -111,5 +111,7 @@ impl Report {
 
 fn write(path: &Path, text: io::Result<String>) -> Result<()> {
     let written = text.and_then(|text| fs::write(path, text + "\n"));
-    written.map_err(Error::write(path))
+    written.map_err(Error::write(path))?;
+    eprintln!("written: {}", path.display());
+    Ok(())
 }

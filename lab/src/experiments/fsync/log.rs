@@ -15,9 +15,8 @@ use crate::trial::samples::{Describe, Samples};
 pub(super) const CLIENTS: u32 = 1_000;
 
 /// A log server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
-    pub(super) name: String,
     pub(super) peer: Peer,
     /// Whether it syncs for many records at a time.
     pub(super) together: bool,
@@ -25,11 +24,23 @@ pub(super) struct Way {
     pub(super) clients: u32,
 }
 
+impl Way {
+    pub(super) fn name(&self) -> String {
+        let how = ["one sync each", "txlog"][usize::from(self.together)];
+        let many = if self.clients == 1 {
+            ", one client"
+        } else {
+            ""
+        };
+        format!("{}, {how}{many}{}", self.peer.name(), on(self.slow))
+    }
+}
+
 /// What came of each.
 pub(super) struct Logged {
     pub(super) disks: &'static [bool],
     pub(super) ways: Vec<Way>,
-    pub(super) found: Samples<usize, AppendsSummary>,
+    pub(super) found: Samples<Way, AppendsSummary>,
     /// Without a network, by whether the disk is slow.
     pub(super) within: Samples<bool, LogSummary>,
 }
@@ -58,9 +69,9 @@ impl Describe for LogSummary {
 pub(super) fn run(lab: &Lab, places: &Places) -> Logged {
     let disks = disks(places.slow.is_some());
     let ways = ways(&lab.lineup.present, disks, lab.is_brief());
-    let name = |way: usize| format!("fsync: log, {}", ways[way].name);
-    let one = |way: usize| measure(lab, places, &ways[way]);
-    let found = Samples::measure(lab, lab.rounds(), 0..ways.len(), name, one);
+    let name = |way: Way| format!("fsync: log, {}", way.name());
+    let one = |way: Way| measure(lab, places, way);
+    let found = Samples::measure(lab, lab.rounds(), ways.iter().copied(), name, one);
     let name = |slow| format!("fsync: log within one process{}", on(slow));
     let one = |slow| within(lab, places, slow);
     let within = Samples::measure(lab, lab.rounds(), disks.iter().copied(), name, one);
@@ -97,10 +108,7 @@ fn ways(present: &[Peer], disks: &[bool], brief: bool) -> Vec<Way> {
     // In brief the slow disk is for the log within one process alone.
     for &slow in disks.iter().filter(|slow| !**slow || !brief) {
         let mut add = |peer: Peer, together, clients: u32| {
-            let how = if together { "txlog" } else { "one sync each" };
-            let many = if clients == 1 { ", one client" } else { "" };
             ways.push(Way {
-                name: format!("{}, {how}{many}{}", peer.name(), on(slow)),
                 peer,
                 together,
                 slow,
@@ -122,7 +130,7 @@ fn ways(present: &[Peer], disks: &[bool], brief: bool) -> Vec<Way> {
     ways
 }
 
-fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+fn measure(lab: &Lab, places: &Places, way: Way) -> Result<AppendsSummary> {
     let directory = places.of(way.slow);
     settle(&directory);
     let both = [("--log-path", "log"), ("--log-directory", "txlog")];
@@ -152,7 +160,7 @@ mod tests {
     #[test]
     fn every_runtime_syncs_each_and_evenkeel_for_many() {
         let ways = ways(&[Peer::Evenkeel, Peer::Tokio], disks(true), false);
-        let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+        let names: Vec<String> = ways.iter().map(Way::name).collect();
         let fast = [
             "evenkeel, one sync each",
             "evenkeel, one sync each, one client",

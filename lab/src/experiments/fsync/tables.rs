@@ -1,7 +1,7 @@
 //! What disk work does to others: tables, plots, verdicts.
 
 use super::All;
-use super::log::{AppendsColumn, CLIENTS, Logged, on};
+use super::log::{AppendsColumn, CLIENTS, Logged, Way, on};
 use super::measure::Both;
 use super::rows::Beside;
 use crate::load::{LogSummary, TurnSummary};
@@ -112,8 +112,8 @@ impl All {
 
     pub(super) fn plots(&self) -> Vec<Plot> {
         let bars = |title, [of, _]: Whose| self.beside.bars(title, "", of);
-        let ways = self.logged.ways.iter().zip(0..);
-        let ways = ways.map(|(way, index)| (way.name.as_str(), "appends", index));
+        let ways = self.logged.ways.iter();
+        let ways = ways.map(|way| (way.name(), "appends", *way));
         let title = "Durable appends per second";
         vec![
             bars("Ping beside disk work, p99", PING),
@@ -133,9 +133,8 @@ impl All {
 
 impl Logged {
     fn table(&self) -> Table {
-        let named = self.ways.iter().zip(0..);
-        let named =
-            named.map(|(way, index)| ([way.name.as_str().into(), count(way.clients)], index));
+        let named = self.ways.iter();
+        let named = named.map(|way| ([way.name().into(), count(way.clients)], *way));
         let title = "A log: durable appends of 100 bytes";
         self.found.table(title, ["log", "clients"], named, &LOG)
     }
@@ -162,11 +161,13 @@ impl Logged {
         (together, clients): (bool, u32),
         column: &AppendsColumn,
     ) -> Result<f64, String> {
-        let way = self.ways.iter().position(|way| {
-            let same = way.peer == Peer::Evenkeel && way.slow == slow;
-            same && way.together == together && way.clients == clients
-        });
-        self.found.figure(way.ok_or("not measured")?, column)
+        let way = Way {
+            peer: Peer::Evenkeel,
+            together,
+            slow,
+            clients,
+        };
+        self.found.figure(way, column)
     }
 
     /// The log that syncs for many against one that syncs each: of a thousand clients and, for how
