@@ -223,4 +223,11 @@ mod tests {
         let brief = variants(&[Peer::Evenkeel, Peer::Erlang], true);
         assert_eq!(brief.len(), 4 + 3);
     }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let load = format!("{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes");
+        let probe = format!("a probe of {PROBE_HZ} Hz");
+        crate::experiments::tests::assert_page_says("busywait", &[load, probe]);
+    }
 }

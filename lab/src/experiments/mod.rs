@@ -104,3 +104,19 @@ pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers are prose on a page: they have to be those of the code.
+    pub(super) fn assert_page_says(name: &str, phrases: &[String]) {
+        let experiment = EXPERIMENTS.iter().find(|of| of.name == name);
+        let experiment = experiment.expect("an experiment of that name");
+        let told = experiment.told("How: ").chain(experiment.told("Note: "));
+        let text = told.collect::<Vec<_>>().join(" ");
+        for phrase in phrases {
+            assert!(text.contains(phrase), "`{phrase}` is not in: {text}");
+        }
+    }
+}

@@ -161,4 +161,16 @@ mod tests {
         let last = rows.last().expect("rows");
         assert!(last.hogs == 0 && last.burn == Some(BURN));
     }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let (per_second, ms) = (BURN.per_second, BURN.us / 1_000);
+        let fresh =
+            format!("{per_second} fresh tasks a second, each of which computes for {ms} ms");
+        let columns = [Peer::OsThread, REAL_TIME].map(|peer| format!("`{}`", peer.name()));
+        crate::experiments::tests::assert_page_says(
+            "responsive",
+            &[&columns[..], &[fresh]].concat(),
+        );
+    }
 }

@@ -332,4 +332,11 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
     }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let clients = format!("{LARGE} clients fetch objects of 1 MB and {EMPTY} fetch empty");
+        let calls = format!("{ADMIN_HZ} admin calls a second");
+        crate::experiments::tests::assert_page_says("classes", &[clients, calls]);
+    }
 }

@@ -236,3 +236,18 @@ fn limit(device: &str) -> Result<Undoing> {
     let set = |rate: u32| format!("echo '{number} {rate}' > {LIMIT}");
     Undoing::after(&["sh", "-c", &set(WRITES_PER_S)], &["sh", "-c", &set(0)])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_the_same() {
+        let phrases = [
+            format!("probed {PROBE_HZ} times a second"),
+            format!("asked for {STAT_HZ} times a second"),
+            format!("takes {WRITES_PER_S} writes a second"),
+        ];
+        crate::experiments::tests::assert_page_says("fsync", &phrases);
+    }
+}

@@ -288,4 +288,22 @@ mod tests {
         );
         assert_eq!(words(Scene::Posts), "echo,mixed --post-us 50000");
     }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let [hog, post] = [HOG, POST].map(|length| length.as_millis());
+        let phrases = [
+            format!("{MIXED_HZ} calls a second"),
+            format!("compute for {hog} ms"),
+            format!("`high load`: {HIGH_HZ} calls"),
+            format!("are {TASKS_HZ} a second"),
+            format!(
+                "for {} s, all begun at once, beside {FRESH_HZ} fresh",
+                BLOCK.as_secs()
+            ),
+            format!("POSTs come {POSTS_HZ} times a second"),
+            format!("compute for {post} ms, beside"),
+        ];
+        crate::experiments::tests::assert_page_says("services", &phrases);
+    }
 }

@@ -415,6 +415,7 @@ pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::storm::rows::MANY;
 
     #[test]
     fn a_quantile_is_of_what_came_between_two_readings() {
@@ -427,5 +428,16 @@ mod tests {
             merged(&ways, &[(128, 2), (7, 1)]),
             [(7, 1), (128, 6), (192, 1)]
         );
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let [even, many] = [EVEN, MANY].map(|storm| lap(&storm).as_secs_f64());
+        let phrases = [
+            format!("{CAMERAS} cameras send {MBIT} Mbit/s"),
+            format!("{even:.1} s after the cameras do, {many:.1} s where they are more"),
+            format!("the probe of {PROBE_HZ} Hz"),
+        ];
+        crate::experiments::tests::assert_page_says("storm", &phrases);
     }
 }
