@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::slice;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -68,9 +69,6 @@ fn command() -> clap::Command {
 
 impl Cli {
     /// Reads the words that the program was started with.
-    ///
-    /// # Errors
-    /// What is wrong with them, or what they ask to be told.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let matches = command().try_get_matches_from(words)?;
         let Some((name, of)) = matches.subcommand() else {
@@ -86,13 +84,15 @@ impl Cli {
     }
 
     /// Does what it asks for.
-    ///
-    /// # Errors
-    /// When it cannot be done; a peer that is missing is no error.
+    /// A peer that is missing is no error.
     pub(crate) fn run(self) -> Result<()> {
         match self {
-            Cli::All(args) => experiments::run_all(&args),
-            Cli::One(experiment, args) => experiments::run_one(experiment, &args),
+            Cli::All(mut args) => {
+                args.json.get_or_insert("lab-report.json".into());
+                args.html.get_or_insert("lab-report.html".into());
+                experiments::run(EXPERIMENTS, &args)
+            }
+            Cli::One(experiment, args) => experiments::run(slice::from_ref(experiment), &args),
             Cli::Tool(Tool::Serve(args)) => serve::run(&args),
             Cli::Tool(Tool::Load(args)) => load::run(&args),
             Cli::Tool(Tool::Split(args)) => split::run(&args),
@@ -106,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::peers::PeerName;
+    use crate::peers::Peer;
 
     fn read(line: &str) -> Result<Cli, clap::Error> {
         Cli::read(line.split_whitespace().map(OsString::from))
@@ -133,7 +133,7 @@ mod tests {
         let Cli::All(args) = cli else {
             panic!("it names no experiment");
         };
-        assert_eq!(args.peers, [PeerName::Tokio]);
+        assert_eq!(args.peers, [Peer::Tokio]);
         assert_eq!(args.seconds, Some(Duration::from_millis(500)));
     }
 

@@ -128,6 +128,14 @@ impl Error {
         move |source| Error::Connect { address, source }
     }
 
+    /// A program cannot be started.
+    pub(crate) fn start(program: &str) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Start {
+            program: program.to_owned(),
+            source,
+        }
+    }
+
     /// What is to be at `path` cannot be written.
     pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
         move |source| Error::Write {

@@ -1,30 +1,26 @@
 //! Who is measured, and how each is started.
 
 use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
-use crate::serve::{Burn, BusyWait, HogPoll, HogYield};
+use crate::serve::BusyWait;
 
-/// The peers that `--peers` can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PeerName {
-    Tokio,
-    Go,
-    Erlang,
-}
-
-/// Whoever can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Whoever can be measured; those that `--peers` can name have names there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
+    #[value(skip)]
     Evenkeel,
     /// The same, with workers of real-time priority.
+    #[value(skip)]
     EvenkeelRealTime,
     Tokio,
     Go,
     Erlang,
     /// No runtime: what the kernel's scheduler alone makes of it.
+    #[value(skip)]
     OsThread,
 }
 
@@ -62,18 +58,9 @@ pub(crate) struct ServerSpec {
     /// Services by their flag without dashes, each on a port of its own choosing.
     pub(crate) services: Vec<&'static str>,
     /// The address of all services, if it is not the loopback device's.
-    pub(crate) host: Option<std::net::IpAddr>,
-    /// Where the relay, if asked for, leads.
-    pub(crate) relay_target: Option<std::net::SocketAddr>,
-    /// Where the proxy, if asked for, leads.
-    pub(crate) proxy_target: Option<std::net::SocketAddr>,
+    pub(crate) host: Option<IpAddr>,
     pub(crate) workers: usize,
-    pub(crate) hogs: usize,
-    pub(crate) hog_poll: Option<HogPoll>,
-    pub(crate) hog_yield: HogYield,
-    pub(crate) burn: Option<Burn>,
     pub(crate) busy_wait: Option<BusyWait>,
-    pub(crate) io_check_us: Option<u64>,
     /// Further flags, which whoever is asked knows.
     pub(crate) flags: Vec<String>,
     /// Further flags, of which only the lab's own servers know.
@@ -97,9 +84,14 @@ impl ServerSpec {
 
     /// With a flag whose value may hold spaces.
     pub(crate) fn set(mut self, flag: &str, path: &Path) -> Self {
-        self.flags
-            .extend([flag.to_owned(), path.display().to_string()]);
+        let value = path.display().to_string();
+        self.flags.extend([flag.to_owned(), value]);
         self
+    }
+
+    /// With a service that leads somewhere.
+    pub(crate) fn to(self, service: &str, target: SocketAddr) -> Self {
+        self.with(format_args!("--{service} 127.0.0.1:0={target}"))
     }
 
     /// With flags of which only the lab's own servers know, parted by spaces.
@@ -117,11 +109,8 @@ impl ServerSpec {
 }
 
 fn words(flags: impl Display) -> Vec<String> {
-    flags
-        .to_string()
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect()
+    let flags = flags.to_string();
+    flags.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Who takes part in a run.
@@ -137,43 +126,31 @@ pub(crate) struct Lineup {
 
 impl Lineup {
     /// Builds the peers that were asked for and can be built.
-    ///
-    /// # Errors
-    /// When there is no place to build them in.
-    pub(crate) fn muster(asked: &[PeerName]) -> Result<Self> {
+    pub(crate) fn muster(asked: &[Peer]) -> Result<Self> {
         let lab = std::env::current_exe().map_err(Error::system("cannot find this program"))?;
         let built = built_directory(&lab);
-        std::fs::create_dir_all(&built).map_err(|source| Error::Write {
-            path: built.clone(),
-            source,
-        })?;
-        let mut lineup = Lineup {
-            present: vec![Peer::Evenkeel],
-            missing: Vec::new(),
+        std::fs::create_dir_all(&built).map_err(Error::write(&built))?;
+        let (mut present, mut missing) = (vec![Peer::Evenkeel], Vec::new());
+        for peer in [Peer::Tokio, Peer::Go, Peer::Erlang] {
+            if !asked.contains(&peer) {
+                continue;
+            }
+            let made = match peer {
+                Peer::Go => build_go(&built),
+                Peer::Erlang => build_erlang(&built),
+                _ => Ok(()),
+            };
+            match made {
+                Ok(()) => present.push(peer),
+                Err(reason) => missing.push(format!("{}: left out, {reason}", peer.name())),
+            }
+        }
+        Ok(Lineup {
+            present,
+            missing,
             lab,
             built,
-        };
-        if asked.contains(&PeerName::Tokio) {
-            lineup.present.push(Peer::Tokio);
-        }
-        if asked.contains(&PeerName::Go) {
-            let built = build_go(&lineup.built);
-            lineup.enlist(Peer::Go, built);
-        }
-        if asked.contains(&PeerName::Erlang) {
-            let built = build_erlang(&lineup.built);
-            lineup.enlist(Peer::Erlang, built);
-        }
-        Ok(lineup)
-    }
-
-    fn enlist(&mut self, peer: Peer, built: Result<(), String>) {
-        match built {
-            Ok(()) => self.present.push(peer),
-            Err(reason) => self
-                .missing
-                .push(format!("{}: left out, {reason}", peer.name())),
-        }
+        })
     }
 
     /// The lab itself, for its load generators.
@@ -202,36 +179,9 @@ impl Lineup {
         if peer == Peer::EvenkeelRealTime {
             command.arg("--real-time-workers");
         }
-        if peer.is_evenkeel()
-            && let Some(us) = spec.io_check_us
-        {
-            command.args(["--io-check-us", &us.to_string()]);
-        }
+        let any_port = SocketAddr::new(spec.host.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         for service in &spec.services {
-            let host = spec.host.unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
-            let any_port = std::net::SocketAddr::new(host, 0).to_string();
-            command.args([&format!("--{service}"), &any_port]);
-        }
-        if let Some(target) = spec.proxy_target {
-            command.args(["--proxy", &format!("127.0.0.1:0={target}")]);
-        }
-        if let Some(target) = spec.relay_target {
-            command.args(["--relay", &format!("127.0.0.1:0={target}")]);
-        }
-        if spec.hogs > 0 {
-            let poll = spec.hog_poll.unwrap_or(HogPoll::Micros(100));
-            command.args([
-                "--hogs",
-                &spec.hogs.to_string(),
-                "--hog-poll-us",
-                &poll.to_string(),
-            ]);
-            if peer.has_futures() {
-                command.args(["--hog-yield", spec.hog_yield.word()]);
-            }
-        }
-        if let Some(burn) = spec.burn {
-            command.args(["--burn", &burn.to_string()]);
+            command.args([format!("--{service}"), any_port.to_string()]);
         }
         command.args(&spec.flags);
         if peer.has_futures() {
@@ -254,21 +204,17 @@ impl Lineup {
         if let Some(level) = spec.busy_wait {
             command.args(["+sbwt", &level.to_string()]);
         }
-        command
-            .arg("-pa")
-            .arg(&self.built)
-            .args(["-run", "lab_peer", "main"]);
+        command.arg("-pa").arg(&self.built);
+        command.args(["-run", "lab_peer", "main"]);
         command
     }
 }
 
 /// `target/lab-peers`, beside the profile's directory that the lab runs from.
 fn built_directory(lab: &Path) -> PathBuf {
-    let profile = lab.ancestors().skip(1).find(|directory| {
-        directory
-            .file_name()
-            .is_some_and(|name| name == "debug" || name == "release")
-    });
+    let is_profile =
+        |directory: &&Path| directory.ends_with("debug") || directory.ends_with("release");
+    let profile = lab.ancestors().skip(1).find(is_profile);
     let target = profile.and_then(Path::parent).map(Path::to_owned);
     target.unwrap_or_else(std::env::temp_dir).join("lab-peers")
 }
@@ -280,14 +226,11 @@ fn sources() -> PathBuf {
 fn build_go(into: &Path) -> Result<(), String> {
     let mut command = Command::new("go");
     command
-        .arg("build")
-        .arg("-o")
+        .args(["build", "-o"])
         .arg(into.join("go-peer"))
         .arg(".");
     // The toolchain that is installed, never one from the network.
-    command
-        .env("GOTOOLCHAIN", "local")
-        .env("GOFLAGS", "-mod=readonly");
+    command.envs([("GOTOOLCHAIN", "local"), ("GOFLAGS", "-mod=readonly")]);
     build(command.current_dir(sources().join("go")), "Go")
 }
 
@@ -305,10 +248,7 @@ fn build_erlang(into: &Path) -> Result<(), String> {
 
 /// Runs a compiler; the reason why there is no result is a clause for one line.
 fn build(command: &mut Command, language: &str) -> Result<(), String> {
-    let directory = command
-        .get_current_dir()
-        .map(Path::to_owned)
-        .unwrap_or_default();
+    let directory = command.get_current_dir().unwrap_or(Path::new("."));
     if !directory.is_dir() {
         return Err(format!("its program is not at {}", directory.display()));
     }
@@ -317,11 +257,9 @@ fn build(command: &mut Command, language: &str) -> Result<(), String> {
         Ok(output) => {
             let words = [output.stdout, output.stderr].concat();
             let words = String::from_utf8_lossy(&words);
-            let last = words
-                .lines()
-                .rfind(|line| !line.trim().is_empty())
-                .unwrap_or_default();
-            Err(format!("its program does not compile: {}", last.trim()))
+            let last = words.lines().rfind(|line| !line.trim().is_empty());
+            let last = last.unwrap_or_default().trim();
+            Err(format!("its program does not compile: {last}"))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
             "{language} is not installed (lab/setup.sh installs it)"
@@ -347,55 +285,45 @@ mod tests {
     #[test]
     fn every_peer_is_asked_for_the_same_in_its_own_words() {
         let spec = ServerSpec {
-            services: vec!["echo", "sink"],
             workers: 2,
-            hogs: 4,
-            hog_poll: Some(HogPoll::Never),
-            hog_yield: HogYield::Wake,
             busy_wait: Some(BusyWait::VeryLong),
-            io_check_us: Some(50),
-            burn: Some(Burn {
-                per_second: 50,
-                us: 20_000,
-            }),
-            flags: vec!["--work-us".to_owned(), "7".to_owned()],
-            own_flags: vec!["--echo-class".to_owned(), "urgent".to_owned()],
-            ..ServerSpec::default()
+            ..ServerSpec::of(&["echo", "sink"])
         };
+        let target = SocketAddr::from(([127, 0, 0, 1], 7));
+        let spec = spec.with("--hogs 4 --work-us 7").to("relay", target);
+        let spec = spec.own("--echo-class urgent");
         let services = "--echo 127.0.0.1:0 --sink 127.0.0.1:0";
-        let hogs = "--hogs 4 --hog-poll-us never";
-        let burn = "--burn 50:20000 --work-us 7";
+        let flags = "--hogs 4 --work-us 7 --relay 127.0.0.1:0=127.0.0.1:7";
         let class = "--echo-class urgent";
         let end = "--exit-with-parent";
-        let settings = "--workers 2 --busy-wait very_long --io-check-us 50";
-        let level = "--busy-wait very_long";
+        let settings = "--workers 2 --busy-wait very_long";
         let start = "-pa built -run lab_peer main";
-        let yields = "--hog-yield wake";
         for (peer, expected) in [
             (
                 Peer::Evenkeel,
-                format!("lab serve evenkeel {settings} {services} {hogs} {yields} {burn} {class}"),
+                format!("lab serve evenkeel {settings} {services} {flags} {class}"),
             ),
             (
                 Peer::EvenkeelRealTime,
                 format!(
-                    "lab serve evenkeel --workers 2 {level} --real-time-workers --io-check-us 50 \
-                     {services} {hogs} {yields} {burn} {class}"
+                    "lab serve evenkeel {settings} --real-time-workers {services} {flags} {class}"
                 ),
             ),
             (
                 Peer::Tokio,
-                format!(
-                    "lab serve tokio --workers 2 {level} {services} {hogs} {yields} {burn} {class}"
-                ),
+                format!("lab serve tokio {settings} {services} {flags} {class}"),
+            ),
+            (
+                Peer::OsThread,
+                format!("lab serve os-thread --workers 2 {services} {flags}"),
             ),
             (
                 Peer::Go,
-                format!("built/go-peer --workers 2 {services} {hogs} {burn}"),
+                format!("built/go-peer --workers 2 {services} {flags}"),
             ),
             (
                 Peer::Erlang,
-                format!("erl -noshell +Bd +S 2:2 +sbwt very_long {start} {services} {hogs} {burn}"),
+                format!("erl -noshell +Bd +S 2:2 +sbwt very_long {start} {services} {flags}"),
             ),
         ] {
             assert_eq!(words(peer, &spec), format!("{expected} {end}"));

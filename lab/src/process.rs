@@ -16,33 +16,65 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// What has to go when the lab goes.
-struct Belongings {
-    groups: BTreeSet<u32>,
-    directories: BTreeSet<PathBuf>,
-    /// Programs, with their arguments, that take back what was set up on the machine.
-    undoings: BTreeSet<Vec<String>>,
+/// What has to go when the lab goes, in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Belonging {
+    /// A process, and all that it started.
+    Group(u32),
+    /// A program, with its arguments, that takes back what was set up on the machine.
+    Undoing(Vec<String>),
+    Directory(PathBuf),
 }
 
-static BELONGINGS: Mutex<Belongings> = Mutex::new(Belongings {
-    groups: BTreeSet::new(),
-    directories: BTreeSet::new(),
-    undoings: BTreeSet::new(),
-});
+static BELONGINGS: Mutex<BTreeSet<Belonging>> = Mutex::new(BTreeSet::new());
 
-fn belongings() -> MutexGuard<'static, Belongings> {
+fn belongings() -> MutexGuard<'static, BTreeSet<Belonging>> {
     // Every change is one insertion or removal: there is no half-made state to fear.
     BELONGINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Belonging {
+    /// What cannot go has gone already, or is left to the system's own sweep.
+    fn go(&self) {
+        match self {
+            Belonging::Group(group) => drop(sys::kill_group(*group, SIGKILL)),
+            Belonging::Undoing(words) => {
+                drop(run(&words.iter().map(String::as_str).collect::<Vec<_>>()));
+            }
+            Belonging::Directory(path) => drop(std::fs::remove_dir_all(path)),
+        }
+    }
+}
+
+/// A belonging that goes when this is dropped, or when the lab is interrupted.
+struct Owned(Belonging);
+
+impl Owned {
+    /// Makes something; the registry is held meanwhile, so that an interruption finds it either
+    /// not begun or registered.
+    fn make<T>(make: impl FnOnce() -> Result<(T, Belonging)>) -> Result<(T, Owned)> {
+        let mut belongings = belongings();
+        let (made, belonging) = make()?;
+        belongings.insert(belonging.clone());
+        Ok((made, Owned(belonging)))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.go();
+        belongings().remove(&self.0);
+    }
 }
 
 /// From now on ctrl-c and SIGTERM end the lab's processes, remove its temporary directories, and
 /// end the lab.
 pub(crate) fn end_all_on_signal() -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(Error::system("cannot install a signal handler"))?;
     std::thread::spawn(move || {
@@ -50,16 +82,7 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
             // The lock is kept to the end, so that no process is reaped, and its number reused,
             // meanwhile.
             let belongings = belongings();
-            for &group in &belongings.groups {
-                // An error says that it has already ended.
-                let _ = sys::kill_group(group, signal_hook::consts::SIGKILL);
-            }
-            for undoing in &belongings.undoings {
-                run_quietly(undoing);
-            }
-            for directory in &belongings.directories {
-                let _ = std::fs::remove_dir_all(directory);
-            }
+            belongings.iter().for_each(Belonging::go);
             eprintln!("\nevenkeel-lab: interrupted; nothing is left running");
             std::process::exit(128 + signal);
         }
@@ -71,64 +94,58 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
 pub(crate) struct Process {
     name: String,
     child: Child,
-    /// Reaped: its number may be another's by now.
-    reaped: bool,
+    /// Gone before the process is reaped: then its number may be another's.
+    group: Option<Owned>,
 }
 
 impl Process {
     /// Starts `command` on `cpus` (any, when there are none).
     pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
         sys::tie_to_parent(command, cpus);
-        // Held over the start, so that an interruption finds either no process or a registered one.
-        let mut belongings = belongings();
-        let child = command.spawn().map_err(|source| Error::Start {
-            program: name.to_owned(),
-            source,
+        let (child, group) = Owned::make(|| {
+            let child = command.spawn().map_err(Error::start(name))?;
+            let group = Belonging::Group(child.id());
+            Ok((child, group))
         })?;
-        belongings.groups.insert(child.id());
         Ok(Process {
             name: name.to_owned(),
             child,
-            reaped: false,
+            group: Some(group),
         })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has used so far; zero for what the system does not say.
     pub(crate) fn usage(&self) -> Usage {
-        let pid = self.child.id();
-        let (switches_voluntary, switches_forced) = context_switches(pid);
         Usage {
-            at: Some(Instant::now()),
-            cpu: sys::process_cpu_time(pid).unwrap_or_default(),
-            switches_voluntary,
-            switches_forced,
+            at: Instant::now(),
+            cpu: sys::process_cpu_time(self.pid()).unwrap_or_default(),
+            switches: context_switches(self.pid()),
         }
     }
 
     /// Waits until it has written a line `ready`, and leaves what follows to be read.
-    ///
-    /// # Errors
-    /// When it ends, or writes anything else, before.
     pub(crate) fn until_ready(mut self) -> Result<Self> {
-        let mut line = Vec::new();
-        let mut byte = [0; 1];
-        while let Some(stdout) = &mut self.child.stdout
-            && matches!(stdout.read(&mut byte), Ok(1))
-            && byte != *b"\n"
-        {
-            line.push(byte[0]);
-        }
+        let stdout = self.child.stdout.iter_mut();
+        let bytes = stdout.flat_map(io::Read::bytes).map_while(io::Result::ok);
+        let line: Vec<u8> = bytes.take_while(|byte| *byte != b'\n').collect();
         if line == b"ready" {
             return Ok(self);
         }
         // Its own words are on standard error; a status that says success here is a defect of it.
-        let status = self
-            .end()
-            .map_or_else(|error| error.to_string(), |status| status.to_string());
-        Err(Error::EndedEarly {
+        let ended = self.end();
+        Err(self.ended_early(ended))
+    }
+
+    fn ended_early(&self, ended: io::Result<ExitStatus>) -> Error {
+        let status = ended.map(|status| status.to_string());
+        Error::EndedEarly {
             program: self.name.clone(),
-            status,
-        })
+            status: status.unwrap_or_else(|error| error.to_string()),
+        }
     }
 
     /// Waits for it to end by itself, as [`output`](Self::output), and gives what it wrote, read as
@@ -142,10 +159,7 @@ impl Process {
     }
 
     /// Ends its standard input, waits for it to end by itself, and gives what it wrote to standard
-    /// output.
-    ///
-    /// # Errors
-    /// When it failed; the error holds the end of what it wrote.
+    /// output. An error holds the end of that.
     pub(crate) fn output(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut output = String::new();
@@ -170,20 +184,14 @@ impl Process {
 
     /// Waits for it to end by itself, then ends what it left behind.
     fn finish(&mut self) -> io::Result<ExitStatus> {
-        sys::wait_unreaped(self.child.id())?;
+        sys::wait_unreaped(self.pid())?;
         self.end()
     }
 
     /// Ends it and all that it started. Its number is given back last: until then nobody else can
     /// have it.
     fn end(&mut self) -> io::Result<ExitStatus> {
-        let group = self.child.id();
-        if !self.reaped {
-            // An error says that nothing is left to end.
-            let _ = sys::kill_group(group, signal_hook::consts::SIGKILL);
-            belongings().groups.remove(&group);
-            self.reaped = true;
-        }
+        self.group = None;
         self.child.wait()
     }
 }
@@ -196,72 +204,56 @@ impl Drop for Process {
 }
 
 /// A temporary directory that goes when this is dropped, or when the lab is interrupted.
-pub(crate) struct TemporaryDirectory(PathBuf);
+pub(crate) struct TemporaryDirectory {
+    path: PathBuf,
+    _owned: Owned,
+}
 
 impl TemporaryDirectory {
     pub(crate) fn new(purpose: &str) -> Result<Self> {
+        TemporaryDirectory::within(&std::env::temp_dir(), purpose)
+    }
+
+    pub(crate) fn within(parent: &Path, purpose: &str) -> Result<Self> {
         let name = format!("evenkeel-lab-{purpose}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let mut belongings = belongings();
-        std::fs::create_dir(&path).map_err(|source| Error::Write {
-            path: path.clone(),
-            source,
+        let path = parent.join(name);
+        let ((), owned) = Owned::make(|| {
+            std::fs::create_dir(&path).map_err(Error::write(&path))?;
+            Ok(((), Belonging::Directory(path.clone())))
         })?;
-        belongings.directories.insert(path.clone());
-        Ok(TemporaryDirectory(path))
+        Ok(TemporaryDirectory {
+            path,
+            _owned: owned,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system's own sweep of temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-        belongings().directories.remove(&self.0);
+        &self.path
     }
 }
 
 /// Something set up on the machine that is taken back when this is dropped, or when the lab is
 /// interrupted.
-pub(crate) struct Undoing(Vec<String>);
+pub(crate) struct Undoing {
+    _owned: Owned,
+}
 
 impl Undoing {
-    /// Runs `setup`, after which `undo` takes back what it did.
-    ///
-    /// # Errors
-    /// When it fails; the error holds its words.
+    /// Runs `setup`, after which `undo` takes back what it did. An error holds its words.
     pub(crate) fn after(setup: &[&str], undo: &[&str]) -> Result<Self> {
-        let undo: Vec<String> = undo.iter().map(|word| (*word).to_owned()).collect();
-        // Held over the setup, so that an interruption finds it either not begun or registered.
-        let mut belongings = belongings();
-        run(setup)?;
-        belongings.undoings.insert(undo.clone());
-        Ok(Undoing(undo))
+        let undo = undo.iter().map(|word| (*word).to_owned()).collect();
+        let (_, owned) = Owned::make(|| Ok((run(setup)?, Belonging::Undoing(undo))))?;
+        Ok(Undoing { _owned: owned })
     }
 }
 
-impl Drop for Undoing {
-    fn drop(&mut self) {
-        run_quietly(&self.0);
-        belongings().undoings.remove(&self.0);
-    }
-}
-
-/// Runs a short program to its end; what it wrote to standard output is given.
-///
-/// # Errors
-/// When it cannot be started or fails; the error holds its words.
+/// Runs a short program to its end; what it wrote to standard output is given. An error holds what
+/// it wrote to standard error.
 pub(crate) fn run(words: &[&str]) -> Result<String> {
     let (program, args) = words.split_first().unwrap_or((&"true", &[]));
     let mut command = Command::new(program);
     let output = command.args(args).stdin(Stdio::null()).output();
-    let output = output.map_err(|source| Error::Start {
-        program: (*program).to_owned(),
-        source,
-    })?;
+    let output = output.map_err(Error::start(program))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -272,35 +264,31 @@ pub(crate) fn run(words: &[&str]) -> Result<String> {
     })
 }
 
-/// As [`run`], where nothing can be done about a failure.
-fn run_quietly(words: &[String]) {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    drop(run(&words));
+/// Whether a program can be run: where it is installed, it answers this flag.
+pub(crate) fn answers(program: &str, flag: &str) -> bool {
+    run(&[program, flag]).is_ok()
 }
 
-/// A server that has said `ready`.
+/// A server that listens. What is declared first ends first.
 pub(crate) struct Server {
-    process: Process,
+    pub(crate) process: Process,
     addresses: HashMap<String, SocketAddr>,
     /// Its end is the server's sign to go, should all else fail.
     _stdin: Option<ChildStdin>,
+    _directory: Option<TemporaryDirectory>,
 }
 
-/// What a server's process has used since its start.
-#[derive(Debug, Clone, Copy, Default)]
+/// What a process has used since its start.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
-    pub(crate) at: Option<Instant>,
+    at: Instant,
     pub(crate) cpu: Duration,
-    /// Times that a thread went to sleep, and times that one was put aside for another.
-    pub(crate) switches_voluntary: u64,
-    pub(crate) switches_forced: u64,
+    /// Times that a thread went to sleep, or was put aside for another.
+    pub(crate) switches: u64,
 }
 
 impl Server {
-    /// Starts `command` and waits until it listens.
-    ///
-    /// # Errors
-    /// When it cannot be started, ends, or does not become ready in time.
+    /// Starts `command` and waits until it has said where it listens, and `ready`.
     pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
         const PATIENCE: Duration = Duration::from_secs(20);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -312,26 +300,21 @@ impl Server {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match lines.recv_timeout(left) {
-                Ok(line) if line.trim() == "ready" => break,
-                Ok(line) => {
-                    if let Some((service, address)) = line.trim().split_once(' ')
-                        && let Ok(address) = address.parse()
-                    {
-                        addresses.insert(service.to_owned(), address);
+                Ok(line) => match line.trim().split_once(' ') {
+                    None if line.trim() == "ready" => break,
+                    None => {}
+                    Some((service, address)) => {
+                        let address = address.parse().ok();
+                        addresses.extend(address.map(|address| (service.to_owned(), address)));
                     }
-                }
+                },
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(Error::NotReady {
-                        program: name.to_owned(),
-                        seconds: PATIENCE.as_secs(),
-                    });
+                    let (program, seconds) = (name.to_owned(), PATIENCE.as_secs());
+                    return Err(Error::NotReady { program, seconds });
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let status = process.finish().map(|status| status.to_string());
-                    return Err(Error::EndedEarly {
-                        program: name.to_owned(),
-                        status: status.unwrap_or_else(|error| error.to_string()),
-                    });
+                    let ended = process.finish();
+                    return Err(process.ended_early(ended));
                 }
             }
         }
@@ -339,39 +322,51 @@ impl Server {
             process,
             addresses,
             _stdin: stdin,
+            _directory: None,
         })
+    }
+
+    /// A program that says nothing: where it was told to listen, and the directory of its files.
+    pub(crate) fn told(
+        process: Process,
+        addresses: &[(&str, SocketAddr)],
+        directory: TemporaryDirectory,
+    ) -> Self {
+        let addresses = addresses.iter();
+        let addresses = addresses.map(|(service, address)| ((*service).to_owned(), *address));
+        Server {
+            process,
+            addresses: addresses.collect(),
+            _stdin: None,
+            _directory: Some(directory),
+        }
     }
 
     /// Where it serves `service`.
     pub(crate) fn address(&self, service: &'static str) -> Result<SocketAddr> {
-        let program = || self.process.name.clone();
         let address = self.addresses.get(service).copied();
         address.ok_or_else(|| Error::NoAddress {
-            program: program(),
+            program: self.process.name.clone(),
             service,
         })
-    }
-
-    /// What it has used so far; zero for what the system does not say.
-    pub(crate) fn usage(&self) -> Usage {
-        self.process.usage()
-    }
-
-    /// The number of its process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.child.id()
     }
 }
 
 impl Usage {
     /// Processor time over wall time since `earlier`, where 1.0 is one whole core.
     pub(crate) fn cores_since(&self, earlier: &Usage) -> f64 {
-        let wall = match (self.at, earlier.at) {
-            (Some(now), Some(then)) => now.saturating_duration_since(then),
-            _ => Duration::ZERO,
-        };
         let cpu = self.cpu.saturating_sub(earlier.cpu);
-        cpu.as_secs_f64() / wall.as_secs_f64().max(f64::EPSILON)
+        cpu.as_secs_f64() / self.seconds_since(earlier)
+    }
+
+    pub(crate) fn switches_per_s_since(&self, earlier: &Usage) -> f64 {
+        let switches = self.switches.saturating_sub(earlier.switches);
+        switches as f64 / self.seconds_since(earlier)
+    }
+
+    fn seconds_since(&self, earlier: &Usage) -> f64 {
+        let wall = self.at.saturating_duration_since(earlier.at);
+        wall.as_secs_f64().max(f64::EPSILON)
     }
 }
 
@@ -390,25 +385,17 @@ fn lines(child: &mut Child) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Voluntary and forced context switches of all threads that live.
-fn context_switches(pid: u32) -> (u64, u64) {
-    let mut switches = (0, 0);
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+/// Context switches, voluntary and forced, of all threads that live.
+fn context_switches(pid: u32) -> u64 {
+    let tasks = procfs::process::Process::new(pid as i32).and_then(|process| process.tasks());
+    // A thread that ends meanwhile takes its counts along.
+    let all = tasks
         .into_iter()
         .flatten()
-        .flatten();
-    for thread in threads {
-        // A thread that ends meanwhile takes its counts along.
-        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-        let count = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|count| count.trim().parse::<u64>().ok())
-                .unwrap_or(0)
-        };
-        switches.0 += count("voluntary_ctxt_switches:");
-        switches.1 += count("nonvoluntary_ctxt_switches:");
-    }
-    switches
+        .flatten()
+        .flat_map(|task| task.status());
+    let counts = all.flat_map(|of| [of.voluntary_ctxt_switches, of.nonvoluntary_ctxt_switches]);
+    counts.flatten().sum()
 }
 
 /// The end of a process's words, which is where its complaint is.

@@ -1,18 +1,18 @@
 //! `busywait`: what spinning before parking costs and brings, level by level.
 
-use serde_json::json;
 use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
 
 use crate::error::Result;
 use crate::load::{EchoSummary, StreamSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
-use crate::report::plot::Lists;
-use crate::report::{Experiment, Plot};
+use crate::process::Server;
+use crate::report::Experiment;
 use crate::serve::{BusyWait, RuntimeStats};
 use crate::trial::client::{self, accounts};
-use crate::trial::columns::{Column, column, or_else};
-use crate::trial::figures::bars;
+use crate::trial::figures::{Column, column, or_else, or_nan};
 use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 
@@ -24,8 +24,10 @@ struct Variant {
 }
 
 /// What one measurement found. Processor time and accounts are of the time of the probe.
+#[derive(Serialize)]
 struct Found {
     cpu_cores: f64,
+    #[serde(rename = "context_switches_per_s")]
     switches_per_s: f64,
     stats: Option<RuntimeStats>,
     /// Time spent running tasks over wall time, of all workers together.
@@ -40,20 +42,22 @@ const WRITES_PER_S: u32 = 10;
 /// The probe beside it: rare enough to add little work, often enough for a p99.
 const PROBE_HZ: u32 = 200;
 
+const CPU: Column<Found> = column("CPU", "%", 1, |f| 100.0 * f.cpu_cores);
+const P99: Column<Found> = column("p99", "us", 0, |f| f.echo.latency.p99_us);
 #[rustfmt::skip]
 const COLUMNS: [Column<Found>; 6] = [
-    column("CPU", "%", 1, |f| 100.0 * f.cpu_cores),
+    CPU,
     or_else(UNCOUNTED, column("utilisation", "%", 1, |f| percent(f.utilisation_cores))),
     or_else(UNCOUNTED, column("spin", "%", 1,
         |f| percent(f.stats.as_ref().and_then(RuntimeStats::spin_cores)))),
     column("p50", "us", 0, |f| f.echo.latency.p50_us),
-    column("p99", "us", 0, |f| f.echo.latency.p99_us),
+    P99,
     column("context switches", "/s", 0, |f| f.switches_per_s),
 ];
 const UNCOUNTED: &str = "not counted";
 
 fn percent(cores: Option<f64>) -> f64 {
-    cores.map_or(f64::NAN, |cores| 100.0 * cores)
+    100.0 * or_nan(cores)
 }
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
@@ -61,26 +65,33 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let name = |variant: Variant| format!("busywait: {}", variant.name());
     let one = |variant| measure(lab, variant);
     let samples = Samples::measure(lab, lab.rounds(), variants.iter().copied(), name, one);
-    let rows = variants.iter().map(|&variant| (variant.name(), variant));
+    let rows = variants
+        .iter()
+        .map(|&variant| ([variant.name().into()], variant));
+    let bars = variants.iter().map(|&variant| {
+        let level = variant.level.map(|level| level.to_string());
+        let level = level.unwrap_or_else(|| "default".to_owned());
+        (variant.peer.name(), level, variant)
+    });
+    let plot = |title, column| samples.bars(title, false, column, bars.clone());
+    let case = |Variant { peer, level }| {
+        let level = level.map(|level| level.to_string());
+        json!({ "peer": peer.name(), "level": level })
+    };
     Ok(Experiment {
-        how: format!(
-            "{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes a second, in an \
-             open loop, at a server that reads and discards; a probe of {PROBE_HZ} Hz beside them \
-             gives the latency of waking up. CPU is the server's processor time over wall time, \
-             utilisation the time its workers spent running tasks over wall time, both in percent \
-             of one core. On the loopback device a write arrives in one piece. {}",
-            lab.conditions()
-        ),
+        how: lab.conditions(),
         tables: vec![samples.table(
             "700 connections of 1 Mbit/s: cost and wake-up latency",
-            "runtime, level",
+            ["runtime, level"],
             rows,
             &COLUMNS,
         )],
-        plots: plots(&variants, &samples),
+        plots: vec![
+            plot("CPU of the server, of one core", &CPU),
+            plot("Wake-up latency beside the load, p99", &P99),
+        ],
         notes: notes(lab, &samples),
-        verdicts: Vec::new(),
-        raw: samples.raw(raw),
+        raw: samples.raw(case, |found| json!(found)),
         ..Experiment::default()
     })
 }
@@ -89,23 +100,19 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 const LEVELS_IN_BRIEF: [BusyWait; 3] = [BusyWait::VeryLong, BusyWait::Medium, BusyWait::None];
 
 fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
+    let fixed = |level: &&BusyWait| **level != BusyWait::Adaptive;
+    let fixed: Vec<BusyWait> = match brief {
+        true => LEVELS_IN_BRIEF.to_vec(),
+        false => BusyWait::ALL.iter().rev().filter(fixed).copied().collect(),
+    };
     let mut variants = Vec::new();
-    let mut levels = BusyWait::ALL.to_vec();
-    levels.retain(|level| *level != BusyWait::Adaptive);
-    levels.reverse();
-    if brief {
-        levels = LEVELS_IN_BRIEF.to_vec();
-    }
-    let fixed = levels.into_iter().map(Some);
     for &peer in peers {
-        let levels: Vec<Option<BusyWait>> = match peer {
-            Peer::Evenkeel => {
-                let adaptive = Some(BusyWait::Adaptive);
-                fixed.clone().chain([adaptive]).collect()
-            }
-            Peer::Erlang => fixed.clone().collect(),
-            Peer::Tokio | Peer::Go | Peer::OsThread | Peer::EvenkeelRealTime => vec![None],
-        };
+        let mut levels: Vec<_> = fixed.iter().copied().map(Some).collect();
+        match peer {
+            Peer::Evenkeel => levels.push(Some(BusyWait::Adaptive)),
+            Peer::Erlang => {}
+            _ => levels = vec![None],
+        }
         variants.extend(levels.into_iter().map(|level| Variant { peer, level }));
     }
     variants
@@ -142,18 +149,18 @@ fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
     let stream = stream.lasts(RAMP + length + Duration::from_millis(500));
     let stream = stream.start()?.until_ready()?;
     std::thread::sleep(RAMP);
-    let (usage_before, stats_before) = (server.usage(), accounts(&server, variant.peer));
+    let (usage_before, stats_before) = (server.process.usage(), accounts(&server, variant.peer));
     // The first reading begins the stretch that the second one is of.
     let _ = erlang_utilisation(&server, variant.peer);
     let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0 --drain 0.3");
     let probe = lab.load(probe).lasts(length).result()?;
-    let (usage, stats) = (server.usage(), accounts(&server, variant.peer));
+    let (usage, stats) = (server.process.usage(), accounts(&server, variant.peer));
     let stats = stats.zip(stats_before).map(|(now, then)| now.since(&then));
     let erlang = erlang_utilisation(&server, variant.peer);
     let utilisation = stats.as_ref().map(RuntimeStats::utilisation_cores);
     Ok(Found {
         cpu_cores: usage.cores_since(&usage_before),
-        switches_per_s: switches_per_s(&usage, &usage_before),
+        switches_per_s: usage.switches_per_s_since(&usage_before),
         stats,
         utilisation_cores: utilisation.or(erlang.map(|share| share * lab.workers as f64)),
         echo: probe,
@@ -171,15 +178,6 @@ fn erlang_utilisation(server: &Server, peer: Peer) -> Option<f64> {
     stats.ok()?["utilisation"].as_f64()
 }
 
-fn switches_per_s(now: &Usage, then: &Usage) -> f64 {
-    let total = |usage: &Usage| usage.switches_voluntary + usage.switches_forced;
-    let wall = now
-        .at
-        .zip(then.at)
-        .map_or(Duration::ZERO, |(now, then)| now - then);
-    total(now).saturating_sub(total(then)) as f64 / wall.as_secs_f64().max(f64::EPSILON)
-}
-
 impl Describe for Found {
     fn describe(&self) -> String {
         let (cpu, latency) = (100.0 * self.cpu_cores, &self.echo.latency);
@@ -188,74 +186,23 @@ impl Describe for Found {
     }
 }
 
-fn plots(variants: &[Variant], samples: &Samples<Variant, Found>) -> Vec<Plot> {
-    let plot = |title: &str, unit: &str, figure: fn(&Found) -> f64| {
-        let mut groups: Lists<String> = Vec::new();
-        for &variant in variants {
-            let Ok(value) = samples.median(variant, figure) else {
-                continue;
-            };
-            let group = variant.peer.name();
-            if groups.last().is_none_or(|(name, _)| name != group) {
-                groups.push((group.to_owned(), Vec::new()));
-            }
-            if let Some((_, bars)) = groups.last_mut() {
-                let level = variant
-                    .level
-                    .map_or("default".to_owned(), |level| level.to_string());
-                bars.push((level, value));
-            }
-        }
-        bars(title, unit, false, groups)
-    };
-    vec![
-        plot("CPU of the server, of one core", "%", |f| {
-            100.0 * f.cpu_cores
-        }),
-        plot("Wake-up latency beside the load, p99", "us", |f| {
-            f.echo.latency.p99_us
-        }),
-    ]
-}
-
 fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
-    let mut notes = vec![
-        "Tokio's utilisation is all time that its workers were not parked: it does not count I/O \
-         checks apart from running tasks. It and Go have no levels to set."
-            .to_owned(),
-    ];
+    let mut notes = Vec::new();
     if lab.is_brief() {
         notes.push(
             "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all."
                 .to_owned(),
         );
     }
-    let behind = samples
-        .all()
-        .filter(|found| found.stream.writes_behind > 0)
-        .count();
+    let behind = |found: &&Found| found.stream.writes_behind > 0;
+    let (behind, all) = (samples.all().filter(behind).count(), samples.0.len());
     if behind > 0 {
-        let all = samples.0.len();
         notes.push(format!(
             "In {behind} of {all} measurements a write found its connection's earlier bytes not \
              yet taken."
         ));
     }
     notes
-}
-
-fn raw(variant: Variant, round: u32, found: Option<&Found>) -> serde_json::Value {
-    json!({
-        "peer": variant.peer.name(),
-        "level": variant.level.map(|level| level.to_string()),
-        "round": round,
-        "cpu_cores": found.map(|f| f.cpu_cores),
-        "utilisation_cores": found.and_then(|f| f.utilisation_cores),
-        "context_switches_per_s": found.map(|f| f.switches_per_s),
-        "stats": found.and_then(|f| f.stats.as_ref()),
-        "echo": found.map(|f| &f.echo),
-        "stream": found.map(|f| &f.stream),
-    })
 }
 
 #[cfg(test)]
@@ -275,5 +222,12 @@ mod tests {
         assert!(evenkeel.contains(&"evenkeel, adaptive".to_owned()));
         let brief = variants(&[Peer::Evenkeel, Peer::Erlang], true);
         assert_eq!(brief.len(), 4 + 3);
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let load = format!("{CONNECTIONS} connections of 1 Mbit/s each, {WRITES_PER_S} writes");
+        let probe = format!("a probe of {PROBE_HZ} Hz");
+        crate::experiments::tests::assert_page_says("busywait", &[load, probe]);
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! - [`web`], [`relay`], [`starved`]: the parts
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`ab`], [`database`]: tools that are used where they are installed
+//! - [`database`]: one that is used where it is installed
 
-mod ab;
 mod database;
 mod relay;
 mod starved;
@@ -15,17 +14,8 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::load::LatencySummary;
-use crate::report::{Experiment, Table};
+use crate::report::Experiment;
 use crate::trial::lab::Lab;
-
-/// What one part contributes to the report.
-pub(super) struct Part {
-    pub(super) how: String,
-    pub(super) tables: Vec<Table>,
-    pub(super) plots: Vec<crate::report::Plot>,
-    pub(super) notes: Vec<String>,
-    pub(super) raw: serde_json::Value,
-}
 
 /// The number that follows a name at the head of a line of a tool's report.
 fn field(output: &str, name: &str) -> Option<f64> {

@@ -1,24 +1,20 @@
 //! `classes`: a relay between bulk, short connections and an admin page, beside HAProxy.
 //!
 //! - [`relays`]: who relays, under which traffic, and one measurement of it
-//! - [`haproxy`]: HAProxy, where it is installed
 
-mod haproxy;
 mod relays;
 
 use serde_json::json;
 
-use self::relays::{ADMIN_HZ, By, EMPTY, Found, LARGE, Row, Traffic};
+use self::relays::{By, Found, Row, Traffic};
 use crate::error::Result;
-use crate::report::plot::Lists;
-use crate::report::{Cell, Experiment, Plot, Table};
-use crate::trial::columns::{Column, column};
+use crate::report::{Experiment, Plot, Table};
 use crate::trial::echoes;
-use crate::trial::figures::{self, bars};
+use crate::trial::figures::{self, Column, column};
 use crate::trial::lab::Lab;
 use crate::trial::samples::Samples;
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
-use crate::trial::verdict::{self, Rule, TIMES, Verdict, ratio};
+use crate::trial::verdict::{self, Rule, TIMES, ratio};
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
 const ADMIN_P99_OVER_HAPROXY: f64 = 0.2;
@@ -26,7 +22,7 @@ const BULK_KEPT_PERCENT: f64 = 95.0;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
-    let missing = haproxy::missing();
+    let missing = relays::missing();
     if let Some(line) = &missing {
         lab.progress(line);
     }
@@ -41,64 +37,58 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let one = |row| relays::measure(&lab, row, target);
     let samples = Samples::measure(&lab, lab.rounds(), rows.iter().copied(), name, one);
     let all = All { rows, samples };
-    let verdicts = all.verdicts();
-    Ok(Experiment {
-        how: how(&lab),
-        tables: vec![
-            all.mixed(),
-            all.bulk(),
-            verdict::table("Verdicts on evenkeel", "relay", &verdicts),
-        ],
+    let case = |row: Row| json!({ "relay": row.name() });
+    let experiment = Experiment {
+        how: lab.conditions(),
+        tables: vec![all.mixed(), all.bulk()],
         plots: vec![all.curves(), all.bars()],
-        notes: missing
-            .into_iter()
-            .chain(NOTES.map(str::to_owned))
-            .collect(),
-        verdicts: verdict::judged(&verdicts),
-        raw: all.raw(),
+        notes: missing.into_iter().collect(),
+        raw: all.samples.raw(case, |found| json!(found)),
         ..Experiment::default()
-    })
+    };
+    let rows = all.rows.iter().map(|row| (row.relay_name(), *row));
+    Ok(experiment.judged("relay", verdict::by_rules(&all, rows, &VERDICTS)))
 }
 
-fn how(lab: &Lab) -> String {
-    format!(
-        "A TCP relay in front of an origin. {LARGE} clients fetch objects of 1 MB and {EMPTY} \
-         fetch empty ones, all at once, in a closed loop, every object over a connection of its \
-         own. Beside them {ADMIN_HZ} admin calls a second, each over a connection of its own, in \
-         an open loop, ask the relay's process for a small page. With classes the admin page is \
-         urgent, connections are normal, and one that has moved more than 64 KiB goes on as bulk; \
-         without, all are normal. What the callers themselves were late is in the latency, and \
-         said beside it. HAProxy stands in the same place, by TCP, with as many threads. Relay, \
-         origin, clients and callers are processes apart. {}",
-        lab.conditions()
-    )
-}
+const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
+const ADMIN_P99: Column<Found> = column("admin p99", "us", 0, |found| {
+    found.admin(|admin| admin.latency.p99_us)
+});
+const LATE: Column<Found> = column("calls late, p99", "us", 0, |found| {
+    found.admin(|admin| admin.late_p99_us)
+});
 
 #[rustfmt::skip]
 const MIXED: [Column<Found>; 9] = [
     column("short", "/s", 0, |found| found.mix.empty_per_s),
     BULK,
-    column("admin p50", "us", 0, |found| {
-        found.admin(|admin| admin.latency.p50_us)
-    }),
-    column("admin p99", "us", 0, admin_p99),
-    column("longest", "us", 0, |found| {
-        found.admin(|admin| admin.latency.max_us)
-    }),
-    column("calls late, p99", "us", 0, |found| {
-        found.admin(|admin| admin.late_p99_us)
-    }),
-    column("no answer", "", 0, |found| {
-        found.admin(|admin| admin.unanswered as f64)
-    }),
+    column("admin p50", "us", 0, |found| found.admin(|admin| admin.latency.p50_us)),
+    ADMIN_P99,
+    column("longest", "us", 0, |found| found.admin(|admin| admin.latency.max_us)),
+    LATE,
+    column("no answer", "", 0, |found| found.admin(|admin| admin.unanswered as f64)),
     column("failed", "", 0, |found| found.mix.failed as f64),
-    column("CPU", "%", 0, |found| 100.0 * found.cores),
+    column("CPU", "%", 0, |found| 100.0 * found.cpu_cores),
 ];
-const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
 
-fn admin_p99(found: &Found) -> f64 {
-    found.admin(|admin| admin.latency.p99_us)
-}
+/// A figure under some traffic.
+type Under = (&'static str, Traffic, Column<Found>);
+
+/// Bulk and admin calls, alone and in company.
+const IN_COMPANY: [Under; 6] = [
+    ("bulk alone", Traffic::Bulk, BULK),
+    ("bulk with admin", Traffic::BulkAndAdmin, BULK),
+    ("bulk in mix", Traffic::Mix, BULK),
+    ("admin p99 alone", Traffic::Admin, ADMIN_P99),
+    ("admin p99 with bulk", Traffic::BulkAndAdmin, ADMIN_P99),
+    ("admin p99 in mix", Traffic::Mix, ADMIN_P99),
+];
+
+const BARS: [(&str, Traffic); 3] = [
+    ("alone", Traffic::Bulk),
+    ("beside admin calls", Traffic::BulkAndAdmin),
+    ("beside admin calls and short connections", Traffic::Mix),
+];
 
 /// All measurements.
 struct All {
@@ -115,135 +105,82 @@ impl All {
     fn mixed(&self) -> Table {
         let title = "At once: short connections, bulk, admin calls (and how late the callers made \
                      them); CPU of the relay";
-        let rows = self.with(Traffic::Mix).map(|row| (row.name(), row));
-        self.samples.table(title, "relay", rows, &MIXED)
+        let rows = self
+            .with(Traffic::Mix)
+            .map(|row| ([row.name().into()], row));
+        self.samples.table(title, ["relay"], rows, &MIXED)
     }
 
     fn bulk(&self) -> Table {
-        let columns = [
-            "relay",
-            "bulk alone",
-            "bulk with admin",
-            "bulk in mix",
-            "admin p99 alone",
-            "admin p99 with bulk",
-            "admin p99 in mix",
-        ];
         let row = |row: Row| {
-            let bulk = [Traffic::Bulk, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
-                let found = self
-                    .samples
-                    .median(row.under(traffic), Found::bulk_mb_per_s);
-                figures::number(found, ("MB/s", 0))
+            let cells = IN_COMPANY.map(|(_, traffic, column)| {
+                let found = self.samples.figure(row.under(traffic), &column);
+                figures::number(found, column.unit)
             });
-            let admin = [Traffic::Admin, Traffic::BulkAndAdmin, Traffic::Mix].map(|traffic| {
-                let found = self.samples.median(row.under(traffic), admin_p99);
-                figures::number(found, ("us", 0))
-            });
-            let name = Cell::from(row.relay_name());
-            [name].into_iter().chain(bulk).chain(admin).collect()
+            [vec![row.relay_name().into()], cells.into()].concat()
         };
         let title = "Bulk and admin calls, alone and in company";
-        figures::table(title, columns, self.with(Traffic::Bulk).map(row).collect())
+        let names = ["relay"]
+            .into_iter()
+            .chain(IN_COMPANY.map(|(name, ..)| name));
+        figures::table(title, names, self.with(Traffic::Bulk).map(row))
     }
 
     /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
     /// later than what is to be reached: such a figure would be of the machine.
-    fn over_haproxy(&self, row: usize) -> Result<f64, String> {
-        let row = self.rows[row];
-        let haproxy = self
-            .with(Traffic::Mix)
-            .find(|row| row.relay.by == By::Haproxy(""));
+    fn over_haproxy(&self, row: Row) -> Result<f64, String> {
+        let mut mixed = self.with(Traffic::Mix);
+        let haproxy = mixed.find(|row| row.relay.by == By::Haproxy(""));
         let haproxy = haproxy.ok_or("haproxy takes no part")?;
-        let haproxy = self.samples.median(haproxy, admin_p99);
-        let late = self
-            .samples
-            .median(row, |found| found.admin(|admin| admin.late_p99_us));
-        let late = late.unwrap_or(0.0);
-        match haproxy {
-            Ok(haproxy) if late > ADMIN_P99_OVER_HAPROXY * haproxy => Err(format!(
+        let haproxy = self.samples.figure(haproxy, &ADMIN_P99)?;
+        let late = self.samples.figure(row, &LATE).unwrap_or(0.0);
+        if late > ADMIN_P99_OVER_HAPROXY * haproxy {
+            return Err(format!(
                 "the callers themselves were {late:.0} us late, more than is to be reached: run \
                  this on a quieter machine, or for longer"
-            )),
-            haproxy => ratio(self.samples.median(row, admin_p99), haproxy),
+            ));
         }
+        ratio(self.samples.figure(row, &ADMIN_P99), Ok(haproxy))
     }
 
     /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
-    fn kept(&self, row: usize, traffic: Traffic) -> Result<f64, String> {
-        let bulk = |traffic| {
-            let row = self.rows[row].under(traffic);
-            self.samples.median(row, Found::bulk_mb_per_s)
-        };
+    fn kept(&self, row: Row, traffic: Traffic) -> Result<f64, String> {
+        let bulk = |traffic| self.samples.figure(row.under(traffic), &BULK);
         ratio(bulk(traffic), bulk(Traffic::Bulk)).map(|kept| 100.0 * kept)
     }
 
     /// Whether a row is of an evenkeel with classes in the mix.
-    fn is_judged(&self, row: usize) -> bool {
-        let Row { relay, traffic } = self.rows[row];
-        traffic == Traffic::Mix && relay.by.has_classes()
+    fn is_judged(&self, row: Row) -> bool {
+        row.traffic == Traffic::Mix && row.relay.by.has_classes()
     }
 
-    fn has_bulk_alone(&self, row: usize) -> bool {
-        let alone = self.rows[row].under(Traffic::Bulk);
-        self.is_judged(row) && self.samples.found(alone).next().is_some()
-    }
-
-    fn verdicts(&self) -> Vec<Verdict> {
-        verdict::by_rules(
-            self,
-            self.rows.iter().map(|row| row.relay_name()),
-            &VERDICTS,
-        )
+    fn has_bulk_alone(&self, row: Row) -> bool {
+        let mut alone = self.samples.found(row.under(Traffic::Bulk));
+        self.is_judged(row) && alone.next().is_some()
     }
 
     /// The admin page's latency, a curve for each relay.
     fn curves(&self) -> Plot {
         let first = self.with(Traffic::Mix).filter_map(|row| {
-            let mut found = self
-                .samples
-                .found(row)
-                .filter_map(|found| found.admin.as_ref());
-            Some((row.name(), found.next()?))
+            let mut found = self.samples.found(row);
+            Some((row.name(), found.find_map(|found| found.admin.as_ref())?))
         });
         let title = "Admin calls in the mix: the slowest in so many (first round)".to_owned();
         echoes::curves(title, "call", first)
     }
 
     fn bars(&self) -> Plot {
-        let groups = [
-            ("alone", Traffic::Bulk),
-            ("beside admin calls", Traffic::BulkAndAdmin),
-            ("beside admin calls and short connections", Traffic::Mix),
-        ];
-        let groups: Lists<String> = groups
-            .map(|(name, traffic)| {
-                let bars = self.with(traffic).filter_map(|row| {
-                    let bulk = self.samples.median(row, Found::bulk_mb_per_s).ok()?;
-                    Some((row.relay_name().to_owned(), bulk))
-                });
-                (name.to_owned(), bars.collect())
-            })
-            .into();
-        bars("Bulk", "MB/s", false, groups)
-    }
-
-    fn raw(&self) -> serde_json::Value {
-        self.samples.raw(|row, round, found| {
-            json!({
-                "relay": row.name(),
-                "round": round,
-                "mix": found.map(|found| &found.mix),
-                "admin": found.and_then(|found| found.admin.as_ref()),
-                "cpu_cores": found.map(|found| found.cores),
-            })
-        })
+        let bars = BARS.into_iter().flat_map(|(group, traffic)| {
+            let rows = self.with(traffic);
+            rows.map(move |row| (group, row.relay_name(), row))
+        });
+        self.samples.bars("Bulk", false, &BULK, bars)
     }
 }
 
 /// Every evenkeel with classes against HAProxy as it is, and the bulk that it keeps.
 #[rustfmt::skip]
-const VERDICTS: [Rule<All>; 3] = [
+const VERDICTS: [Rule<All, Row>; 3] = [
     ("admin p99 over HAProxy's", All::is_judged,
         All::over_haproxy, AtMost(ADMIN_P99_OVER_HAPROXY), TIMES),
     ("bulk kept beside admin calls", All::has_bulk_alone,
@@ -252,19 +189,12 @@ const VERDICTS: [Rule<All>; 3] = [
         |all, row| all.kept(row, Traffic::Mix), AtLeast(BULK_KEPT_PERCENT), ("%", 1)),
 ];
 
-const NOTES: [&str; 2] = [
-    "Admin calls alone show what the machine itself does to a p99: where that is far from nothing, \
-     so is every other.",
-    "Bulk in the mix shares the processor with the short connections, which fill whatever they are \
-     given: what it keeps there follows from the shares. Beside admin calls alone it should keep \
-     nearly all.",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load::{EchoSummary, MixSummary};
     use crate::peers::Peer;
+    use crate::report::Cell;
     use crate::trial::samples::Sample;
 
     fn found(bytes_per_s: f64, admin_p99_us: Option<f64>) -> Found {
@@ -279,7 +209,7 @@ mod tests {
                 ..MixSummary::default()
             },
             admin,
-            cores: 1.0,
+            cpu_cores: 1.0,
         }
     }
 
@@ -300,11 +230,13 @@ mod tests {
         });
         let samples = Samples(samples.collect());
         let mut all = All { rows, samples };
-        let table = verdict::table("", "relay", &all.verdicts());
-        let words: Vec<String> = table
-            .rows
+        let judged = |all: &All| {
+            let rows = all.rows.iter().map(|row| ("", *row));
+            verdict::by_rules(all, rows, &VERDICTS)
+        };
+        let words: Vec<String> = judged(&all)
             .iter()
-            .map(|row| format!("{:?} {:?}", row[2], row[4]))
+            .map(|verdict| format!("{:?} {}", verdict.found, verdict.outcome.word()))
             .collect();
         assert_eq!(words.len(), 3, "{words:?}");
         assert!(
@@ -328,8 +260,8 @@ mod tests {
                 admin.late_p99_us = 1_001.0;
             }
         }
-        let first = &verdict::table("", "relay", &all.verdicts()).rows[0];
-        assert!(matches!(&first[2], Cell::Missing(why) if why.contains("1001 us late")));
-        assert!(matches!(&first[4], Cell::Text(words) if words == "not said"));
+        let first = &judged(&all)[0];
+        assert!(matches!(&first.found, Cell::Missing(why) if why.contains("1001 us late")));
+        assert_eq!(first.outcome.word(), "not said");
     }
 }

@@ -1,15 +1,13 @@
 //! `fsync`: pings and an unrelated file's state beside disk work, and a log's durable appends.
 //!
 //! - [`rows`]: the disk work, from a byte to a megabyte, on slow disks and hung ones
-//! - [`measure`]: one server beside it
-//! - [`slow`]: a disk that is slow on purpose
+//! - [`measure`]: one server beside it, also on a disk that is slow on purpose
 //! - [`log`]: appends to a log
 //! - [`tables`]: what it comes to, with verdicts
 
 mod log;
 mod measure;
 mod rows;
-mod slow;
 mod tables;
 
 use serde_json::json;
@@ -22,7 +20,6 @@ use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::trial::lab::Lab;
 use crate::trial::matrix::Matrix;
-use crate::trial::verdict;
 
 /// All measurements.
 struct All {
@@ -38,36 +35,23 @@ const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes = Vec::new();
     let places = Places::open(&mut notes)?;
-    let rows = rows::rows(lab, &places);
+    let rows = rows::rows(lab.is_brief(), places.slow.is_some());
     let nothing = rows[0].clone();
     let one = |row: &Beside, peer| measure::both(lab, &places, peer, (row, &nothing));
-    let beside = Matrix::measure(lab, "fsync", rows, peers(lab), one);
-    let logged = log::run(lab, &places, &mut notes);
+    let beside = Matrix::measure(lab, ("fsync", "beside"), rows, peers(lab), one);
+    let logged = log::run(lab, &places);
     let all = All { beside, logged };
     notes.extend(all.notes());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
-    Ok(Experiment {
-        how: format!(
-            "Tasks write to a file of their own and `fsync` it, for ever. Beside them an echo \
-             is probed {} times a second, and the state of a file that nobody writes to is \
-             asked for {} times a second, each by a call of its own: both in an open loop, so \
-             that what is not answered counts with the time waited. `OS thread` is no runtime but \
-             a thread for each writer, connection and call, whose syncs take turns: what the \
-             kernel makes of the same work. A FIFO that nobody writes \
-             to stands for a disk that hangs: to open it never returns. {} Appends are of 100 \
-             bytes, by clients that each wait for the acknowledgement. {}",
-            measure::PROBE_HZ,
-            measure::STAT_HZ,
-            places.words(),
-            lab.conditions()
-        ),
+    let experiment = Experiment {
+        how: lab.conditions(),
         tables: all.tables(),
         plots: all.plots(),
         notes,
-        verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
         ..Experiment::default()
-    })
+    };
+    Ok(experiment.judged("beside", all.verdicts()))
 }
 
 /// Whom to measure, and what the kernel makes of it without any of them.
@@ -82,22 +66,15 @@ fn peers(lab: &Lab) -> Vec<Peer> {
 
 impl All {
     fn raw(&self) -> serde_json::Value {
-        let beside = self.beside.samples.raw(|(row, peer), round, both| {
-            json!({
-                "beside": self.beside.rows[row].name,
-                "peer": peer.name(),
-                "round": round,
-                "found": both.map(|both| &both.found),
-                "idle": both.and_then(|both| both.idle.as_ref()),
-            })
-        });
-        let within = |slow, _, found: Option<&_>| json!({ "slow": slow, "found": found });
-        let name = |way: usize| self.logged.ways[way].name.as_str();
-        let log = |way, _, found: Option<&_>| json!({ "way": name(way), "found": found });
+        let Logged { found, within, .. } = &self.logged;
+        let case = |(row, peer): (usize, Peer)| {
+            let name = &self.beside.rows[row].name;
+            json!({ "beside": name, "peer": peer.name() })
+        };
         json!({
-            "beside": beside,
-            "log": self.logged.found.raw(log),
-            "within": self.logged.within.raw(within),
+            "beside": self.beside.samples.raw(case, |both| json!(both)),
+            "log": found.raw(|way| json!({ "way": way.name() }), |of| json!({ "found": of })),
+            "within": within.raw(|slow| json!({ "slow": slow }), |of| json!({ "found": of })),
         })
     }
 }

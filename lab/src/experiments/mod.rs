@@ -11,11 +11,9 @@ mod services;
 mod shares;
 mod storm;
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::process;
 use crate::report::{Experiment, Machine, Report};
 use crate::trial::args::RunArgs;
@@ -44,70 +42,46 @@ pub(crate) const EXPERIMENTS: &[Named] = &experiments![
 ];
 
 impl Named {
-    /// The page's paragraphs, the first of which is its title; and its examples.
-    fn read(&self) -> (impl Iterator<Item = String>, &'static str) {
-        let (text, examples) = self
-            .page
-            .split_once("\nExamples:\n\n")
-            .unwrap_or((self.page, ""));
-        let lines = text.trim_start_matches("# ").split("\n\n");
-        (lines.map(|lines| lines.trim().replace('\n', " ")), examples)
+    /// The page's paragraphs, the first of which is its title.
+    fn paragraphs(&self) -> impl Iterator<Item = String> {
+        let paragraphs = self.page.trim_start_matches("# ").split("\n\n");
+        paragraphs.map(|lines| lines.trim().replace('\n', " "))
     }
 
-    /// What the experiment is to show.
-    fn claim(&self) -> String {
-        let claimed = |text: String| text.strip_prefix("Claimed: ").map(str::to_owned);
-        self.read().0.find_map(claimed).unwrap_or_default()
+    /// The paragraphs that begin so: `Claimed: ` is what the experiment is to show; `How: ` and
+    /// each `Note: ` are for the report alone.
+    fn told(&self, kind: &str) -> impl Iterator<Item = String> {
+        let told = move |text: String| text.strip_prefix(kind).map(str::to_owned);
+        self.paragraphs().filter_map(told)
     }
 
     /// Its command, whose help is its page.
     pub(crate) fn command(&self) -> clap::Command {
-        let (mut paragraphs, examples) = self.read();
+        let mut paragraphs = self.paragraphs().take_while(|text| text != "Examples:");
         let title = paragraphs.next().unwrap_or_default();
         let long = paragraphs.fold(format!("{title}."), |all, next| format!("{all}\n\n{next}"));
-        let examples = examples.lines().map(|line| format!("\n  {}", line.trim()));
+        let examples = self.page.lines().filter(|line| line.starts_with("    "));
+        let examples = examples.map(|line| format!("\n  {}", line.trim()));
         let command = RunArgs::augment_args(clap::Command::new(self.name));
         let command = command.about(title).long_about(long);
         command.after_help(format!("Examples:{}", examples.collect::<String>()))
     }
 }
 
-/// Runs one experiment and prints its report; files are written where asked for.
-///
-/// # Errors
-/// When it cannot be run, or a file cannot be written.
-pub(crate) fn run_one(experiment: &Named, args: &RunArgs) -> Result<()> {
-    let chosen = std::slice::from_ref(experiment);
-    run(chosen, args, args.json.clone(), args.html.clone())
-}
-
-/// Runs all experiments, prints their report and writes it to files.
-///
-/// # Errors
-/// As [`run_one`].
-pub(crate) fn run_all(args: &RunArgs) -> Result<()> {
-    let or = |given: &Option<PathBuf>, name: &str| Some(given.clone().unwrap_or(name.into()));
-    let (json, html) = (
-        or(&args.json, "lab-report.json"),
-        or(&args.html, "lab-report.html"),
-    );
-    run(EXPERIMENTS, args, json, html)
-}
-
-fn run(
-    chosen: &[Named],
-    args: &RunArgs,
-    json: Option<PathBuf>,
-    html: Option<PathBuf>,
-) -> Result<()> {
+/// Runs experiments and prints their report; files are written where asked for.
+pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
     process::end_all_on_signal()?;
     let lab = Lab::open(args)?;
     let mut experiments = Vec::new();
     for experiment in chosen {
         let mut found = (experiment.run)(&lab)?;
         found.name = experiment.name.to_owned();
-        found.claim = experiment.claim();
-        found.notes.splice(0..0, lab.lineup.missing.iter().cloned());
+        found.claim = experiment.told("Claimed: ").collect();
+        let how: String = experiment.told("How: ").collect();
+        found.how = format!("{how} {}", found.how).trim().to_owned();
+        let notes = lab.lineup.missing.iter().cloned();
+        let notes = notes.chain(experiment.told("Note: "));
+        found.notes.splice(0..0, notes);
         experiments.push(found);
     }
     let title = match chosen {
@@ -120,22 +94,29 @@ fn run(
         machine: Machine::detect(),
         experiments,
     };
-    lab.done();
+    lab.progress("done\n");
     report.print();
-    if let Some(path) = json {
-        written(&path, report.write_json(&path))?;
+    if let Some(path) = &args.json {
+        report.write_json(path)?;
     }
-    if let Some(path) = html {
-        written(&path, report.write_html(&path))?;
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
     }
     Ok(())
 }
 
-fn written(path: &Path, result: std::io::Result<()>) -> Result<()> {
-    result.map_err(|source| Error::Write {
-        path: path.to_owned(),
-        source,
-    })?;
-    eprintln!("written: {}", path.display());
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers are prose on a page: they have to be those of the code.
+    pub(super) fn assert_page_says(name: &str, phrases: &[String]) {
+        let experiment = EXPERIMENTS.iter().find(|of| of.name == name);
+        let experiment = experiment.expect("an experiment of that name");
+        let told = experiment.told("How: ").chain(experiment.told("Note: "));
+        let text = told.collect::<Vec<_>>().join(" ");
+        for phrase in phrases {
+            assert!(text.contains(phrase), "`{phrase}` is not in: {text}");
+        }
+    }
 }

@@ -7,8 +7,8 @@ use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
-use crate::trial::echoes::P999_REQUESTS_MIN;
-use crate::trial::grid::{Beside, Grid, Probe};
+use crate::trial::echoes::Figure::{CalmP999, P99, P999};
+use crate::trial::grid::{Beside, CORES, Grid, KEPT, MONITOR, Probe};
 use crate::trial::lab::Lab;
 use crate::trial::verdict::Reach::{AtLeast, AtMost};
 use crate::trial::verdict::{self, MICROS, PERCENT, Rule, TIMES, ratio};
@@ -43,73 +43,36 @@ const MONITOR_PERCENT: f64 = 0.5;
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
     let mut notes = Vec::new();
-    if peers.contains(&Peer::Evenkeel) {
-        match sys::allows_real_time() {
-            true => peers.insert(1, Peer::EvenkeelRealTime),
-            false => notes.push(format!(
-                "{}: left out, this system does not allow it",
-                Peer::EvenkeelRealTime.name()
-            )),
-        }
+    let real_time = REAL_TIME.name();
+    match sys::allows_real_time() {
+        true => peers.insert(1, REAL_TIME),
+        false => notes.push(format!(
+            "{real_time}: left out, this system does not allow it"
+        )),
     }
     peers.push(Peer::OsThread);
-    let grid = Grid::measure(lab, &PROBE, rows(lab.workers), peers);
-    let mut tables = grid.tables();
-    let verdicts = match grid.0.peers.contains(&Peer::Evenkeel) {
-        true => {
-            let rows = grid.0.rows.iter().map(|row| row.name.as_str());
-            verdict::by_rules(&grid, rows, &VERDICTS)
-        }
-        false => Vec::new(),
-    };
-    if !verdicts.is_empty() {
-        let table = verdict::table("Verdicts on evenkeel", "beside the probe", &verdicts);
-        tables.push(table);
-    }
-    let mut plots = vec![grid.bars()];
+    let grid = Grid::of_probe(lab, &PROBE, rows(lab.workers), peers);
+    let mut plots = vec![grid.p99_bars()];
     plots.extend(grid.curves());
-    notes.push(format!(
-        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
-         rounds: ten of them then lie beyond it. Of fewer it would be the one or two slowest."
-    ));
-    Ok(Experiment {
-        how: format!(
-            "A probe of 1 kHz over one connection, in an open loop: latency counts from when a \
-             request was due, and a request without an answer counts with the time waited so far. \
-             All hogs are in the probe's class. The column `{}` has no runtime: one thread that \
-             echoes beside as many spinning threads as there are hogs; `{}` is an option of its \
-             builder, where the system allows it. A hog yields by its \
-             runtime's own function, or, where tasks are futures, by waking itself and returning, \
-             as streams and combinators do. The last row starts {} fresh tasks a second, each of \
-             which computes for {} ms in a single poll. Hogs count what they compute, first \
-             without the probe and then beside it. A processor stood still when a thread of the \
-             highest priority, which sleeps there for 2 ms at a time, woke 250 us late: as when \
-             the host of a virtual machine takes it away. {}",
-            Peer::OsThread.name(),
-            Peer::EvenkeelRealTime.name(),
-            BURN.per_second,
-            BURN.us / 1_000,
-            lab.conditions()
-        ),
-        tables,
+    let experiment = Experiment {
+        how: lab.conditions(),
+        tables: grid.tables(),
         plots,
         notes,
-        verdicts: verdict::judged(&verdicts),
         raw: grid.raw(),
         ..Experiment::default()
-    })
+    };
+    let verdicts = verdict::by_rules(&grid, grid.named(), &VERDICTS);
+    Ok(experiment.judged("beside the probe", verdicts))
 }
 
 fn rows(workers: usize) -> Vec<Beside> {
     let hogs = 2 * workers;
-    let row = |name: String, hogs, poll, yields| Beside {
-        name,
-        hogs,
-        poll,
-        yields,
-        burn: None,
-    };
     let (own, wake) = (HogYield::Runtime, HogYield::Wake);
+    let row = |name: String, hogs, poll, yields| Beside {
+        yields,
+        ..Beside::hogs(name, hogs, poll)
+    };
     let mut rows = vec![row("nothing".to_owned(), 0, HogPoll::Never, own)];
     for (length, us) in [("100 us", 100), ("10 ms", 10_000)] {
         for (how, yields) in [("yielding", own), ("waking itself", wake)] {
@@ -121,11 +84,8 @@ fn rows(workers: usize) -> Vec<Beside> {
         let name = format!("{hogs} tasks that never return");
         rows.push(row(name, hogs, HogPoll::Never, own));
     }
-    let fresh = format!(
-        "{} fresh tasks a second of {} ms",
-        BURN.per_second,
-        BURN.us / 1_000
-    );
+    let (per_second, ms) = (BURN.per_second, BURN.us / 1_000);
+    let fresh = format!("{per_second} fresh tasks a second of {ms} ms");
     rows.push(Beside {
         burn: Some(BURN),
         ..row(fresh, 0, HogPoll::Never, own)
@@ -142,38 +102,39 @@ const REAL_TIME: Peer = Peer::EvenkeelRealTime;
 #[rustfmt::skip]
 const VERDICTS: [Rule<Grid>; 11] = [
     ("p99 over the lone thread's", |_, _| true,
-        |grid, row| ratio(grid.p99(row, OWN), grid.p99(row, Peer::OsThread)),
+        |grid, row| ratio(grid.latency(row, OWN, P99), grid.latency(row, Peer::OsThread, P99)),
         AtMost(P99_OVER_LONE_THREAD), TIMES),
     ("p99.9 over Erlang's", |_, _| true,
-        |grid, row| ratio(grid.p999(row, OWN), grid.p999(row, Peer::Erlang)),
+        |grid, row| ratio(grid.latency(row, OWN, P999), grid.latency(row, Peer::Erlang, P999)),
         AtMost(1.0), TIMES),
-    ("p99.9", |grid, row| grid.0.rows[row].yields_in_time(),
-        |grid, row| grid.p999(row, OWN), AtMost(P999_US), MICROS),
-    ("p99.9 where no processor stood still", |grid, row| grid.0.rows[row].yields_in_time(),
-        |grid, row| grid.calm_p999(row, OWN), AtMost(P999_US), MICROS),
+    ("p99.9", |grid, row| grid.rows[row].yields_in_time(),
+        |grid, row| grid.latency(row, OWN, P999), AtMost(P999_US), MICROS),
+    ("p99.9 where no processor stood still", |grid, row| grid.rows[row].yields_in_time(),
+        |grid, row| grid.latency(row, OWN, CalmP999), AtMost(P999_US), MICROS),
     ("p99.9 with real-time workers", is_real_time,
-        |grid, row| grid.p999(row, REAL_TIME), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, REAL_TIME, P999), AtMost(P999_US), MICROS),
     ("p99.9 with real-time workers where no processor stood still", is_real_time,
-        |grid, row| grid.calm_p999(row, REAL_TIME), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, REAL_TIME, CalmP999), AtMost(P999_US), MICROS),
     ("hogs' work kept beside them", is_real_time,
-        |grid, row| grid.kept_percent(row, REAL_TIME), AtLeast(WORK_KEPT_PERCENT), PERCENT),
-    ("p99 over Tokio's", |grid, row| grid.0.rows[row].burn.is_some(),
-        |grid, row| ratio(grid.p99(row, OWN), grid.p99(row, Peer::Tokio)),
+        |grid, row| grid.further(row, REAL_TIME, KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+    ("p99 over Tokio's", |grid, row| grid.rows[row].burn.is_some(),
+        |grid, row| ratio(grid.latency(row, OWN, P99), grid.latency(row, Peer::Tokio, P99)),
         AtMost(P99_OVER_TOKIO), TIMES),
-    ("hogs' work kept", |grid, row| grid.0.rows[row].computes(),
-        |grid, row| grid.kept_percent(row, OWN), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+    ("hogs' work kept", |grid, row| grid.rows[row].computes(),
+        |grid, row| grid.further(row, OWN, KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
     // What is kept says nothing of what was lost before the probe came.
-    ("hogs' work over threads'", |grid, row| grid.0.rows[row].computes(),
+    ("hogs' work over threads'", |grid, row| grid.rows[row].computes(),
         |grid, row| {
-            let over = ratio(grid.cores(row, OWN), grid.cores(row, Peer::OsThread));
+            let [own, threads] = [OWN, Peer::OsThread].map(|peer| grid.further(row, peer, CORES));
+            let over = ratio(own, threads);
             over.map(|over| 100.0 * over)
         }, AtLeast(WORK_KEPT_PERCENT), PERCENT),
-    ("a core's part for the monitor", |grid, row| grid.0.rows[row].is_short(),
-        |grid, row| grid.monitor_percent(row, OWN), AtMost(MONITOR_PERCENT), ("%", 2)),
+    ("a core's part for the monitor", |grid, row| grid.rows[row].is_short(),
+        |grid, row| grid.further(row, OWN, MONITOR), AtMost(MONITOR_PERCENT), ("%", 2)),
 ];
 
 fn is_real_time(grid: &Grid, row: usize) -> bool {
-    grid.0.rows[row].computes() && grid.0.peers.contains(&REAL_TIME)
+    grid.rows[row].computes() && grid.peers.contains(&REAL_TIME)
 }
 
 #[cfg(test)]
@@ -199,5 +160,17 @@ mod tests {
         );
         let last = rows.last().expect("rows");
         assert!(last.hogs == 0 && last.burn == Some(BURN));
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let (per_second, ms) = (BURN.per_second, BURN.us / 1_000);
+        let fresh =
+            format!("{per_second} fresh tasks a second, each of which computes for {ms} ms");
+        let columns = [Peer::OsThread, REAL_TIME].map(|peer| format!("`{}`", peer.name()));
+        crate::experiments::tests::assert_page_says(
+            "responsive",
+            &[&columns[..], &[fresh]].concat(),
+        );
     }
 }

@@ -9,21 +9,20 @@ mod tables;
 
 use serde_json::json;
 
-use self::measure::{BLOCK, FRESH_HZ, Found, HIGH_HZ, HOG, MIXED_HZ, POST, POSTS_HZ, TASKS_HZ};
+use self::measure::{Found, HIGH_HZ, MIXED_HZ};
+use self::tables::JUDGED;
 use crate::error::Result;
 use crate::load::Over;
 use crate::peers::Peer;
 use crate::report::Experiment;
-use crate::trial::echoes::P999_REQUESTS_MIN;
 use crate::trial::lab::Lab;
 use crate::trial::matrix::{self, Matrix};
-use crate::trial::verdict;
 
 /// What handlers do, and how they come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// Calls of which one in four computes; `apart` if another line of source spawns these.
-    Mixed { over: Over, apart: bool, load: Load },
+    Mixed { over: Over, apart: bool, rate: u32 },
     /// As `Mixed`, without a network.
     Tasks { apart: bool },
     /// So many tasks that block their thread.
@@ -32,17 +31,8 @@ enum Scene {
     Posts,
 }
 
-/// How much is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// A core's worth.
-    Half,
-    /// So much that a call which computes often finds two others doing so.
-    High,
-}
-
 struct Row {
-    name: String,
+    name: &'static str,
     scene: Scene,
 }
 
@@ -52,102 +42,66 @@ type Services = Matrix<Row, Found>;
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let (rows, peers) = (rows(lab.is_brief()), lab.lineup.present.clone());
     let one = |row: &Row, peer| measure::measure(lab, peer, row.scene);
-    let all = Services::measure(lab, "services", rows, peers, one);
-    let note = format!(
-        "A p99.9 is quoted where a cell has at least {P999_REQUESTS_MIN} requests in all its \
-         rounds, which takes some 25 seconds for each measurement (`--seconds 25`)."
-    );
-    Ok(Experiment {
-        how: how(lab),
+    let all = Services::measure(lab, ("services", "scene"), rows, peers, one);
+    let case =
+        |(row, peer): (usize, Peer)| json!({ "scene": all.rows[row].name, "peer": peer.name() });
+    let bars = "p99 of innocent calls, of a fresh task's wait, and of POSTs";
+    let experiment = Experiment {
+        how: lab.conditions(),
         tables: tables::tables(&all),
-        plots: vec![tables::bars(&all)],
-        notes: vec![note],
-        verdicts: verdict::judged(&tables::verdicts(&all)),
-        raw: all.samples.raw(|(row, peer), round, found| {
-            let scene = &all.rows[row].name;
-            json!({ "scene": scene, "peer": peer.name(), "round": round, "found": found })
-        }),
+        plots: vec![all.bars(bars, "no answer", JUDGED)],
+        raw: all.samples.raw(case, |found| json!({ "found": found })),
         ..Experiment::default()
-    })
+    };
+    Ok(experiment.judged("scene", tables::verdicts(&all)))
 }
 
-fn how(lab: &Lab) -> String {
-    format!(
-        "{MIXED_HZ} calls a second in an open loop, latency counting from when a call was due; one \
-         in four makes the server compute for {} ms in a single poll, a core's worth in all, and \
-         the others are innocent: answered at once. Over HTTP/1.1 a task serves a connection, \
-         fresh for each call, kept for calls of one kind, or kept for both kinds; over HTTP/2 a \
-         task serves a call, and all have one connection. `one line`: one line of source \
-         spawns the tasks of both kinds; `a line each`: those that compute come in at an address, \
-         and from a line, of their own; `high load`: {HIGH_HZ} calls a second. Tasks \
-         without a network are {TASKS_HZ} a second, a fifth of which computes as long and a \
-         fifth of which is urgent, where there is such a class or priority; their wait is that \
-         from being spawned to the first poll. Handlers that block hold their thread for {} s, all \
-         begun at once, beside {FRESH_HZ} fresh tasks a second and an echo probed 1 000 times a \
-         second. POSTs come {POSTS_HZ} times a second, each over a connection of its own, and \
-         compute for {} ms, beside such an echo. What is never spawned or answered counts with the \
-         time waited. {}",
-        HOG.as_millis(),
-        BLOCK.as_secs(),
-        POST.as_millis(),
-        lab.conditions()
-    )
+const fn mixed(name: &'static str, over: Over, apart: bool, rate: u32) -> Row {
+    let scene = Scene::Mixed { over, apart, rate };
+    Row { name, scene }
 }
+
+const fn row(name: &'static str, scene: Scene) -> Row {
+    Row { name, scene }
+}
+
+/// Every row in which one line spawns both kinds stands before the same with a line each.
+#[rustfmt::skip]
+const ROWS: [Row; 13] = [
+    mixed("HTTP/1.1, fresh connections, one line", Over::Fresh, false, MIXED_HZ),
+    mixed("HTTP/1.1, fresh connections, a line each", Over::Fresh, true, MIXED_HZ),
+    mixed("HTTP/1.1, kept connections, one line", Over::Kept, false, MIXED_HZ),
+    mixed("HTTP/1.1, kept connections, a line each", Over::Kept, true, MIXED_HZ),
+    mixed("HTTP/2, one line", Over::H2, false, MIXED_HZ),
+    mixed("HTTP/2, a line each", Over::H2, true, MIXED_HZ),
+    row("tasks, one line", Scene::Tasks { apart: false }),
+    row("tasks, a line each", Scene::Tasks { apart: true }),
+    mixed("HTTP/1.1, kept connections, high load, both kinds over each",
+        Over::Shared, false, HIGH_HZ),
+    mixed("HTTP/1.1, kept connections, high load, a line each", Over::Kept, true, HIGH_HZ),
+    row("40 handlers that block", Scene::Blocked { tasks: 40 }),
+    row("400 handlers that block", Scene::Blocked { tasks: 400 }),
+    row("10 POSTs a second of 50 ms", Scene::Posts),
+];
 
 /// In brief only what is judged of handlers that block.
 fn rows(brief: bool) -> Vec<Row> {
-    let row = |name: String, scene| Row { name, scene };
-    let mut rows = Vec::new();
-    for (how, over) in [
-        ("HTTP/1.1, fresh connections", Over::Fresh),
-        ("HTTP/1.1, kept connections", Over::Kept),
-        ("HTTP/2", Over::H2),
-    ] {
-        for (lines, apart) in [("one line", false), ("a line each", true)] {
-            let load = Load::Half;
-            rows.push(row(
-                format!("{how}, {lines}"),
-                Scene::Mixed { over, apart, load },
-            ));
-        }
-    }
-    for (lines, apart) in [("one line", false), ("a line each", true)] {
-        rows.push(row(format!("tasks, {lines}"), Scene::Tasks { apart }));
-    }
-    for (how, over) in [
-        ("both kinds over each", Over::Shared),
-        ("a line each", Over::Kept),
-    ] {
-        let (apart, load) = (over == Over::Kept, Load::High);
-        rows.push(row(
-            format!("HTTP/1.1, kept connections, high load, {how}"),
-            Scene::Mixed { over, apart, load },
-        ));
-    }
-    for tasks in if brief { &[400][..] } else { &[40, 400] } {
-        let name = format!("{tasks} handlers that block");
-        rows.push(row(name, Scene::Blocked { tasks: *tasks }));
-    }
-    let posts = format!("{POSTS_HZ} POSTs a second of {} ms", POST.as_millis());
-    rows.push(row(posts, Scene::Posts));
-    rows
+    let left_out = |row: &Row| brief && row.scene == Scene::Blocked { tasks: 40 };
+    ROWS.into_iter().filter(|row| !left_out(row)).collect()
 }
 
 impl matrix::Row for Row {
     fn name(&self) -> &str {
-        &self.name
+        self.name
     }
 
     fn lacks(&self, peer: Peer) -> Option<&'static str> {
-        match self.scene {
-            Scene::Mixed { over: Over::H2, .. } if peer == Peer::Erlang => {
-                Some("OTP's standard library has no HTTP/2")
-            }
-            Scene::Blocked { .. } if peer == Peer::Erlang => {
-                Some("a process of OTP blocks no scheduler, but in native code")
-            }
-            _ => None,
-        }
+        let lacks = match self.scene {
+            Scene::Mixed { over: Over::H2, .. } => "OTP's standard library has no HTTP/2",
+            Scene::Blocked { .. } => "a process of OTP blocks no scheduler, but in native code",
+            _ => return None,
+        };
+        (peer == Peer::Erlang).then_some(lacks)
     }
 }
 

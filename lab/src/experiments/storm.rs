@@ -2,35 +2,29 @@
 //!
 //! - [`rows`]: who serves, and how cameras send
 //! - [`measure`]: one server under one storm
-//! - [`others`]: what others had of the servers' processors meanwhile
+//! - [`machine`]: what others had of the processors meanwhile, system calls, Ethernet's segments
 //! - [`work`]: how much computing each delivery costs
 //! - [`breeze`]: what being told to adapt costs where there is no storm
-//! - [`syscalls`]: system calls, counted
-//! - [`veth`]: a network of its own, with Ethernet's segments
-//! - [`tables`], [`ways`]: what it comes to, with verdicts
+//! - [`tables`]: what it comes to, with verdicts
 
 mod breeze;
+mod machine;
 mod measure;
-mod others;
 mod rows;
-mod syscalls;
 mod tables;
-mod veth;
-mod ways;
 mod work;
 
 use serde_json::json;
 
 use self::breeze::Breeze;
+use self::machine::Veth;
 use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
-use self::veth::Veth;
 use self::work::Work;
 use crate::error::Result;
 use crate::report::Experiment;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Samples;
-use crate::trial::verdict;
 
 /// A server under a storm.
 type Key = (Storm, Row);
@@ -40,7 +34,7 @@ struct All {
     storms: Vec<Storm>,
     rows: Vec<Row>,
     samples: Samples<Key, Found>,
-    breeze: Option<Breeze>,
+    breeze: Breeze,
     work: Work,
     /// Of storms that have their own.
     own_work: Option<Work>,
@@ -50,7 +44,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
     let scene = Scene::new(&lab);
     let mut notes = Vec::new();
-    notes.extend(scene.syscalls.as_ref().err().map(syscalls::advice));
+    notes.extend(scene.syscalls.as_ref().err().map(machine::advice));
     let even = work::calibrate(&scene, &rows::EVEN);
     let words = even.words();
     lab.progress(&format!("storm: {words}"));
@@ -79,15 +73,15 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         own_work,
     };
     notes.extend(tables::notes(&all));
-    Ok(Experiment {
-        how: how(&lab, &words),
+    let experiment = Experiment {
+        how: format!("{words} {}", lab.conditions()),
         tables: all.tables(),
         plots: all.plots(),
         notes,
-        verdicts: verdict::judged(&all.verdicts()),
         raw: all.raw(),
         ..Experiment::default()
-    })
+    };
+    Ok(experiment.judged("in", all.verdicts()))
 }
 
 /// Measures again where the cameras themselves were late, or others had much of the servers'
@@ -121,19 +115,14 @@ fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
         return (vec![rows::EVEN], None);
     }
     let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS, rows::BUSY_BURSTS];
-    match Veth::open() {
-        Ok(veth) => {
-            storms.push(rows::ETHERNET);
-            (storms, Some(veth))
-        }
-        Err(error) => {
-            notes.push(format!(
-                "Not possible here, and so left out: a network of its own with Ethernet's \
-                 segments ({error})."
-            ));
-            (storms, None)
-        }
-    }
+    let veth = Veth::open().map_err(|error| {
+        notes.push(format!(
+            "Not possible here, and so left out: a network of its own with Ethernet's segments \
+             ({error})."
+        ));
+    });
+    storms.extend(veth.is_ok().then_some(rows::ETHERNET));
+    (storms, veth.ok())
 }
 
 /// The work of storms that have their own.
@@ -146,53 +135,14 @@ fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Opt
     Some(work)
 }
 
-fn how(lab: &Lab, work: &str) -> String {
-    let lap = match measure::has_lap(lab) {
-        true => format!(
-            "What is measured begins {:.1} s after the cameras do ({:.1} s where they are more), \
-             when recordings have gone round once and are written to memory that is in use. ",
-            measure::lap(&rows::EVEN).as_secs_f64(),
-            measure::lap(&rows::MANY).as_secs_f64()
-        ),
-        false => "In brief, recordings are written to fresh memory, which costs more and differs \
-                  from run to run. "
-            .to_owned(),
-    };
-    format!(
-        "{} cameras send {} Mbit/s in all, in frames of 1 460 bytes that are numbered and checked, \
-         in an open loop; the server records all of them to disk (a ring of 1 MB each), passes \
-         every tenth on to a viewer, and answers an API call that computes for 20 ms. {work} \
-         {lap}Processor time, deliveries and the frames' way are of a stretch without API calls; \
-         then system calls are counted; API calls, four a second, and the probe of 200 Hz follow. \
-         A frame's way is from when it was sent to when the server had it; that of a delivery is \
-         its first frame's. What was measured while the cameras themselves were late, or while \
-         others had a tenth of the servers' processors, is measured anew. A frame is lost if its \
-         camera had no room for it or the server never had it. In the rows `API first` API calls \
-         are in a class of their own, with 99 parts in 100, so that the probe, which is in the \
-         cameras' class, waits for as long as a call takes and then for what has gathered \
-         meanwhile; in all others everything is in one class. OTP runs without busy wait \
-         (`+sbwt none`). {}",
-        rows::CAMERAS,
-        rows::MBIT,
-        lab.conditions()
-    )
-}
-
 impl All {
     fn raw(&self) -> serde_json::Value {
-        let storms = self.samples.raw(|(storm, row), round, found| {
-            json!({
-                "storm": storm.name,
-                "row": row.name,
-                "round": round,
-                "found": found,
-            })
-        });
+        let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
         json!({
             "work": self.work,
             "own_work": self.own_work,
-            "storms": storms,
-            "breeze": self.breeze,
+            "storms": self.samples.raw(case, |found| json!({ "found": found })),
+            "breeze": self.breeze.raw(),
         })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn style_of_plots() -> String {
 pub(super) fn page(report: &Report) -> String {
     let title = printable(&report.title);
     let numbered = || (1..).zip(&report.experiments);
-    let markup = html! {
+    html! {
         (PreEscaped("<!doctype html>\n"))
         html lang="en" {
             head {
@@ -49,15 +49,8 @@ pub(super) fn page(report: &Report) -> String {
                 }
             }
         }
-    };
-    markup.into_string() + "\n"
-}
-
-/// `text` made fit for markup that is written by hand, in elements and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    html! { (printable(text)) }
-        .into_string()
-        .replace('\'', "&#39;")
+    }
+    .into_string()
 }
 
 fn byline(report: &Report) -> Markup {
@@ -170,7 +163,7 @@ fn figure(id: &str, plot: &Plot) -> Markup {
     html! {
         figure class=[is_wide.then_some("wide")] {
             figcaption { (printable(plot.title())) }
-            div.drawing { (PreEscaped(svg::draw(plot, id))) }
+            div.drawing { (svg::draw(plot, id)) }
             (scrollable(&numbers, "numbers"))
         }
     }

@@ -3,8 +3,9 @@
 use std::env;
 use std::fs;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Utc};
+use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
 use serde::Serialize;
 
 /// The machine, as far as it says; what it does not say is `None`.
@@ -41,26 +42,29 @@ pub(crate) struct Machine {
 impl Machine {
     /// Asks the running system.
     pub(crate) fn detect() -> Machine {
-        let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs());
+        let cpus = CpuInfo::current().ok();
+        let stat = KernelStats::current().ok();
+        let load = LoadAverage::current().ok();
+        let memory = Meminfo::current().ok();
+        let release = read("/proc/sys/kernel/osrelease");
         let mut machine = Machine {
-            date: date(seconds),
-            kernel: read("/proc/sys/kernel/osrelease").map_or_else(
-                || env::consts::OS.to_owned(),
-                |release| format!("Linux {release}"),
-            ),
-            cpu_model: cpu_model(&cpuinfo).unwrap_or_else(|| env::consts::ARCH.to_owned()),
+            date: date(Utc::now()),
+            kernel: release.map_or(env::consts::OS.to_owned(), |release| {
+                format!("Linux {release}")
+            }),
+            cpu_model: cpus
+                .as_ref()
+                .and_then(cpu_model)
+                .unwrap_or(env::consts::ARCH.to_owned()),
             cores: thread::available_parallelism().map_or(1, usize::from),
-            memory_gib: read("/proc/meminfo").and_then(|text| memory_gib(&text)),
+            memory_gib: memory.map(|memory| memory.mem_total as f64 / f64::from(1 << 30)),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             mitigations: mitigations(),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            virtual_machine: is_virtual(&cpuinfo),
+            virtual_machine: cpus.as_ref().is_some_and(is_virtual),
             cpu_quota: read("/sys/fs/cgroup/cpu.max").and_then(|text| cpu_quota(&text)),
-            steal_percent: read("/proc/stat").and_then(|text| steal_percent(&text)),
-            load_average: read("/proc/loadavg").and_then(|text| load_average(&text)),
+            steal_percent: stat.and_then(|stat| steal_percent(&stat.total)),
+            load_average: load.map(|load| [load.one, load.five, load.fifteen].map(f64::from)),
             rustc: env!("LAB_RUSTC_VERSION").to_owned(),
             profile: env!("LAB_BUILD_PROFILE").to_owned(),
             noise: Vec::new(),
@@ -71,18 +75,13 @@ impl Machine {
 
     /// The machine as names and values, in the order of reading.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let unsaid = || "not said".to_owned();
-        let said = |value: &Option<String>| value.clone().unwrap_or_else(unsaid);
-        let number = |value: Option<f64>, unit: &str| {
-            value.map_or_else(unsaid, |value| format!("{value:.1} {unit}"))
-        };
-        let quota = |cpus: f64| format!("{cpus:.2} CPUs");
-        let load = |[one, five, fifteen]: [f64; 3]| format!("{one:.2}  {five:.2}  {fifteen:.2}");
-        let is_virtual = if self.virtual_machine {
-            "yes"
-        } else {
-            "no sign of one"
-        };
+        let said = |value: Option<String>| value.unwrap_or_else(|| "not said".to_owned());
+        let number =
+            |value: Option<f64>, unit| said(value.map(|value| format!("{value:.1} {unit}")));
+        let quota = self.cpu_quota.map(|cpus| format!("{cpus:.2} CPUs"));
+        let load = self.load_average;
+        let load = load.map(|[one, five, fifteen]| format!("{one:.2}  {five:.2}  {fifteen:.2}"));
+        let is_virtual = ["no sign of one", "yes"][usize::from(self.virtual_machine)];
         let mitigations = match &self.mitigations[..] {
             [] => "none said".to_owned(),
             some => some.join("; "),
@@ -95,15 +94,12 @@ impl Machine {
             ),
             ("memory", number(self.memory_gib, "GiB")),
             ("kernel", self.kernel.clone()),
-            ("clock source", said(&self.clocksource)),
-            ("frequency governor", said(&self.governor)),
+            ("clock source", said(self.clocksource.clone())),
+            ("frequency governor", said(self.governor.clone())),
             ("virtual machine", is_virtual.to_owned()),
-            (
-                "CPU quota",
-                self.cpu_quota.map_or_else(|| "none".to_owned(), quota),
-            ),
+            ("CPU quota", quota.unwrap_or_else(|| "none".to_owned())),
             ("steal since boot", number(self.steal_percent, "%")),
-            ("load average", self.load_average.map_or_else(unsaid, load)),
+            ("load average", said(load)),
             (
                 "compiler",
                 format!("{}, {} profile", self.rustc, self.profile),
@@ -113,49 +109,46 @@ impl Machine {
     }
 
     fn disturbances(&self) -> Vec<String> {
-        let mut noise = Vec::new();
-        if self.profile != "release" {
-            noise.push("The lab was built without optimisation: its numbers mean little.".into());
-        }
-        if self.virtual_machine {
-            noise.push(
-                "A virtual machine: its host may take time away unseen, so compare ratios, not \
-                 absolute numbers."
-                    .into(),
-            );
-        }
-        if let Some([one, ..]) = self.load_average
-            && one > 0.3
-        {
-            noise.push(format!(
-                "The load average was {one:.2} on {} cores when this was written: some of it may \
-                 be the experiments' own, some another's.",
-                self.cores
-            ));
-        }
-        if let Some(steal) = self.steal_percent.filter(|percent| *percent >= 0.1) {
-            noise.push(format!(
-                "{steal:.1} % of CPU time since boot went to other machines."
-            ));
-        }
-        if let Some(clock) = self.clocksource.as_deref().filter(|clock| *clock != "tsc") {
-            noise.push(format!(
-                "Time is read from {clock}, which costs a system call or worse."
-            ));
-        }
-        if self
+        let load = self
+            .load_average
+            .map(|[one, ..]| one)
+            .filter(|one| *one > 0.3);
+        let steal = self.steal_percent.filter(|percent| *percent >= 0.1);
+        let clock = self.clocksource.as_deref().filter(|clock| *clock != "tsc");
+        let governor = self
             .governor
             .as_deref()
-            .is_some_and(|governor| governor != "performance")
-        {
-            noise.push("The frequency governor may slow an idle core: latency includes it.".into());
-        }
-        if let Some(cpus) = self.cpu_quota {
-            noise.push(format!(
-                "A quota of {cpus:.2} CPUs: a process over it is stopped a while."
-            ));
-        }
-        noise
+            .filter(|governor| *governor != "performance");
+        let noise = [
+            (self.profile != "release").then(|| {
+                "The lab was built without optimisation: its numbers mean little.".to_owned()
+            }),
+            self.virtual_machine.then(|| {
+                "A virtual machine: its host may take time away unseen, so compare ratios, not \
+                 absolute numbers."
+                    .to_owned()
+            }),
+            load.map(|one| {
+                format!(
+                    "The load average was {one:.2} on {} cores when this was written: some of it \
+                     may be the experiments' own, some another's.",
+                    self.cores
+                )
+            }),
+            steal.map(|steal| {
+                format!("{steal:.1} % of CPU time since boot went to other machines.")
+            }),
+            clock.map(|clock| {
+                format!("Time is read from {clock}, which costs a system call or worse.")
+            }),
+            governor.map(|_| {
+                "The frequency governor may slow an idle core: latency includes it.".to_owned()
+            }),
+            self.cpu_quota.map(|cpus| {
+                format!("A quota of {cpus:.2} CPUs: a process over it is stopped a while.")
+            }),
+        ];
+        noise.into_iter().flatten().collect()
     }
 }
 
@@ -165,50 +158,19 @@ fn read(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// `2026-11-21 09:05 UTC` of a count of seconds since 1970.
-pub(super) fn date(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days are counted from 1 March of year 0, so that a leap day ends its year; an era is 400
-    // years. This is the usual arithmetic of the proleptic Gregorian calendar.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second % 3_600 / 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+/// As in `2026-11-21 09:05 UTC`.
+pub(super) fn date(at: DateTime<Utc>) -> String {
+    at.format("%F %H:%M UTC").to_string()
 }
 
-pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
-    field(cpuinfo, "model name").map(|name| name.split_whitespace().collect::<Vec<_>>().join(" "))
+pub(super) fn cpu_model(cpus: &CpuInfo) -> Option<String> {
+    let name = cpus.model_name(0)?;
+    Some(name.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn is_virtual(cpuinfo: &str) -> bool {
-    field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
-}
-
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then_some(value.trim())
-    })
-}
-
-pub(super) fn memory_gib(meminfo: &str) -> Option<f64> {
-    let kib: f64 = field(meminfo, "MemTotal")?
-        .split(' ')
-        .next()?
-        .parse()
-        .ok()?;
-    Some(kib / (1024.0 * 1024.0))
+fn is_virtual(cpus: &CpuInfo) -> bool {
+    cpus.flags(0)
+        .is_some_and(|flags| flags.contains(&"hypervisor"))
 }
 
 /// From `cpu.max`: "quota period" in microseconds, or "max period".
@@ -218,43 +180,27 @@ pub(super) fn cpu_quota(cpu_max: &str) -> Option<f64> {
     (period > 0.0).then_some(quota / period)
 }
 
-/// From the first line of `/proc/stat`, whose eighth count is the time stolen. The two after it
-/// are parts of the first two, and must not be counted twice.
-pub(super) fn steal_percent(stat: &str) -> Option<f64> {
-    let counts = stat.lines().next()?.strip_prefix("cpu ")?;
-    let counts: Vec<f64> = counts
-        .split_whitespace()
-        .take(8)
-        .map(|count| count.parse().unwrap_or(0.0))
-        .collect();
-    let total: f64 = counts.iter().sum();
-    (total > 0.0).then_some(100.0 * counts.get(7)? / total)
-}
-
-pub(super) fn load_average(loadavg: &str) -> Option<[f64; 3]> {
-    let mut parts = loadavg.split(' ').map(str::parse);
-    Some([
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-    ])
+/// Time stolen, in percent of all. The guests' is in that of users, and must not be counted twice.
+pub(super) fn steal_percent(time: &CpuTime) -> Option<f64> {
+    let stolen = time.steal?;
+    let since = [time.user, time.nice, time.system, time.idle, stolen];
+    let waits = [time.iowait, time.irq, time.softirq].into_iter().flatten();
+    let total: u64 = since.into_iter().chain(waits).sum();
+    (total > 0).then(|| 100.0 * stolen as f64 / total as f64)
 }
 
 fn mitigations() -> Vec<String> {
-    let Ok(entries) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
-        return Vec::new();
+    let entries = fs::read_dir("/sys/devices/system/cpu/vulnerabilities");
+    let of = |entry: fs::DirEntry| {
+        let status = read(entry.path().to_str()?)?;
+        // The detail after the first clause changes nothing for a reader of numbers.
+        let clause = status.split([';', ',']).next().unwrap_or_default();
+        let brief = clause.trim_start_matches("Mitigation: ").trim();
+        let name = entry.file_name().into_string().ok()?;
+        (status != "Not affected").then(|| format!("{name}: {brief}"))
     };
-    let mut found: Vec<String> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let status = read(path.to_str()?)?;
-            let name = path.file_name()?.to_str()?.to_owned();
-            // The detail after the first clause changes nothing for a reader of numbers.
-            let clause = status.split([';', ',']).next().unwrap_or_default();
-            let brief = clause.trim_start_matches("Mitigation: ").trim();
-            (status != "Not affected").then(|| format!("{name}: {brief}"))
-        })
-        .collect();
+    let entries = entries.into_iter().flatten().flatten();
+    let mut found: Vec<String> = entries.filter_map(of).collect();
     found.sort();
     found
 }

@@ -33,11 +33,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::error::{Error, Result};
 use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
 pub(crate) use table::{Cell, Table};
-pub(crate) use verdicts::{Judged, Outcome};
+pub(crate) use verdicts::{Outcome, Verdict};
 
 /// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
@@ -62,7 +63,7 @@ pub(crate) struct Experiment {
     pub plots: Vec<Plot>,
     pub notes: Vec<String>,
     /// What is to be reached, and what was; none where the tables speak for themselves.
-    pub verdicts: Vec<Judged>,
+    pub verdicts: Vec<Verdict>,
     /// Everything measured, before it was summed up.
     pub raw: serde_json::Value,
 }
@@ -94,36 +95,23 @@ pub(crate) enum Plot {
 }
 
 impl Report {
-    /// Prints the report to standard output: bold and dim if that is a terminal, plain if not.
-    pub(crate) fn print(&self) {
-        print::to_stdout(self);
-    }
-
     /// Writes the report, raw data included, as one JSON file.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written; the error names it.
-    pub(crate) fn write_json(&self, path: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| io::Error::other(format!("the report is no JSON: {error}")))?;
-        text.push('\n');
-        write(path, &text)
+    pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
+        write(
+            path,
+            serde_json::to_string_pretty(self).map_err(io::Error::other),
+        )
     }
 
     /// Writes the report as one HTML file that stands alone.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written; the error names it.
-    pub(crate) fn write_html(&self, path: &Path) -> io::Result<()> {
-        write(path, &html::page(self))
+    pub(crate) fn write_html(&self, path: &Path) -> Result<()> {
+        write(path, Ok(html::page(self)))
     }
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    fs::write(path, text).map_err(|error| {
-        let what = format!("cannot write the report to {}: {error}", path.display());
-        io::Error::new(error.kind(), what)
-    })
+fn write(path: &Path, text: io::Result<String>) -> Result<()> {
+    let written = text.and_then(|text| fs::write(path, text + "\n"));
+    written.map_err(Error::write(path))?;
+    eprintln!("written: {}", path.display());
+    Ok(())
 }

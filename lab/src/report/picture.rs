@@ -23,9 +23,6 @@ pub(crate) struct PictureArgs {
 }
 
 /// Draws the picture.
-///
-/// # Errors
-/// If the report cannot be read, has no such plot, or the picture cannot be written.
 pub(crate) fn run(args: &PictureArgs) -> Result<()> {
     let path = || args.report.clone();
     let text = fs::read_to_string(&args.report).map_err(|source| Error::Read {
@@ -65,7 +62,7 @@ fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a Writte
 
 /// With the style sheet's colours, light and dark.
 fn draw(plot: &Plot) -> String {
-    svg::draw_alone(plot, &html::style_of_plots())
+    svg::draw_alone(plot, &html::style_of_plots()).into_string()
 }
 
 /// What of a report's JSON is needed.

@@ -53,50 +53,36 @@ where
     Ok(lists.into_iter().map(list).collect())
 }
 
-/// The names of a plot's bars or series, each once, in the order in which they come.
-pub(super) fn names(plot: &Plot) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut add = |name| {
-        if !names.contains(&name) {
-            names.push(name);
+/// Names, each once, in the order in which they come.
+pub(super) fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut unique = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
         }
-    };
-    match plot {
-        Plot::Bars { groups, .. } => {
-            groups
-                .iter()
-                .flat_map(|(_, bars)| bars)
-                .for_each(|(name, _)| add(name));
-        }
-        Plot::Lines { series, .. } => series.iter().for_each(|(name, _)| add(name)),
     }
-    names
+    unique
 }
 
 /// A colour for each of `names`. Beyond [`COLOURS`] they repeat: `colour / COLOURS` then says
 /// which round it is, for the drawing to tell those apart in another way.
 pub(super) fn colours(names: &[&str]) -> Vec<usize> {
-    let mut found = vec![None; names.len()];
     let mut taken = [false; COLOURS];
-    for (name, found) in names.iter().zip(&mut found) {
-        let known = KNOWN
-            .iter()
-            .position(|starts| starts.iter().any(|start| has(name, start)));
-        if let Some(colour) = known.filter(|colour| !taken[*colour]) {
-            taken[colour] = true;
-            *found = Some(colour);
-        }
-    }
+    let known = names.iter().map(|name| {
+        let colour = known(name).filter(|colour| !taken[*colour])?;
+        taken[colour] = true;
+        Some(colour)
+    });
+    let known: Vec<Option<usize>> = known.collect();
     // Those that belong to nobody come first, so that few others are ever shown in our own blue.
-    let free: Vec<usize> = [4, 7, 6, 5, 3, 2, 1, 0]
+    let free = [4, 7, 6, 5, 3, 2, 1, 0]
         .into_iter()
-        .filter(|c| !taken[*c])
-        .collect();
-    let mut rest = free.into_iter().chain(COLOURS..);
-    found
+        .filter(|colour| !taken[*colour]);
+    let mut rest = free.chain(COLOURS..);
+    let colours = known
         .into_iter()
-        .map(|colour| colour.or_else(|| rest.next()).unwrap_or(0))
-        .collect()
+        .map(|colour| colour.or_else(|| rest.next()));
+    colours.map(|colour| colour.unwrap_or(0)).collect()
 }
 
 /// Whether `name` is our own: shown a little stronger.
@@ -106,147 +92,98 @@ pub(super) fn is_ours(name: &str) -> bool {
 
 /// Whether `name` has a colour of its own in every plot.
 pub(super) fn is_known(name: &str) -> bool {
+    known(name).is_some()
+}
+
+fn known(name: &str) -> Option<usize> {
     KNOWN
         .iter()
-        .flat_map(|starts| *starts)
-        .any(|start| has(name, start))
+        .position(|starts| starts.iter().any(|start| has(name, start)))
 }
 
 fn has(name: &str, start: &str) -> bool {
-    name.get(..start.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(start))
+    let head = name.get(..start.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
 /// The plot's numbers.
 pub(super) fn table(plot: &Plot) -> Table {
-    match plot {
+    let (unit, (columns, rows)) = match plot {
         Plot::Bars {
-            title,
             unit,
             endless,
             groups,
             ..
-        } => bars_table(&with_unit(title, unit), endless, groups, &names(plot)),
-        Plot::Lines {
-            title,
-            x,
-            y,
-            series,
-            ..
-        } => {
-            let mut xs: Vec<f64> = series
-                .iter()
-                .flat_map(|(_, points)| points)
-                .map(|(x, _)| *x)
-                .collect();
-            xs.sort_by(f64::total_cmp);
-            xs.dedup();
-            if xs.len() <= TABLE_ROWS_MAX {
-                lines_table(title, x, y, series, &xs)
-            } else {
-                summary_table(title, x, y, series)
-            }
-        }
-    }
+        } => (unit, of_bars(endless, groups)),
+        Plot::Lines { x, y, series, .. } => (y, of_lines(x, series)),
+    };
+    let comma = if unit.is_empty() { "" } else { ", " };
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    Table::new(format!("{}{comma}{unit}", plot.title()), &columns, rows)
 }
 
-fn bars_table(title: &str, endless: &str, groups: &Lists<String>, names: &[&str]) -> Table {
-    let columns = [String::new()]
-        .into_iter()
-        .chain(names.iter().map(|name| (*name).to_owned()))
-        .collect();
-    let rows = groups
-        .iter()
-        .map(|(group, bars)| {
-            let cells = names.iter().map(|name| {
-                let bar = bars.iter().find(|(bar, _)| bar == name);
-                match bar {
-                    None => Cell::Missing(String::new()),
-                    Some((_, value)) if *value == f64::INFINITY && !endless.is_empty() => {
-                        Cell::Missing(endless.to_owned())
-                    }
-                    Some((_, value)) => number(*value),
-                }
-            });
-            [Cell::Text(group.clone())]
-                .into_iter()
-                .chain(cells)
-                .collect()
-        })
-        .collect();
-    Table {
-        title: title.to_owned(),
-        columns,
-        rows,
-    }
+/// Columns and rows.
+type Numbers = (Vec<String>, Vec<Vec<Cell>>);
+
+fn of_bars(endless: &str, groups: &Lists<String>) -> Numbers {
+    let bars = groups.iter().flat_map(|(_, bars)| bars);
+    let names = unique(bars.map(|(name, _)| name.as_str()));
+    let row = |(group, bars): &(String, Vec<(String, f64)>)| {
+        let cell = |name: &&str| match bars.iter().find(|(bar, _)| bar == name) {
+            None => unsaid(),
+            Some((_, f64::INFINITY)) if !endless.is_empty() => Cell::Missing(endless.to_owned()),
+            Some((_, value)) => number(*value),
+        };
+        let group = Cell::from(group.as_str());
+        [group].into_iter().chain(names.iter().map(cell)).collect()
+    };
+    let columns = [""].iter().chain(&names).map(|name| (*name).to_owned());
+    (columns.collect(), groups.iter().map(row).collect())
 }
 
-fn lines_table(title: &str, x: &str, y: &str, series: &Lists<f64>, xs: &[f64]) -> Table {
-    let columns = [x.to_owned()]
-        .into_iter()
-        .chain(series.iter().map(|(name, _)| name.clone()))
-        .collect();
-    let rows = xs
-        .iter()
-        .map(|x| {
-            let cells = series.iter().map(|(_, points)| {
-                let point = points.iter().find(|(at, _)| at.total_cmp(x).is_eq());
-                point.map_or_else(|| Cell::Missing(String::new()), |(_, y)| number(*y))
-            });
-            [number(*x)].into_iter().chain(cells).collect()
-        })
-        .collect();
-    Table {
-        title: with_unit(title, y),
-        columns,
-        rows,
+fn of_lines(x: &str, series: &Lists<f64>) -> Numbers {
+    let points = series.iter().flat_map(|(_, points)| points);
+    let mut xs: Vec<f64> = points.map(|(x, _)| *x).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    if xs.len() > TABLE_ROWS_MAX {
+        return summed_up(x, series);
     }
+    let row = |x: f64| {
+        let cells = series.iter().map(|(_, points)| {
+            let point = points.iter().find(|(at, _)| at.total_cmp(&x).is_eq());
+            point.map_or_else(unsaid, |(_, y)| number(*y))
+        });
+        [number(x)].into_iter().chain(cells).collect()
+    };
+    let names = series.iter().map(|(name, _)| name.clone());
+    let columns = [x.to_owned()].into_iter().chain(names);
+    (columns.collect(), xs.into_iter().map(row).collect())
 }
 
-/// For series too long to print: where each starts and ends, and between what it moves.
-fn summary_table(title: &str, x: &str, y: &str, series: &Lists<f64>) -> Table {
-    let columns = [
-        "series",
-        "points",
-        &format!("first {x}"),
-        &format!("last {x}"),
-        "least",
-        "greatest",
-    ];
-    let rows = series
-        .iter()
-        .map(|(name, points)| {
-            let ys = || points.iter().map(|(_, y)| *y).filter(|y| !y.is_nan());
-            let known = |value: Option<f64>| value.map_or(Cell::Missing(String::new()), number);
-            vec![
-                Cell::Text(name.clone()),
-                number(points.len() as f64),
-                known(points.first().map(|(x, _)| *x)),
-                known(points.last().map(|(x, _)| *x)),
-                known(ys().reduce(f64::min)),
-                known(ys().reduce(f64::max)),
-            ]
-        })
-        .collect();
-    Table {
-        title: with_unit(title, y),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows,
-    }
+/// Of series too long to print: where each starts and ends, and between what it moves.
+fn summed_up(x: &str, series: &Lists<f64>) -> Numbers {
+    let (first, last) = (format!("first {x}"), format!("last {x}"));
+    let columns = ["series", "points", &first, &last, "least", "greatest"];
+    let row = |(name, points): &(String, Vec<(f64, f64)>)| {
+        let ys = || points.iter().map(|(_, y)| *y).filter(|y| !y.is_nan());
+        let ends = [points.first(), points.last()].map(|point| point.map(|(x, _)| *x));
+        let extremes = [ys().reduce(f64::min), ys().reduce(f64::max)];
+        let known = ends.into_iter().chain(extremes);
+        let known = known.map(|value| value.map_or_else(unsaid, number));
+        let named = [Cell::from(name.as_str()), number(points.len() as f64)];
+        named.into_iter().chain(known).collect()
+    };
+    (
+        columns.map(str::to_owned).into(),
+        series.iter().map(row).collect(),
+    )
 }
 
-fn with_unit(title: &str, unit: &str) -> String {
-    if unit.is_empty() {
-        title.to_owned()
-    } else {
-        format!("{title}, {unit}")
-    }
+fn unsaid() -> Cell {
+    Cell::Missing(String::new())
 }
 
 fn number(value: f64) -> Cell {
-    Cell::Number {
-        value,
-        unit: "",
-        digits: short_digits(value),
-    }
+    Cell::number(value, "", short_digits(value))
 }

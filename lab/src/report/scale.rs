@@ -14,15 +14,10 @@ const LABELLED_DECADES_MAX: i32 = 8;
 /// A mapping from values to 0..=1 along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
-    kind: Kind,
+    /// From tick to tick; none on a logarithmic axis.
+    step: Option<f64>,
     pub(super) low: f64,
     pub(super) high: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Linear { step: f64 },
-    Log,
 }
 
 /// A mark on an axis. Those without a label are thinner.
@@ -50,43 +45,34 @@ impl Scale {
                 v
             }
         };
-        let drawable = values
-            .into_iter()
-            .filter(|v| v.abs() <= MAGNITUDE_MAX)
-            .map(flushed);
-        let (mut low, mut high) = bounds(drawable).unwrap_or((0.0, 1.0));
+        let drawable = values.into_iter().filter(|v| v.abs() <= MAGNITUDE_MAX);
+        let (mut low, mut high) = bounds(drawable.map(flushed)).unwrap_or((0.0, 1.0));
         if zero == Zero::Shown {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         let size = low.abs().max(high.abs());
-        if high - low <= size * RANGE_PART_MIN {
-            let room = if size == 0.0 { 1.0 } else { size / 2.0 };
-            (low, high) = if size == 0.0 {
-                (0.0, room)
-            } else {
-                (low - room, high + room)
-            };
+        if size == 0.0 {
+            high = 1.0;
+        } else if high - low <= size * RANGE_PART_MIN {
+            (low, high) = (low - size / 2.0, high + size / 2.0);
         }
         let step = round_step((high - low) / LINEAR_STEPS);
-        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
         Scale {
-            kind: Kind::Linear { step },
-            low,
-            high,
+            step: Some(step),
+            low: (low / step).floor() * step,
+            high: (high / step).ceil() * step,
         }
     }
 
     /// A logarithmic axis for points: it ends at 1, 2 or 5 times a power of ten.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::logarithmic(values, |least, most| {
-            let (low, high) = (
+            match (
                 one_two_five(least, Side::Below),
                 one_two_five(most, Side::Above),
-            );
-            if low == high {
-                (low / 10.0, high * 10.0)
-            } else {
-                (low, high)
+            ) {
+                (low, high) if low == high => (low / 10.0, high * 10.0),
+                ends => ends,
             }
         })
     }
@@ -108,71 +94,61 @@ impl Scale {
     ) -> Scale {
         let drawable = bounds(values.into_iter().filter(|v| can_be_log(*v)));
         let (low, high) = drawable.map_or((1.0, 10.0), |(least, most)| ends(least, most));
-        let kind = Kind::Log;
-        Scale { kind, low, high }
+        Scale {
+            step: None,
+            low,
+            high,
+        }
     }
 
     /// Where `value` falls, 0 at the low end and 1 at the high one; `None` if it has no place on
     /// this axis (not finite, or not above zero on a logarithmic one).
     pub(super) fn position(&self, value: f64) -> Option<f64> {
-        let part = match self.kind {
-            Kind::Linear { .. } => (value - self.low) / (self.high - self.low),
-            Kind::Log if !can_be_log(value) => return None,
-            Kind::Log => (value / self.low).log10() / (self.high / self.low).log10(),
+        let part = match self.step {
+            Some(_) => (value - self.low) / (self.high - self.low),
+            None if !can_be_log(value) => return None,
+            None => (value / self.low).log10() / (self.high / self.low).log10(),
         };
         // What rounding put a hair past the end is still on the axis; NaN is in no range.
-        (-1e-6..=1.0 + 1e-6)
-            .contains(&part)
-            .then(|| part.clamp(0.0, 1.0))
+        let is_on_axis = (-1e-6..=1.0 + 1e-6).contains(&part);
+        is_on_axis.then(|| part.clamp(0.0, 1.0))
     }
 
     /// The ticks, low to high.
     pub(super) fn ticks(&self) -> Vec<Tick> {
-        match self.kind {
-            Kind::Linear { step } => self.linear_ticks(step),
-            Kind::Log => self.log_ticks(),
-        }
-    }
-
-    fn linear_ticks(&self, step: f64) -> Vec<Tick> {
+        let Some(step) = self.step else {
+            return self.log_ticks();
+        };
         let digits = step_digits(step);
         let count = ((self.high - self.low) / step).round() as u32;
-        (0..=count)
-            .map(|index| {
-                // Rounded to the step: 0.30000000000000004 is no label.
-                let value = ((self.low / step).round() + f64::from(index)) * step;
-                Tick {
-                    value,
-                    label: Some(label(value, digits)),
-                }
-            })
-            .collect()
+        let tick = |index| {
+            // Rounded to the step: 0.30000000000000004 is no label.
+            let value = ((self.low / step).round() + f64::from(index)) * step;
+            let label = Some(label(value, digits));
+            Tick { value, label }
+        };
+        (0..=count).map(tick).collect()
     }
 
     fn log_ticks(&self) -> Vec<Tick> {
         let (first, last) = (decade(self.low), decade(self.high));
         let width = (self.high / self.low).log10();
         let every = ((last - first) / LABELLED_DECADES_MAX + 1).max(1);
-        let mut ticks = Vec::new();
-        for exponent in first..=last {
-            for factor in 1..10 {
-                let value = f64::from(factor) * power_of_ten(exponent);
-                if value < self.low * (1.0 - 1e-9) || value > self.high * (1.0 + 1e-9) {
-                    continue;
-                }
-                let labelled = match factor {
-                    1 => (exponent - first) % every == 0,
-                    2 | 5 => width <= 1.7,
-                    _ => width <= 0.75,
-                };
-                if labelled || last - first <= MINOR_DECADES_MAX || factor == 1 {
-                    let digits = usize::try_from(-exponent).unwrap_or(0);
-                    let label = labelled.then(|| label(value, digits));
-                    ticks.push(Tick { value, label });
-                }
-            }
-        }
-        ticks
+        let on_axis = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
+        let all = (first..=last).flat_map(|exponent| (1..10).map(move |factor| (exponent, factor)));
+        let tick = |(exponent, factor): (i32, i32)| {
+            let value = f64::from(factor) * power_of_ten(exponent);
+            let labelled = match factor {
+                1 => (exponent - first) % every == 0,
+                2 | 5 => width <= 1.7,
+                _ => width <= 0.75,
+            };
+            let shown = labelled || last - first <= MINOR_DECADES_MAX || factor == 1;
+            let digits = usize::try_from(-exponent).unwrap_or(0);
+            let label = labelled.then(|| label(value, digits));
+            (shown && on_axis.contains(&value)).then_some(Tick { value, label })
+        };
+        all.filter_map(tick).collect()
     }
 }
 
@@ -189,12 +165,8 @@ fn can_be_log(value: f64) -> bool {
 
 /// The least and the greatest finite value, if there is any.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values
-        .filter(|v| v.is_finite())
-        .fold(None, |found, v| match found {
-            None => Some((v, v)),
-            Some((low, high)) => Some((low.min(v), high.max(v))),
-        })
+    let finite = values.filter(|v| v.is_finite()).map(|v| (v, v));
+    finite.reduce(|(low, high), (v, _)| (low.min(v), high.max(v)))
 }
 
 /// The least of 1, 2, 2.5, 5 or 10 times a power of ten that is no smaller than `rough`.
@@ -223,14 +195,10 @@ enum Side {
 fn one_two_five(value: f64, side: Side) -> f64 {
     let unit = power_of_ten(decade(value));
     let part = value / unit;
-    let near = |step: &f64| match side {
-        Side::Below => *step <= part * (1.0 + 1e-9),
-        Side::Above => part <= *step * (1.0 + 1e-9),
-    };
-    let steps = [1.0, 2.0, 5.0, 10.0];
+    let mut steps = [1.0, 2.0, 5.0, 10.0].into_iter();
     let found = match side {
-        Side::Below => steps.into_iter().rfind(near),
-        Side::Above => steps.into_iter().find(near),
+        Side::Below => steps.rfind(|step| *step <= part * (1.0 + 1e-9)),
+        Side::Above => steps.find(|step| part <= step * (1.0 + 1e-9)),
     };
     found.unwrap_or(1.0) * unit
 }

@@ -3,12 +3,12 @@
 mod bars;
 mod lines;
 
-use std::fmt::Write;
+use maud::{Markup, PreEscaped, Render, html};
 
 use super::Plot;
-use super::html::escape;
+use super::number::printable;
 use super::plot::COLOURS;
-use super::scale::{Scale, Tick};
+use super::scale::Scale;
 
 /// Units of the drawing; the page scales it to the room there is.
 const WIDTH: f64 = 720.0;
@@ -22,41 +22,45 @@ const MARGIN: f64 = 16.0;
 const TITLE_HEIGHT: f64 = 32.0;
 
 /// The drawing of `plot`; `id` is unique in the page, and fit for an attribute.
-pub(super) fn draw(plot: &Plot, id: &str) -> String {
-    let Drawing {
-        height,
-        description,
-        body,
-    } = drawing(plot);
-    format!(
-        "<svg class=\"plot\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
-         viewBox=\"0 0 {WIDTH} {height:.0}\">\n<title id=\"{id}-t\">{title}</title>\n\
-         <desc id=\"{id}-d\">{description}</desc>\n{body}</svg>\n",
-        title = escape(plot.title()),
-        description = escape(&description),
-    )
+pub(super) fn draw(plot: &Plot, id: &str) -> Markup {
+    let drawing = drawing(plot);
+    html! {
+        svg.plot role="img" aria-labelledby={ (id) "-t " (id) "-d" }
+            viewBox=(format!("0 0 {WIDTH} {:.0}", drawing.height)) {
+            title id={ (id) "-t" } { (printable(plot.title())) }
+            desc id={ (id) "-d" } { (printable(&drawing.description)) }
+            (drawing.body)
+        }
+    }
 }
 
 /// A file of its own: with its title, the rules in `style`, and paper to stand on.
-pub(super) fn draw_alone(plot: &Plot, style: &str) -> String {
-    let Drawing {
-        height,
-        description,
-        body,
-    } = drawing(plot);
+pub(super) fn draw_alone(plot: &Plot, style: &str) -> Markup {
+    let drawing = drawing(plot);
+    let title = printable(plot.title());
     let (left, top) = (-MARGIN, -MARGIN - TITLE_HEIGHT);
-    let (width, height) = (WIDTH + 2.0 * MARGIN, height + 2.0 * MARGIN + TITLE_HEIGHT);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" width=\"{width}\" \
-         viewBox=\"{left} {top} {width} {height:.0}\">\n<title>{title}</title>\n\
-         <desc>{description}</desc>\n<style>\n{style}</style>\n\
-         <rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height:.0}\" \
-         fill=\"var(--paper)\"/>\n\
-         <text class=\"heading\" x=\"0\" y=\"{baseline}\">{title}</text>\n{body}</svg>\n",
-        title = escape(plot.title()),
-        description = escape(&description),
-        baseline = -TITLE_HEIGHT / 2.0,
-    )
+    let (width, height) = (
+        WIDTH + 2.0 * MARGIN,
+        drawing.height + TITLE_HEIGHT + 2.0 * MARGIN,
+    );
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" width=(width)
+            viewBox=(format!("{left} {top} {width} {height:.0}")) {
+            title { (title) }
+            desc { (printable(&drawing.description)) }
+            style { (PreEscaped(style)) }
+            rect x=(left) y=(top) width=(width) height=(At(height)) fill="var(--paper)" {}
+            (text("heading", 0.0, -TITLE_HEIGHT / 2.0, &title))
+            (drawing.body)
+        }
+    }
+}
+
+struct Drawing {
+    height: f64,
+    /// The plot in words, for those who do not see it.
+    description: String,
+    body: Markup,
 }
 
 fn drawing(plot: &Plot) -> Drawing {
@@ -75,84 +79,59 @@ fn drawing(plot: &Plot) -> Drawing {
             log_y,
             series,
             ..
-        } => lines::draw(
-            &lines::Axes {
-                x,
-                y,
-                log_x: *log_x,
-                log_y: *log_y,
-            },
-            series,
-        ),
+        } => lines::draw([(x, *log_x), (y, *log_y)], series),
     }
 }
 
-struct Drawing {
-    height: f64,
-    /// The plot in words, for those who do not see it.
-    description: String,
-    body: String,
-}
+/// A coordinate, rounded to a tenth: more is noise.
+struct At(f64);
 
-/// The elements of a drawing, one per line. Coordinates are rounded to a tenth: more is noise.
-#[derive(Default)]
-struct Canvas {
-    body: String,
-}
-
-impl Canvas {
-    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
-        let text = escape(text);
-        self.push(&format!(
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
-        ));
-    }
-
-    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let ((x1, y1), (x2, y2)) = (from, to);
-        self.push(&format!(
-            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-        ));
-    }
-
-    fn push(&mut self, element: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.body, "{element}");
-    }
-
-    /// Vertical grid lines and, under `bottom`, their labels.
-    fn x_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, top: f64, bottom: f64) {
-        self.grid(scale, |part| {
-            let x = place(part);
-            ((x, top), (x, bottom), "tick mid", (x, bottom + 16.0))
-        });
-    }
-
-    /// Horizontal grid lines and, left of `left`, their labels.
-    fn y_axis(&mut self, scale: &Scale, place: impl Fn(f64) -> f64, left: f64, right: f64) {
-        self.grid(scale, |part| {
-            let y = place(part);
-            ((left, y), (right, y), "tick end", (left - 8.0, y + 4.0))
-        });
-    }
-
-    /// Lines at an axis' ticks: from where to where, the label's class, and its place.
-    fn grid(&mut self, scale: &Scale, at: impl Fn(f64) -> (Point, Point, &'static str, Point)) {
-        for Tick { value, label } in scale.ticks() {
-            let Some((from, to, class, (x, y))) = scale.position(value).map(&at) else {
-                continue;
-            };
-            let Some(label) = label else {
-                self.line("grid minor", from, to);
-                continue;
-            };
-            self.line("grid", from, to);
-            self.text(class, x, y, &label);
-        }
+impl Render for At {
+    fn render(&self) -> Markup {
+        PreEscaped(format!("{:.1}", self.0))
     }
 }
 
 type Point = (f64, f64);
+
+fn text(class: &str, x: f64, y: f64, text: &str) -> Markup {
+    html! { text class=(class) x=(At(x)) y=(At(y)) { (printable(text)) } "\n" }
+}
+
+fn line(class: &str, from: Point, to: Point) -> Markup {
+    let ((x1, y1), (x2, y2)) = (from, to);
+    html! { line class=(class) x1=(At(x1)) y1=(At(y1)) x2=(At(x2)) y2=(At(y2)) {} "\n" }
+}
+
+/// Vertical grid lines and, under `bottom`, their labels.
+fn x_axis(scale: &Scale, place: impl Fn(f64) -> f64, top: f64, bottom: f64) -> Markup {
+    grid(scale, |part| {
+        let x = place(part);
+        ((x, top), (x, bottom), "tick mid", (x, bottom + 16.0))
+    })
+}
+
+/// Horizontal grid lines and, left of `left`, their labels.
+fn y_axis(scale: &Scale, place: impl Fn(f64) -> f64, left: f64, right: f64) -> Markup {
+    grid(scale, |part| {
+        let y = place(part);
+        ((left, y), (right, y), "tick end", (left - 8.0, y + 4.0))
+    })
+}
+
+/// Lines at an axis' ticks: from where to where, the label's class, and its place.
+fn grid(scale: &Scale, at: impl Fn(f64) -> (Point, Point, &'static str, Point)) -> Markup {
+    let ticks = scale.ticks().into_iter();
+    let placed = ticks.filter_map(|tick| Some((scale.position(tick.value).map(&at)?, tick.label)));
+    html! {
+        @for ((from, to, class, (x, y)), label) in placed {
+            @match label {
+                Some(label) => { (line("grid", from, to)) (text(class, x, y, &label)) }
+                None => (line("grid minor", from, to)),
+            }
+        }
+    }
+}
 
 /// The class of a colour; those of the second round look different from those of the first.
 fn colour_class(colour: usize) -> String {
@@ -166,11 +145,10 @@ fn text_width(text: &str) -> f64 {
 
 /// `text`, cut where there is no room for more of it. The table beside the plot has all of it.
 fn brief(text: &str) -> String {
-    if text.chars().count() <= LABEL_CHARACTERS_MAX {
-        return text.to_owned();
+    match text.char_indices().nth(LABEL_CHARACTERS_MAX - 1) {
+        Some((cut, _)) if text.chars().count() > LABEL_CHARACTERS_MAX => {
+            format!("{}…", text[..cut].trim_end())
+        }
+        _ => text.to_owned(),
     }
-    let mut cut: String = text.chars().take(LABEL_CHARACTERS_MAX - 1).collect();
-    cut.truncate(cut.trim_end().len());
-    cut.push('…');
-    cut
 }

@@ -7,7 +7,7 @@ use super::{Cell, Report, Table};
 
 /// One figure against what it has to be, in words.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Judged {
+pub(crate) struct Verdict {
     /// Of which row or setting.
     pub of: String,
     /// What the figure is.
@@ -40,80 +40,71 @@ impl Outcome {
     }
 }
 
-/// All verdicts of a report, counted.
-pub(super) struct Summary<'a> {
-    holds: usize,
-    /// With the number and the name of its experiment.
-    missed: Vec<(usize, &'a str, &'a Judged)>,
-    /// How many of an experiment's verdicts have no figure.
-    not_said: Vec<(&'a str, usize)>,
-    /// Experiments that judge nothing.
-    without: Vec<&'a str>,
-    /// Whether the rounds were too short for a verdict to be final.
-    rough: bool,
-    /// The only experiment, if it is the only one.
-    only: Option<&'a str>,
+impl Verdict {
+    /// As a row: of what, the figure, what was found, what it has to be, and what came of it.
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let [of, what, reach] =
+            [&self.of, &self.what, &self.reach].map(|text| text.as_str().into());
+        vec![
+            of,
+            what,
+            self.found.clone(),
+            reach,
+            self.outcome.word().into(),
+        ]
+    }
 }
+
+/// All verdicts of a report.
+pub(super) struct Summary<'a>(&'a Report);
+
+/// A verdict, with the number and the name of its experiment.
+type Numbered<'a> = (usize, &'a str, &'a Verdict);
 
 impl<'a> Summary<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
-        let mut summary = Summary {
-            holds: 0,
-            missed: Vec::new(),
-            not_said: Vec::new(),
-            without: Vec::new(),
-            rough: report.rough.is_some(),
-            only: match &report.experiments[..] {
-                [only] => Some(&only.name),
-                _ => None,
-            },
-        };
-        for (index, experiment) in report.experiments.iter().enumerate() {
-            let name = experiment.name.as_str();
-            let mut not_said = 0;
-            for verdict in &experiment.verdicts {
-                match verdict.outcome {
-                    Outcome::Holds => summary.holds += 1,
-                    Outcome::Missed => summary.missed.push((index + 1, name, verdict)),
-                    Outcome::NotSaid => not_said += 1,
-                }
-            }
-            if not_said > 0 {
-                summary.not_said.push((name, not_said));
-            }
-            if experiment.verdicts.is_empty() {
-                summary.without.push(name);
-            }
-        }
-        summary
+        Summary(report)
+    }
+
+    /// Those that came out so, in the order of the report.
+    fn with(&self, outcome: Outcome) -> Vec<Numbered<'a>> {
+        let experiments = (1..).zip(&self.0.experiments);
+        let all = experiments.flat_map(|(number, experiment)| {
+            let verdicts = experiment.verdicts.iter();
+            verdicts.map(move |verdict| (number, experiment.name.as_str(), verdict))
+        });
+        all.filter(|(.., verdict)| verdict.outcome == outcome)
+            .collect()
     }
 
     /// How many there are, and how many hold; nothing where nothing was judged.
     pub(super) fn count(&self) -> Option<String> {
-        let not_said: usize = self.not_said.iter().map(|(_, count)| count).sum();
-        let all = self.holds + self.missed.len() + not_said;
+        let counted = [Outcome::Holds, Outcome::Missed, Outcome::NotSaid];
+        let [holds, missed, not_said] = counted.map(|outcome| self.with(outcome).len());
+        let all = holds + missed + not_said;
         if all == 0 {
             return None;
         }
-        let missed = match self.missed.len() {
+        let missed = match missed {
             0 => "none is missed".to_owned(),
             1 => "1 is missed".to_owned(),
             missed => format!("{missed} are missed"),
         };
-        let hold = if self.holds == 1 { "holds" } else { "hold" };
-        let mut words = format!("{} of {all} verdicts {hold}, {missed}", self.holds);
-        if not_said > 0 {
-            let have = if not_said == 1 { "has" } else { "have" };
-            words.push_str(&format!(", {not_said} {have} no figure"));
-        }
-        words.push('.');
-        Some(words)
+        let hold = if holds == 1 { "holds" } else { "hold" };
+        let silent = match not_said {
+            0 => String::new(),
+            1 => ", 1 has no figure".to_owned(),
+            not_said => format!(", {not_said} have no figure"),
+        };
+        Some(format!(
+            "{holds} of {all} verdicts {hold}, {missed}{silent}."
+        ))
     }
 
-    /// Those that do not hold, in the order of the report: a line for each.
+    /// Those that do not hold: a line for each.
     pub(super) fn missed_lines(&self) -> Vec<String> {
-        let line = |(_, name, verdict): &(usize, &str, &Judged)| {
-            let Judged {
+        let line = |(_, name, verdict): Numbered<'_>| {
+            let Verdict {
                 of, what, reach, ..
             } = verdict;
             let found = match &verdict.found {
@@ -122,53 +113,48 @@ impl<'a> Summary<'a> {
             };
             format!("{name}: {of}: {what} {found}, to be {reach}")
         };
-        self.missed.iter().map(line).collect()
+        self.with(Outcome::Missed).into_iter().map(line).collect()
     }
 
     /// The same as a table.
     pub(super) fn missed_table(&self) -> Table {
-        let row = |(number, name, verdict): &(usize, &str, &Judged)| {
-            vec![
-                Cell::Text(format!("{number} {name}")),
-                Cell::Text(verdict.of.clone()),
-                Cell::Text(verdict.what.clone()),
-                verdict.found.clone(),
-                Cell::Text(verdict.reach.clone()),
-            ]
+        let row = |(number, name, verdict): Numbered<'_>| {
+            let mut cells = vec![Cell::Text(format!("{number} {name}"))];
+            cells.extend(verdict.cells().into_iter().take(4));
+            cells
         };
-        Table {
-            title: "Verdicts that are missed".to_owned(),
-            columns: ["experiment", "of", "figure", "found", "to be reached"]
-                .map(str::to_owned)
-                .into(),
-            rows: self.missed.iter().map(row).collect(),
-        }
+        let columns = ["experiment", "of", "figure", "found", "to be reached"];
+        let rows = self.with(Outcome::Missed).into_iter().map(row).collect();
+        Table::new("Verdicts that are missed", &columns, rows)
     }
 
     /// Where figures are missing, and where nothing is judged.
     pub(super) fn silent(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if !self.not_said.is_empty() {
-            let of = |(name, count): &(&str, usize)| format!("{count} of {name}");
-            let of: Vec<String> = self.not_said.iter().map(of).collect();
-            words.push(format!(
-                "Without a figure are {}: the verdicts' tables say why.",
-                of.join(", ")
-            ));
-        }
-        if !self.without.is_empty() {
-            words.push(format!(
-                "Nothing is judged in {}: read the tables.",
-                self.without.join(", ")
-            ));
-        }
-        words
+        let experiments = &self.0.experiments;
+        let not_said = experiments.iter().filter_map(|experiment| {
+            let silent = |verdict: &&Verdict| verdict.outcome == Outcome::NotSaid;
+            let count = experiment.verdicts.iter().filter(silent).count();
+            (count > 0).then(|| format!("{count} of {}", experiment.name))
+        });
+        let without = experiments
+            .iter()
+            .filter(|experiment| experiment.verdicts.is_empty());
+        let not_said = not_said.collect::<Vec<_>>().join(", ");
+        let without: Vec<&str> = without.map(|experiment| experiment.name.as_str()).collect();
+        let without = without.join(", ");
+        let words = [
+            (!not_said.is_empty())
+                .then(|| format!("Without a figure are {not_said}: the verdicts' tables say why.")),
+            (!without.is_empty())
+                .then(|| format!("Nothing is judged in {without}: read the tables.")),
+        ];
+        words.into_iter().flatten().collect()
     }
 
     /// That short rounds decide nothing, if they were short.
     pub(super) fn caution(&self) -> Option<String> {
         let judged = self.count().is_some();
-        (self.rough && judged).then(|| {
+        (self.0.rough.is_some() && judged).then(|| {
             "Verdicts of rounds this short tip with the machine, either way, from run to run. The \
              firm answer is given by the following, for as long as its `--help` says:"
                 .to_owned()
@@ -180,10 +166,14 @@ impl<'a> Summary<'a> {
         if self.caution().is_none() {
             return Vec::new();
         }
-        let mut names: Vec<&str> = self.missed.iter().map(|(_, name, _)| *name).collect();
+        let missed = self.with(Outcome::Missed).into_iter();
+        let mut names: Vec<&str> = missed.map(|(_, name, _)| name).collect();
         names.dedup();
         if names.is_empty() {
-            names.push(self.only.unwrap_or("NAME"));
+            names.push(match &self.0.experiments[..] {
+                [only] => &only.name,
+                _ => "NAME",
+            });
         }
         let command =
             |name: &str| format!("cargo run --release -p evenkeel-lab -- {name} --seconds 10");

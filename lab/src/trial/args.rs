@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::load::CpuList;
-use crate::peers::PeerName;
+use crate::peers::Peer;
 
 /// How an experiment is run.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,7 +24,7 @@ pub(crate) struct RunArgs {
         value_delimiter = ',',
         default_value = "tokio,go,erlang"
     )]
-    pub(crate) peers: Vec<PeerName>,
+    pub(crate) peers: Vec<Peer>,
     /// Write the raw figures here (all experiments: lab-report.json if not said otherwise).
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -11,57 +11,40 @@ use crate::peers::Peer;
 use crate::process::Server;
 use crate::serve::RuntimeStats;
 
-/// The JSON that `GET path` answers.
-///
-/// # Errors
-/// When it does not answer 200 with such JSON in time.
+/// The JSON that `GET path` answers with 200.
 pub(crate) fn get<T: DeserializeOwned>(
     address: SocketAddr,
     path: &str,
     patience: Duration,
 ) -> io::Result<T> {
-    /// Longer answers are cut, and then are no JSON.
-    const ANSWER_LEN_MAX: u64 = 4 * 1024 * 1024;
-    let mut stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_LEN_MAX).read_to_end(&mut answer)?;
+    let answer = ask(address, &request, patience)?;
     Ok(serde_json::from_slice(body(&answer)?)?)
 }
 
 /// The line of JSON that a connection is answered with, unasked.
-///
-/// # Errors
-/// When there is no such line in time.
 pub(crate) fn line<T: DeserializeOwned>(address: SocketAddr, patience: Duration) -> io::Result<T> {
-    /// Longer lines are cut, and then are no JSON.
-    const LINE_LEN_MAX: u64 = 16 * 1024 * 1024;
-    let stream = TcpStream::connect_timeout(&address, patience)?;
+    Ok(serde_json::from_slice(&ask(address, "", patience)?)?)
+}
+
+fn ask(address: SocketAddr, request: &str, patience: Duration) -> io::Result<Vec<u8>> {
+    /// Longer answers are cut, and then are no JSON.
+    const ANSWER_LEN_MAX: u64 = 16 * 1024 * 1024;
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
-    let mut line = Vec::new();
-    stream.take(LINE_LEN_MAX).read_to_end(&mut line)?;
-    Ok(serde_json::from_slice(&line)?)
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_LEN_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
 }
 
 /// What the runtime says of itself; absent where it does not, or does not answer.
 pub(crate) fn accounts(server: &Server, peer: Peer) -> Option<RuntimeStats> {
-    if !peer.has_stats() {
-        return None;
-    }
-    get(
-        server.address("api").ok()?,
-        "/stats",
-        Duration::from_secs(2),
-    )
-    .ok()
+    let api = server.address("api").ok().filter(|_| peer.has_stats())?;
+    get(api, "/stats", Duration::from_secs(2)).ok()
 }
 
 /// Waits until somebody listens there.
-///
-/// # Errors
-/// When patience is over.
 pub(crate) fn until_listening(
     program: &str,
     address: SocketAddr,

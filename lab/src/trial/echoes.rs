@@ -1,8 +1,9 @@
 //! The latencies of one cell, a summary for each round.
 
-use self::Figure::{LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
-use super::figures::{grouped, median, micros};
-use crate::load::EchoSummary;
+use self::Figure::{CalmLongest, CalmP999, CalmPercent, LateP50, LateP99, Longest};
+use self::Figure::{P50, P99, P999, Unanswered};
+use super::figures::{grouped, median, micros, or_nan};
+use crate::load::{EchoSummary, LatencySummary};
 use crate::report::{Cell, Plot};
 
 /// Requests, of all rounds together, from which a 99.9th percentile is quoted: ten of them lie
@@ -16,6 +17,10 @@ pub(crate) enum Figure {
     P99,
     P999,
     Longest,
+    /// Of the requests in whose time no processor stood still, and how many of all these are.
+    CalmP999,
+    CalmLongest,
+    CalmPercent,
     /// How late whoever asked was itself.
     LateP50,
     LateP99,
@@ -25,14 +30,21 @@ pub(crate) enum Figure {
 
 impl Figure {
     fn of(self, found: &EchoSummary) -> f64 {
+        let percent = |count: u64| 100.0 * count as f64 / found.requests.max(1) as f64;
+        // A round in which all requests met a stall says nothing.
+        let calm = found.calm.as_ref().filter(|(requests, _)| *requests > 0);
+        let calm = |of: fn(&LatencySummary) -> f64| or_nan(calm.map(|(_, latency)| of(latency)));
         match self {
             P50 => found.latency.p50_us,
             P99 => found.latency.p99_us,
             P999 => found.latency.p999_us,
             Longest => found.latency.max_us,
+            CalmP999 => calm(|latency| latency.p999_us),
+            CalmLongest => calm(|latency| latency.max_us),
+            CalmPercent => or_nan(found.calm.as_ref().map(|(requests, _)| percent(*requests))),
             LateP50 => found.late_p50_us,
             LateP99 => found.late_p99_us,
-            Unanswered => 100.0 * found.unanswered as f64 / found.requests.max(1) as f64,
+            Unanswered => percent(found.unanswered),
         }
     }
 }
@@ -51,17 +63,24 @@ impl Echoes<'_> {
         median(self.0.iter().map(|echo| figure.of(echo)))
     }
 
-    /// As bars have it: of who never answers there is no end.
-    pub(crate) fn p99(&self) -> Option<f64> {
-        match self.is_silent() {
-            true => Some(f64::INFINITY),
-            false => self.median(P99),
+    /// Whether there were enough requests for this figure.
+    pub(crate) fn enough(&self, figure: Figure) -> Result<(), String> {
+        let calm = || self.0.iter().filter_map(|echo| echo.calm.as_ref());
+        let requests: u64 = match figure {
+            P999 => self.0.iter().map(|echo| echo.requests).sum(),
+            CalmP999 if calm().next().is_none() => {
+                return Err("no thread could see whether a processor stood still".to_owned());
+            }
+            CalmP999 => calm().map(|(requests, _)| *requests).sum(),
+            _ => return Ok(()),
+        };
+        if requests >= P999_REQUESTS_MIN {
+            return Ok(());
         }
-    }
-
-    /// Whether there were enough requests for a 99.9th percentile.
-    pub(crate) fn enough(&self) -> Result<(), String> {
-        enough(self.0.iter().map(|echo| echo.requests).sum())
+        let least = grouped(P999_REQUESTS_MIN as f64, 0);
+        Err(format!(
+            "fewer than {least} requests say nothing of a p99.9"
+        ))
     }
 
     /// Two figures of microseconds, or why there are none.
@@ -69,31 +88,15 @@ impl Echoes<'_> {
         if self.is_silent() {
             return Cell::from("no answer at all");
         }
-        let both = figures.map(|figure| {
-            let value = self.median(figure)?;
-            let is_rare = figure == P999 && self.enough().is_err();
-            Some(if is_rare {
-                "–".to_owned()
-            } else {
-                micros(value)
-            })
+        let both = figures.map(|figure| match self.enough(figure) {
+            Ok(()) => self.median(figure).map(micros),
+            Err(_) => self.median(figure).map(|_| "–".to_owned()),
         });
         match both {
             [Some(first), Some(second)] => Cell::Text(format!("{first} / {second}")),
             _ => Cell::Missing(why()),
         }
     }
-}
-
-/// Whether so many requests have a 99.9th percentile.
-pub(crate) fn enough(requests: u64) -> Result<(), String> {
-    if requests >= P999_REQUESTS_MIN {
-        return Ok(());
-    }
-    let least = grouped(P999_REQUESTS_MIN as f64, 0);
-    Err(format!(
-        "fewer than {least} requests say nothing of a p99.9"
-    ))
 }
 
 /// Whole distributions as curves: how slow the slowest request in so many was. The tail becomes the

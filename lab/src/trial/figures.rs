@@ -1,47 +1,112 @@
-//! Medians, and cells of tables.
+//! Figures: how they come of several rounds, and how columns, cells and bars show them.
 
 use evenkeel_measure::statistics;
 
 use crate::report::plot::Lists;
 use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
 
+/// A unit, and how many digits stand after the point.
+pub(crate) type Unit = (&'static str, usize);
+
+/// A figure of what the rounds of a case found, under the name that tables have for it.
+pub(crate) struct Column<F> {
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    over: Over<F>,
+    /// Why there is none although something was found; else the case says.
+    pub(super) none: Option<&'static str>,
+}
+
+/// How a figure comes of several rounds.
+enum Over<F> {
+    /// By the median of those that are numbers.
+    Median(fn(&F) -> f64),
+    Rounds(fn(&[&F]) -> Option<f64>),
+}
+
+/// A column of medians, with that many digits after the point.
+pub(crate) const fn column<F>(
+    name: &'static str,
+    unit: &'static str,
+    digits: usize,
+    figure: fn(&F) -> f64,
+) -> Column<F> {
+    Column {
+        name,
+        unit: (unit, digits),
+        over: Over::Median(figure),
+        none: None,
+    }
+}
+
+/// A column of figures of all rounds together.
+pub(crate) const fn over_rounds<F>(
+    name: &'static str,
+    unit: &'static str,
+    digits: usize,
+    figure: fn(&[&F]) -> Option<f64>,
+) -> Column<F> {
+    Column {
+        name,
+        unit: (unit, digits),
+        over: Over::Rounds(figure),
+        none: None,
+    }
+}
+
+/// The same column, with the reason why something that was found may lack this figure.
+pub(crate) const fn or_else<F>(none: &'static str, mut column: Column<F>) -> Column<F> {
+    column.none = Some(none);
+    column
+}
+
+impl<F> Column<F> {
+    /// What all rounds together come to.
+    pub(super) fn value(&self, found: &[&F]) -> Option<f64> {
+        match self.over {
+            Over::Median(figure) => median(found.iter().map(|found| figure(found))),
+            Over::Rounds(figure) => figure(found),
+        }
+    }
+}
+
 /// The median of those that are finite: of the rounds that have a figure. `None` if there is none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     statistics::median(values.into_iter().filter(|value| value.is_finite()))
 }
 
-/// A unit, and how many digits stand after the point.
-pub(crate) type Unit = (&'static str, usize);
+/// A figure that there may be; not a number if there is none.
+pub(crate) fn or_nan(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::NAN)
+}
 
 /// A figure as a cell, or why there is none.
 pub(crate) fn number(value: Result<f64, String>, (unit, digits): Unit) -> Cell {
-    match value {
-        Ok(value) => Cell::Number {
-            value,
-            unit,
-            digits,
-        },
-        Err(why) => Cell::Missing(why),
-    }
+    value.map_or_else(Cell::Missing, |value| Cell::number(value, unit, digits))
+}
+
+/// A number of things as a cell.
+pub(crate) fn count(value: impl Into<f64>) -> Cell {
+    Cell::number(value.into(), "", 0)
 }
 
 /// A table under named columns.
 pub(crate) fn table<'a>(
-    title: &str,
+    title: impl Into<String>,
     columns: impl IntoIterator<Item = &'a str>,
-    rows: Vec<Vec<Cell>>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
 ) -> Table {
     Table {
-        title: title.to_owned(),
+        title: title.into(),
         columns: columns.into_iter().map(str::to_owned).collect(),
-        rows,
+        rows: rows.into_iter().collect(),
     }
 }
 
 /// Groups of bars, each of which has an end.
-pub(crate) fn bars(title: &str, unit: &str, log: bool, groups: Lists<String>) -> Plot {
+pub(crate) fn bars(title: impl Into<String>, unit: &str, log: bool, groups: Lists<String>) -> Plot {
     Plot::Bars {
-        title: title.to_owned(),
+        title: title.into(),
         unit: unit.to_owned(),
         log,
         endless: String::new(),

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::client;
-use super::echoes::{self, Echoes, Figure};
-use super::figures::{self, median, micros};
+use super::echoes;
+use super::echoes::Figure::{self, CalmLongest, CalmP999, CalmPercent, Longest, P50, P99, P999};
+use super::figures::micros;
 use super::lab::Lab;
-use super::matrix::{Matrix, Row};
+use super::matrix::{Matrix, Of, Row};
 use super::samples::Describe;
 use crate::error::{Error, Result};
-use crate::load::{EchoSummary, LatencySummary};
+use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::process::Server;
 use crate::report::{Cell, NARROW_SPACE, Plot, Table};
@@ -27,6 +29,17 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
+    /// So many hogs that yield, if they do, by their runtime's own function.
+    pub(crate) fn hogs(name: String, hogs: usize, poll: HogPoll) -> Self {
+        Beside {
+            name,
+            hogs,
+            poll,
+            yields: HogYield::Runtime,
+            burn: None,
+        }
+    }
+
     /// Whether anything computes beside the probe.
     pub(crate) fn computes(&self) -> bool {
         self.hogs > 0 || self.burn.is_some()
@@ -71,27 +84,38 @@ pub(crate) struct Probe {
 }
 
 /// All measurements of a grid.
-pub(crate) struct Grid(pub(crate) Matrix<Beside, Found>);
+pub(crate) type Grid = Matrix<Beside, Found>;
 
 /// What one probe found, and what the runtime said of itself.
+#[derive(Serialize)]
 pub(crate) struct Found {
+    #[serde(rename = "found")]
     echo: EchoSummary,
     stats: Option<RuntimeStats>,
+    #[serde(rename = "hog_work_cores")]
     hog_work: Option<HogWork>,
 }
 
 /// What the hogs computed, in cores: alone, then beside the probe.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 struct HogWork {
     alone: f64,
     beside: f64,
 }
 
-impl HogWork {
-    fn kept_percent(&self) -> f64 {
-        100.0 * self.beside / self.alone
-    }
-}
+/// A figure that not every measurement has.
+pub(crate) type Further = fn(&Found) -> Option<f64>;
+/// What hogs compute without a probe, in cores.
+const ALONE: Further = |found| Some(found.hog_work?.alone);
+/// What they compute beside it.
+pub(crate) const CORES: Further = |found| Some(found.hog_work?.beside);
+/// The same in percent of what they do alone.
+pub(crate) const KEPT: Further = |found| {
+    let work = found.hog_work?;
+    Some(100.0 * work.beside / work.alone)
+};
+/// What the thread that looks for stuck workers uses, in percent of a core.
+pub(crate) const MONITOR: Further = |found| Some(100.0 * found.stats.as_ref()?.monitor_cores()?);
 
 impl Describe for Found {
     fn describe(&self) -> String {
@@ -103,203 +127,105 @@ impl Describe for Found {
     }
 }
 
+const ECHO: Of<Beside, Found> = |_, found| Some(&found.echo);
+
 impl Grid {
-    pub(crate) fn measure(lab: &Lab, probe: &Probe, rows: Vec<Beside>, peers: Vec<Peer>) -> Self {
+    pub(crate) fn of_probe(lab: &Lab, probe: &Probe, rows: Vec<Beside>, peers: Vec<Peer>) -> Self {
         let one = |beside: &Beside, peer| measure(lab, probe, peer, beside);
-        Grid(Matrix::measure(lab, probe.experiment, rows, peers, one))
+        let names = (probe.experiment, "beside the probe");
+        Matrix::measure(lab, names, rows, peers, one)
     }
 
     /// Latencies, longest, unanswered and, where it was counted, the hogs' work.
     pub(crate) fn tables(&self) -> Vec<Table> {
-        let pair = |title, figures| {
-            self.table(title, |row, peer| {
-                self.echoes(row, peer)
-                    .pair(figures, || self.0.why(row, peer))
-            })
-        };
+        let pairs = |title, figures| self.pairs(title, |_| true, ECHO, figures);
         let mut tables = vec![
-            pair("Echo latency, p50 / p99 in us", [Figure::P50, Figure::P99]),
-            pair(
-                "Echo latency, p99.9 / longest in us",
-                [Figure::P999, Figure::Longest],
-            ),
+            pairs("Echo latency, p50 / p99 in us", [P50, P99]),
+            pairs("Echo latency, p99.9 / longest in us", [P999, Longest]),
         ];
-        if self.0.samples.all().any(|found| found.echo.calm.is_some()) {
+        if self.samples.all().any(|found| found.echo.calm.is_some()) {
             let title = "Echo latency where no processor stood still, p99.9 / longest in us, and \
                          of how many requests, in %";
-            tables.push(self.table(title, |row, peer| self.calm(row, peer)));
+            tables.push(self.table(title, |_| true, |row, peer| self.calm(row, peer)));
         }
-        tables.push(self.table("Requests without an answer, in %", |row, peer| {
-            let share = self.echoes(row, peer).median(Figure::Unanswered);
-            figures::number(share.ok_or_else(|| self.0.why(row, peer)), ("%", 1))
-        }));
-        if self.0.samples.all().any(|found| found.hog_work.is_some()) {
+        tables.push(self.unanswered("Requests without an answer, in %", ECHO));
+        if self.samples.all().any(|found| found.hog_work.is_some()) {
             let title = "What the hogs computed, in cores: alone, beside the probe, and kept in %";
-            tables.push(self.table(title, |row, peer| self.work(row, peer)));
+            tables.push(self.table(title, |_| true, |row, peer| self.work_cell(row, peer)));
         }
         tables
     }
 
-    fn table(&self, title: &str, cell: impl Fn(usize, Peer) -> Cell) -> Table {
-        self.0.table(title, "beside the probe", |_| true, cell)
-    }
-
     /// The p99 of every cell as bars; that of a peer which never answers has no end.
-    pub(crate) fn bars(&self) -> Plot {
+    pub(crate) fn p99_bars(&self) -> Plot {
         let title = "Echo latency, p99 (unanswered requests count with the time waited)";
-        self.0
-            .bars(title, "no answer", |row, peer| self.echoes(row, peer).p99())
+        self.bars(title, "no answer", ECHO)
     }
 
     /// The whole distribution of every row, a curve for each peer.
     pub(crate) fn curves(&self) -> Vec<Plot> {
-        let plot = |(row, beside): (usize, &Beside)| {
+        let plot = |(name, row): (&str, usize)| {
             let first = |&peer: &Peer| {
-                let found = self.0.found(row, peer).next()?;
+                let found = self.samples.found((row, peer)).next()?;
                 Some((peer.name().to_owned(), &found.echo))
             };
-            let name = &beside.name;
             let title = format!("Beside {name}: the slowest request in so many (first round)");
-            echoes::curves(title, "request", self.0.peers.iter().filter_map(first))
+            echoes::curves(title, "request", self.peers.iter().filter_map(first))
         };
-        self.0.rows.iter().enumerate().map(plot).collect()
+        self.named().map(plot).collect()
     }
 
-    fn echoes(&self, row: usize, peer: Peer) -> Echoes<'_> {
-        self.0.echoes(row, peer, |found| Some(&found.echo))
+    /// A latency of a cell in microseconds, or why there is none.
+    pub(crate) fn latency(&self, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
+        self.quoted(self.row_of(row, peer), peer, ECHO, figure)
+    }
+
+    /// Another figure of a cell, or why there is none.
+    pub(crate) fn further(&self, row: usize, peer: Peer, figure: Further) -> Result<f64, String> {
+        self.median(self.row_of(row, peer), peer, figure)
     }
 
     /// The row that has the figures of this one: where a peer has not this case apart from the one
     /// above it, the one above.
     fn row_of(&self, row: usize, peer: Peer) -> usize {
-        let lacks = self.0.rows[row].lacks(peer).is_some();
+        let lacks = self.rows[row].lacks(peer).is_some();
         if lacks { row.saturating_sub(1) } else { row }
-    }
-
-    /// The median of a figure, or why there is none.
-    fn median(
-        &self,
-        row: usize,
-        peer: Peer,
-        figure: impl Fn(&Found) -> Option<f64>,
-    ) -> Result<f64, String> {
-        let row = self.row_of(row, peer);
-        median(self.0.found(row, peer).filter_map(figure)).ok_or_else(|| self.0.absence(row, peer))
-    }
-
-    /// The p99 of a cell in microseconds, or why there is none.
-    pub(crate) fn p99(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        if self.echoes(self.row_of(row, peer), peer).is_silent() {
-            return Err(format!("{} does not answer", peer.name()));
-        }
-        self.median(row, peer, |found| Some(found.echo.latency.p99_us))
-    }
-
-    /// As [`p99`](Self::p99), for the 99.9th percentile.
-    pub(crate) fn p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        self.p99(row, peer)?;
-        self.echoes(self.row_of(row, peer), peer).enough()?;
-        self.median(row, peer, |found| Some(found.echo.latency.p999_us))
-    }
-
-    /// As [`p999`](Self::p999), of the requests in whose time no processor stood still.
-    pub(crate) fn calm_p999(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        self.p99(row, peer)?;
-        let found = || self.0.found(self.row_of(row, peer), peer);
-        if found().all(|found| found.echo.calm.is_none()) {
-            return Err("no thread could see whether a processor stood still".to_owned());
-        }
-        echoes::enough(
-            found()
-                .filter_map(Found::calm)
-                .map(|(requests, _)| requests)
-                .sum(),
-        )?;
-        self.median(row, peer, |found| Some(found.calm()?.1.p999_us))
-    }
-
-    /// What the hogs of a cell computed beside the probe, in cores.
-    pub(crate) fn cores(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        self.median(row, peer, |found| Some(found.hog_work?.beside))
-    }
-
-    /// What the hogs of a cell still computed beside the probe, in percent of what they did alone.
-    pub(crate) fn kept_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        self.median(row, peer, |found| Some(found.hog_work?.kept_percent()))
-    }
-
-    /// What the thread that looks for stuck workers used in a cell, in percent of a core.
-    pub(crate) fn monitor_percent(&self, row: usize, peer: Peer) -> Result<f64, String> {
-        self.median(row, peer, |found| {
-            Some(100.0 * found.stats.as_ref()?.monitor_cores()?)
-        })
     }
 
     /// What evenkeel said of itself in the first round, row by row.
     pub(crate) fn stats(&self) -> impl Iterator<Item = (&str, &RuntimeStats)> {
-        let first = self.0.samples.first();
-        first.filter_map(|((row, _), found)| {
-            Some((self.0.rows[row].name.as_str(), found.stats.as_ref()?))
-        })
+        let first = self.samples.first();
+        first.filter_map(|((row, _), found)| Some((self.rows[row].name(), found.stats.as_ref()?)))
     }
 
     /// Every measurement.
     pub(crate) fn raw(&self) -> serde_json::Value {
-        self.0.samples.raw(|(row, peer), round, found| {
-            json!({
-                "beside": self.0.rows[row].name,
-                "hogs": self.0.rows[row].hogs,
-                "peer": peer.name(),
-                "round": round,
-                "found": found.map(|found| &found.echo),
-                "stats": found.and_then(|found| found.stats.as_ref()),
-                "hog_work_cores": found.and_then(|found| found.hog_work),
-            })
-        })
+        let case = |(row, peer): (usize, Peer)| {
+            let Beside { name, hogs, .. } = &self.rows[row];
+            json!({ "beside": name, "hogs": hogs, "peer": peer.name() })
+        };
+        self.samples.raw(case, |found| json!(found))
     }
 
     fn calm(&self, row: usize, peer: Peer) -> Cell {
-        if self.echoes(row, peer).is_silent() {
-            return Cell::from("no answer at all");
-        }
-        let found = || self.0.found(row, peer);
-        let longest = median(found().filter_map(Found::calm).map(|(_, calm)| calm.max_us));
-        let share = |found: &Found| {
-            let (calm, _) = found.echo.calm.as_ref()?;
-            Some(100.0 * *calm as f64 / found.echo.requests.max(1) as f64)
-        };
-        match longest.zip(median(found().filter_map(share))) {
-            Some((longest, share)) => {
-                let p999 = self.calm_p999(row, peer).ok();
-                let p999 = p999.map_or_else(|| "–".to_owned(), micros);
-                let longest = micros(longest);
-                Cell::Text(format!("{p999} / {longest}, {share:.1}{NARROW_SPACE}%"))
+        let echoes = self.echoes(row, peer, ECHO);
+        let pair = echoes.pair([CalmP999, CalmLongest], || self.why(row, peer));
+        match (pair, echoes.median(CalmPercent)) {
+            (Cell::Text(pair), Some(share)) if !echoes.is_silent() => {
+                Cell::Text(format!("{pair}, {share:.1}{NARROW_SPACE}%"))
             }
-            None => Cell::Missing(self.0.why(row, peer)),
+            (pair, _) => pair,
         }
     }
 
-    fn work(&self, row: usize, peer: Peer) -> Cell {
-        let works = || self.0.found(row, peer).filter_map(|found| found.hog_work);
-        let alone = median(works().map(|work| work.alone));
-        let beside = median(works().map(|work| work.beside));
-        match (alone, beside, self.kept_percent(row, peer)) {
-            (Some(alone), Some(beside), Ok(kept)) => Cell::Text(format!(
+    fn work_cell(&self, row: usize, peer: Peer) -> Cell {
+        match [ALONE, CORES, KEPT].map(|figure| self.median(row, peer, figure)) {
+            [Ok(alone), Ok(beside), Ok(kept)] => Cell::Text(format!(
                 "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
             )),
-            _ if !self.0.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
-            _ => Cell::Missing(self.0.why(row, peer)),
+            _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
+            _ => Cell::Missing(self.why(row, peer)),
         }
-    }
-}
-
-impl Found {
-    /// How many requests met no stall, and their latency, if any did so.
-    fn calm(&self) -> Option<&(u64, LatencySummary)> {
-        self.echo
-            .calm
-            .as_ref()
-            .filter(|(requests, _)| *requests > 0)
     }
 }
 
@@ -309,37 +235,33 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     let mut services = vec!["echo"];
     services.extend(with_stats.then_some("api"));
     services.extend(with_work.then_some("work"));
-    let spec = ServerSpec {
-        services,
-        hogs: beside.hogs,
-        hog_poll: Some(beside.poll),
-        hog_yield: beside.yields,
-        burn: beside.burn,
-        ..ServerSpec::default()
-    };
+    let mut spec = ServerSpec::of(&services);
+    if beside.hogs > 0 {
+        let (hogs, poll, yields) = (beside.hogs, beside.poll, beside.yields.word());
+        spec = spec.with(format_args!("--hogs {hogs} --hog-poll-us {poll}"));
+        spec = spec.own(format_args!("--hog-yield {yields}"));
+    }
+    if let Some(burn) = beside.burn {
+        spec = spec.with(format_args!("--burn {burn}"));
+    }
     let server = lab.serve(peer, &spec)?;
     let seconds = lab.measured(probe.brief);
-    let alone = match with_work {
-        true => Some(work_alone(&server, seconds)?),
-        false => None,
-    };
-    let before = alone.and_then(|_| work(&server).ok());
+    let alone = with_work
+        .then(|| work_alone(&server, seconds))
+        .transpose()?;
+    let work = || alone.and_then(|_| work(&server).ok());
+    let before = work();
     let echo = ask(lab, probe, &server, seconds)?;
-    let after = before.and_then(|_| work(&server).ok());
-    let beside = before
-        .zip(after)
-        .and_then(|(before, after)| after.cores_since(&before));
-    let hog_work = alone
-        .zip(beside)
-        .map(|(alone, beside)| HogWork { alone, beside });
+    let beside = work()
+        .zip(before)
+        .and_then(|(now, then)| now.cores_since(&then));
+    let hog_work = alone.zip(beside);
     // Accounts that are not to be had are absent from the report; the probe's result stands.
-    let stats = with_stats
-        .then(|| client::accounts(&server, peer))
-        .flatten();
+    let stats = with_stats.then(|| client::accounts(&server, peer));
     Ok(Found {
         echo,
-        stats,
-        hog_work,
+        stats: stats.flatten(),
+        hog_work: hog_work.map(|(alone, beside)| HogWork { alone, beside }),
     })
 }
 
@@ -363,21 +285,16 @@ fn work(server: &Server) -> Result<Work> {
 
 /// One run of the probe.
 fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<EchoSummary> {
-    let Probe {
-        rate, connections, ..
-    } = probe;
+    let (target, rate, connections) = (server.address("echo")?, probe.rate, probe.connections);
     let stalls = if probe.with_stalls { "--stalls" } else { "" };
-    let (target, more) = (
-        server.address("echo")?,
-        format!("--connections {connections} {stalls}"),
-    );
-    let load = lab.load(format_args!("echo {target} --rate {rate} {more}"));
-    load.lasts_with_margins(seconds).result()
+    let load = format!("echo {target} --rate {rate} --connections {connections} {stalls}");
+    lab.load(load).lasts_with_margins(seconds).result()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::LatencySummary;
     use crate::trial::samples::{Sample, Samples};
 
     fn grid(found: Vec<Result<EchoSummary, String>>) -> Grid {
@@ -390,17 +307,12 @@ mod tests {
                 hog_work: None,
             }),
         };
-        Grid(Matrix {
-            rows: vec![Beside {
-                name: "nothing".to_owned(),
-                hogs: 0,
-                poll: HogPoll::Never,
-                yields: HogYield::Runtime,
-                burn: None,
-            }],
+        Matrix {
+            heading: "",
+            rows: vec![Beside::hogs("nothing".to_owned(), 0, HogPoll::Never)],
             peers: vec![Peer::Go],
             samples: Samples(found.into_iter().zip(0..).map(sample).collect()),
-        })
+        }
     }
 
     fn summary(p50_us: f64, requests: u64, unanswered: u64) -> EchoSummary {
@@ -449,7 +361,7 @@ mod tests {
         };
         assert_eq!(shown_in(1, rounds(5_000)), "2 000 / 4 000");
         assert_eq!(shown_in(1, rounds(4_999)), "– / 4 000");
-        assert!(grid(rounds(4_999)).p999(0, Peer::Go).is_err());
+        assert!(grid(rounds(4_999)).latency(0, Peer::Go, P999).is_err());
     }
 
     #[test]
@@ -466,22 +378,22 @@ mod tests {
         let mut stalled = summary(100.0, 10_000, 0);
         stalled.calm = Some((0, LatencySummary::default()));
         let rounds = [calm(10_000), vec![Ok(stalled)]].concat();
-        assert_eq!(grid(rounds).calm_p999(0, Peer::Go), Ok(1_000.0));
-        let told = grid(calm(10_000)).calm_p999(0, Peer::Go);
+        assert_eq!(grid(rounds).latency(0, Peer::Go, CalmP999), Ok(1_000.0));
+        let told = grid(calm(10_000)).latency(0, Peer::Go, CalmP999);
         assert_eq!(told, Ok(1_000.0));
-        assert!(grid(calm(9_990)).calm_p999(0, Peer::Go).is_err());
+        assert!(grid(calm(9_990)).latency(0, Peer::Go, CalmP999).is_err());
         let untold = grid(vec![Ok(summary(100.0, 10_000, 0))]);
-        assert!(untold.calm_p999(0, Peer::Go).is_err() && untold.tables().len() == 3);
+        assert!(untold.latency(0, Peer::Go, CalmP999).is_err() && untold.tables().len() == 3);
     }
 
     #[test]
     fn a_peer_that_never_answers_has_no_p99_and_a_bar_without_end() {
         let grid = grid(vec![Ok(summary(5e5, 10, 10))]);
         assert!(
-            grid.p99(0, Peer::Go)
+            grid.latency(0, Peer::Go, P99)
                 .is_err_and(|why| why.contains("go does not answer"))
         );
-        let Plot::Bars { groups, .. } = grid.bars() else {
+        let Plot::Bars { groups, .. } = grid.p99_bars() else {
             panic!("no bars");
         };
         assert_eq!(groups[0].1, [("go".to_owned(), f64::INFINITY)]);
@@ -490,12 +402,14 @@ mod tests {
     #[test]
     fn what_hogs_keep_is_their_work_beside_the_probe_over_that_alone() {
         let mut grid = grid(vec![Ok(summary(1.0, 10, 0)), Ok(summary(1.0, 10, 0))]);
-        for (measurement, beside) in grid.0.samples.0.iter_mut().zip([1.8, 1.6]) {
+        for (measurement, beside) in grid.samples.0.iter_mut().zip([1.8, 1.6]) {
             if let Ok(found) = &mut measurement.found {
                 found.hog_work = Some(HogWork { alone: 2.0, beside });
             }
         }
-        let kept = grid.kept_percent(0, Peer::Go).expect("both rounds counted");
+        let kept = grid
+            .further(0, Peer::Go, KEPT)
+            .expect("both rounds counted");
         assert!((kept - 85.0).abs() < 1e-9, "{kept}");
         let Cell::Text(text) = &grid.tables()[3].rows[0][1] else {
             panic!("no text");

@@ -21,7 +21,7 @@ use crate::sys;
 pub(crate) struct Lab {
     pub(crate) lineup: Lineup,
     /// Where servers run, and where load does; empty is anywhere.
-    server_cpus: Vec<usize>,
+    pub(crate) server_cpus: Vec<usize>,
     load_cpus: Vec<usize>,
     /// Whether it was left to the lab where that is.
     chooses_places: bool,
@@ -29,13 +29,13 @@ pub(crate) struct Lab {
     pub(crate) workers: usize,
     /// Seconds of each measurement; `None` in brief.
     pub(crate) seconds: Option<Duration>,
-    rounds: Option<u32>,
+    pub(crate) rounds_asked: Option<u32>,
     started: Instant,
 }
 
 impl Lab {
     pub(crate) fn open(args: &RunArgs) -> Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cores = cores();
         let (server_cpus, load_cpus) = places(&args.pin, cores);
         let lineup = Lineup::muster(&args.peers)?;
         for line in &lineup.missing {
@@ -43,14 +43,15 @@ impl Lab {
         }
         let lab = Lab {
             lineup,
-            workers: Some(server_cpus.len())
-                .filter(|cpus| *cpus > 0)
-                .unwrap_or(cores),
+            workers: match server_cpus.len() {
+                0 => cores,
+                cpus => cpus,
+            },
             server_cpus,
             load_cpus,
             chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
-            rounds: args.rounds,
+            rounds_asked: args.rounds,
             started: Instant::now(),
         };
         if let Some(rough) = lab.roughness() {
@@ -62,7 +63,7 @@ impl Lab {
     /// The same run with servers and load on processors of their own, as far as there are two and
     /// nobody has said otherwise: for measurements in which load would take what servers leave.
     pub(crate) fn apart(&self) -> Lab {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cores = cores();
         let mut lab = self.clone();
         if self.chooses_places && self.server_cpus.is_empty() && cores > 1 {
             lab.server_cpus = (0..cores / 2).collect();
@@ -70,11 +71,6 @@ impl Lab {
             lab.workers = lab.server_cpus.len();
         }
         lab
-    }
-
-    /// Where servers run; none if that is anywhere.
-    pub(crate) fn server_cpus(&self) -> &[usize] {
-        &self.server_cpus
     }
 
     /// How much load gives way to probes beside it: only where it has processors of its own, as
@@ -91,12 +87,10 @@ impl Lab {
     /// The sentence that stands before figures that are rough; `None` if they are not.
     pub(crate) fn roughness(&self) -> Option<String> {
         /// Shorter than this, a measurement is rough whoever asked for it.
-        const FULL: Duration = Duration::from_secs(5);
-        let measured = match self.seconds {
+        const FULL: f64 = 5.0;
+        let measured = match self.seconds.map(|length| length.as_secs_f64()) {
             None => "In brief: each measurement took about a second, most of them once".to_owned(),
-            Some(length) if length < FULL => {
-                format!("Each measurement took {} s", length.as_secs_f64())
-            }
+            Some(seconds) if seconds < FULL => format!("Each measurement took {seconds} s"),
             Some(_) => return None,
         };
         Some(format!(
@@ -112,22 +106,16 @@ impl Lab {
 
     /// Rounds, in each of which everyone has a turn.
     pub(crate) fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.is_brief() { 1 } else { 3 })
-    }
-
-    /// Rounds, if they were asked for.
-    pub(crate) fn rounds_asked(&self) -> Option<u32> {
-        self.rounds
+        let unasked = if self.is_brief() { 1 } else { 3 };
+        self.rounds_asked.unwrap_or(unasked)
     }
 
     /// The sentence of a report that says where things ran and how often.
     pub(crate) fn conditions(&self) -> String {
         let list = |cpus: &[usize]| CpuList(cpus.to_vec()).to_string();
-        let places = if self.load_cpus.is_empty() {
-            "Servers and load share all processors".to_owned()
-        } else {
-            let (servers, load) = (list(&self.server_cpus), list(&self.load_cpus));
-            format!("Servers run on processors {servers}, load on {load}")
+        let places = match [&self.server_cpus, &self.load_cpus].map(|cpus| list(cpus)) {
+            _ if self.load_cpus.is_empty() => "Servers and load share all processors".to_owned(),
+            [servers, load] => format!("Servers run on processors {servers}, load on {load}"),
         };
         let turns = match self.rounds() {
             1 => "peers take turns, in a single round".to_owned(),
@@ -146,11 +134,8 @@ impl Lab {
             workers: self.workers,
             ..spec.clone()
         };
-        Server::start(
-            peer.name(),
-            &mut self.lineup.server(peer, &spec),
-            &self.server_cpus,
-        )
+        let mut command = self.lineup.server(peer, &spec);
+        Server::start(peer.name(), &mut command, &self.server_cpus)
     }
 
     /// One of the lab's own load generators, by its name, its target and its flags.
@@ -162,15 +147,12 @@ impl Lab {
     pub(crate) fn load_from(&self, network: Option<&str>, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
         if let Some(network) = network {
-            let mut inside = Command::new("ip");
-            inside
-                .args(["netns", "exec", network])
-                .arg(command.get_program());
-            command = inside;
+            let inside = std::mem::replace(&mut command, Command::new("ip"));
+            command.args(["netns", "exec", network]);
+            command.arg(inside.get_program());
         }
-        command.args(["load", "--json"]);
         // Whoever goes on until it is told is told by the end of this.
-        command.stdin(Stdio::piped());
+        command.args(["load", "--json"]).stdin(Stdio::piped());
         Generator {
             name: "load",
             command,
@@ -237,10 +219,6 @@ impl Lab {
     pub(crate) fn progress(&self, line: &str) {
         eprintln!("[{:>4} s] {line}", self.started.elapsed().as_secs());
     }
-
-    pub(crate) fn done(&self) {
-        self.progress("done\n");
-    }
 }
 
 /// One of the lab's own programs that is about to start; its result is JSON.
@@ -291,6 +269,10 @@ impl Generator<'_> {
 /// What comes before a measurement of that length.
 pub(crate) fn warmup(length: Duration) -> Duration {
     (length / 4).min(Duration::from_millis(500))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Processors of servers and of load.

@@ -3,8 +3,7 @@
 //! - [`args`]: how an experiment is run
 //! - [`lab`]: a run: who takes part, where load runs, how long, progress
 //! - [`client`]: one HTTP call to a server under test
-//! - [`figures`]: medians, cells and tables
-//! - [`columns`]: which figures a table shows
+//! - [`figures`]: medians, columns, cells, tables, bars
 //! - [`samples`]: every case measured in every round
 //! - [`echoes`]: latencies of one cell
 //! - [`matrix`]: what goes on down, who serves across
@@ -13,7 +12,6 @@
 
 pub(crate) mod args;
 pub(crate) mod client;
-pub(crate) mod columns;
 pub(crate) mod echoes;
 pub(crate) mod figures;
 pub(crate) mod grid;

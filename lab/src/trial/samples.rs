@@ -1,12 +1,14 @@
 //! Measurements: every case in every round, and what they come to over the rounds.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use super::columns::Column;
-use super::figures::{self, median};
+use serde_json::{Map, Value, json};
+
+use super::figures::{self, Column};
 use super::lab::Lab;
 use crate::error::Result;
-use crate::report::{Cell, Table};
+use crate::report::plot::Lists;
+use crate::report::{Cell, Plot, Table};
 
 /// What one measurement finds.
 pub(crate) trait Describe {
@@ -70,11 +72,6 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
         first.filter_map(|sample| Some((sample.key, sample.found.as_ref().ok()?)))
     }
 
-    /// Whether a case was measured at all.
-    pub(crate) fn has(&self, key: K) -> bool {
-        self.of(key).next().is_some()
-    }
-
     /// A part of everything that was found.
     pub(crate) fn part<P>(&self, of: impl Fn(&F) -> P) -> Samples<K, P> {
         let part = |sample: &Sample<K, F>| Sample {
@@ -85,20 +82,11 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
         Samples(self.0.iter().map(part).collect())
     }
 
-    /// Why a round of a case failed, if one did.
-    pub(crate) fn error(&self, key: K) -> Option<String> {
-        self.of(key)
-            .find_map(|sample| sample.found.as_ref().err().cloned())
-    }
-
     /// Why a case has nothing to show.
     pub(crate) fn why(&self, key: K) -> String {
-        self.error(key).unwrap_or_else(|| "not measured".to_owned())
-    }
-
-    /// The median of the rounds, or why there is none.
-    pub(crate) fn median(&self, key: K, figure: impl Fn(&F) -> f64) -> Result<f64, String> {
-        median(self.found(key).map(figure)).ok_or_else(|| self.why(key))
+        let error = |sample: &Sample<K, F>| sample.found.as_ref().err().cloned();
+        let error = self.of(key).find_map(error);
+        error.unwrap_or_else(|| "not measured".to_owned())
     }
 
     /// A figure of a case, or why there is none.
@@ -117,37 +105,70 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
         columns.iter().map(cell).collect()
     }
 
-    /// A table of named cases, whose first column is `heading`.
-    pub(crate) fn table(
+    /// A table of cases, each after the cells that name it.
+    pub(crate) fn table<const N: usize>(
         &self,
         title: &str,
-        heading: &str,
-        rows: impl IntoIterator<Item = (String, K)>,
+        heading: [&str; N],
+        rows: impl IntoIterator<Item = ([Cell; N], K)>,
         columns: &[Column<F>],
     ) -> Table {
-        let row = |(name, key)| [vec![Cell::Text(name)], self.cells(key, columns)].concat();
-        let rows = rows.into_iter().map(row).collect();
+        let row = |(named, key): ([Cell; N], K)| [named.into(), self.cells(key, columns)].concat();
         let names = columns.iter().map(|column| column.name);
-        figures::table(title, std::iter::once(heading).chain(names), rows)
+        let names = heading.into_iter().chain(names);
+        figures::table(title, names, rows.into_iter().map(row))
     }
 
-    /// Every measurement as JSON: what `entry` makes of key, round and finding, with its error.
-    pub(crate) fn raw(&self, entry: impl Fn(K, u32, Option<&F>) -> Value) -> Value {
+    /// A figure of cases as bars: the names of group and bar, and the case. Those of a group stand
+    /// together.
+    pub(crate) fn bars(
+        &self,
+        title: &str,
+        log: bool,
+        column: &Column<F>,
+        bars: impl IntoIterator<Item = (impl Into<String>, impl Into<String>, K)>,
+    ) -> Plot {
+        let mut groups: Lists<String> = Vec::new();
+        for (group, bar, key) in bars {
+            let (group, value) = (group.into(), self.figure(key, column));
+            if groups.last().is_none_or(|(last, _)| *last != group) {
+                groups.push((group, Vec::new()));
+            }
+            if let (Some((_, bars)), Ok(value)) = (groups.last_mut(), value) {
+                bars.push((bar.into(), value));
+            }
+        }
+        figures::bars(title, column.unit.0, log, groups)
+    }
+
+    /// Every measurement as JSON: its case, its round, what was found or, with the same keys, that
+    /// nothing was, and why.
+    pub(crate) fn raw(&self, case: impl Fn(K) -> Value, found: impl Fn(&F) -> Value) -> Value {
         let sample = |sample: &Sample<K, F>| {
-            let mut value = entry(sample.key, sample.round, sample.found.as_ref().ok());
-            value["error"] = sample.found.as_ref().err().cloned().into();
-            value
+            let (found, error) = match &sample.found {
+                Ok(of) => (found(of), Value::Null),
+                Err(error) => (Value::Null, error.as_str().into()),
+            };
+            let told = json!({ "round": sample.round, "error": error });
+            let parts = [case(sample.key), found, told].into_iter();
+            let parts = parts.filter_map(|part| part.as_object().cloned());
+            parts.flatten().collect::<Map<_, _>>()
         };
-        self.0.iter().map(sample).collect()
+        let mut all: Vec<Map<String, Value>> = self.0.iter().map(sample).collect();
+        let keys: BTreeSet<String> = all.iter().flat_map(Map::keys).cloned().collect();
+        for sample in &mut all {
+            for key in &keys {
+                sample.entry(key).or_insert(Value::Null);
+            }
+        }
+        json!(all)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::trial::columns::{column, or_else, over_rounds};
+    use crate::trial::figures::{column, or_else, over_rounds};
 
     fn samples(found: &[(usize, Result<f64, &str>)]) -> Samples<usize, f64> {
         let sample = |(&(key, found), round): (&(usize, Result<f64, &str>), u32)| Sample {
@@ -177,8 +198,10 @@ mod tests {
 
     #[test]
     fn raw_figures_say_what_went_wrong() {
-        let raw = samples(&[(7, Err("it burnt")), (7, Ok(1.0))])
-            .raw(|key, round, found| json!({ "key": key, "round": round, "found": found }));
+        let raw = samples(&[(7, Err("it burnt")), (7, Ok(1.0))]).raw(
+            |key| json!({ "key": key }),
+            |found| json!({ "found": found }),
+        );
         let expected = json!([
             { "key": 7, "found": null, "round": 0, "error": "it burnt" },
             { "key": 7, "found": 1.0, "round": 1, "error": null },

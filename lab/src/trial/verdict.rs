@@ -1,7 +1,7 @@
 //! Verdicts: what was reached, against what is to be reached.
 
 use super::figures::{self, Unit, grouped};
-use crate::report::{Cell, Judged, Outcome, Table};
+use crate::report::{Cell, Experiment, Outcome, Verdict};
 
 /// Times as much, percent, and microseconds.
 pub(crate) const TIMES: Unit = ("×", 2);
@@ -17,7 +17,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    fn holds(self, found: f64) -> bool {
+    pub(crate) fn holds(self, found: f64) -> bool {
         match self {
             Reach::AtMost(most) => found <= most,
             Reach::AtLeast(least) => found >= least,
@@ -25,7 +25,7 @@ impl Reach {
         }
     }
 
-    fn words(self, unit: Unit) -> String {
+    pub(crate) fn words(self, unit: Unit) -> String {
         let (sign, bound) = match self {
             Reach::AtMost(bound) => ("≤", bound),
             Reach::AtLeast(bound) => ("≥", bound),
@@ -35,111 +35,65 @@ impl Reach {
     }
 }
 
-/// One figure against what it has to be.
-#[derive(Debug, Clone)]
-pub(crate) struct Verdict {
-    /// Of which row or setting.
-    pub(crate) of: String,
-    /// What the figure is.
-    pub(crate) what: String,
-    /// The figure, or why there is none.
-    pub(crate) found: Result<f64, String>,
-    pub(crate) reach: Reach,
-    pub(crate) unit: Unit,
-}
-
-impl Verdict {
-    pub(crate) fn new(
-        of: impl Into<String>,
-        what: impl Into<String>,
-        found: Result<f64, String>,
-        reach: Reach,
-        unit: Unit,
-    ) -> Self {
-        let (of, what) = (of.into(), what.into());
-        Verdict {
-            of,
-            what,
-            found,
-            reach,
-            unit,
-        }
-    }
-
-    /// Whether it holds; `None` without a figure.
-    pub(crate) fn holds(&self) -> Option<bool> {
-        let found = self.found.as_ref().ok()?;
-        Some(self.reach.holds(*found))
-    }
-
-    /// In words, for the report's account of all verdicts.
-    pub(crate) fn judged(&self) -> Judged {
-        let found = match &self.found {
-            Ok(found) => Cell::Text(with_unit(*found, self.unit)),
-            Err(why) => Cell::Missing(why.clone()),
-        };
-        Judged {
-            of: self.of.clone(),
-            what: self.what.clone(),
-            found,
-            reach: self.reach.words(self.unit),
-            outcome: match self.holds() {
-                Some(true) => Outcome::Holds,
-                Some(false) => Outcome::Missed,
-                None => Outcome::NotSaid,
-            },
-        }
-    }
-
-    fn row(&self) -> Vec<Cell> {
-        let judged = self.judged();
-        vec![
-            Cell::Text(judged.of),
-            Cell::Text(judged.what),
-            judged.found,
-            Cell::Text(judged.reach),
-            Cell::from(judged.outcome.word()),
-        ]
+/// A verdict on `of`, a row or a setting: on the figure `what`, or why there is none.
+pub(crate) fn judge(
+    of: impl Into<String>,
+    what: &str,
+    found: Result<f64, String>,
+    reach: Reach,
+    unit: Unit,
+) -> Verdict {
+    let outcome = match &found {
+        Ok(found) if reach.holds(*found) => Outcome::Holds,
+        Ok(_) => Outcome::Missed,
+        Err(_) => Outcome::NotSaid,
+    };
+    Verdict {
+        of: of.into(),
+        what: what.to_owned(),
+        found: found.map_or_else(Cell::Missing, |found| with_unit(found, unit).into()),
+        reach: reach.words(unit),
+        outcome,
     }
 }
 
 /// A verdict on every row of some kind: what the figure is, on which rows, how it is found, and
 /// what it has to be.
-pub(crate) type Rule<All> = (
+pub(crate) type Rule<All, Row = usize> = (
     &'static str,
-    fn(&All, usize) -> bool,
-    fn(&All, usize) -> Result<f64, String>,
+    fn(&All, Row) -> bool,
+    fn(&All, Row) -> Result<f64, String>,
     Reach,
     Unit,
 );
 
-/// The verdicts on rows of those names, row by row.
-pub(crate) fn by_rules<'a, All>(
+/// The verdicts on named rows, row by row.
+pub(crate) fn by_rules<All, Row: Copy>(
     all: &All,
-    rows: impl IntoIterator<Item = &'a str>,
-    rules: &[Rule<All>],
+    rows: impl IntoIterator<Item = (impl Into<String>, Row)>,
+    rules: &[Rule<All, Row>],
 ) -> Vec<Verdict> {
-    let rows = rows.into_iter().enumerate();
-    let of_row = |(row, name): (usize, &'a str)| {
-        let rules = rules
-            .iter()
-            .filter(move |(_, concerns, ..)| concerns(all, row));
-        rules.map(move |&(what, _, found, reach, unit)| {
-            Verdict::new(name, what, found(all, row), reach, unit)
-        })
-    };
-    rows.flat_map(of_row).collect()
+    let mut verdicts = Vec::new();
+    for (name, row) in rows {
+        let name = name.into();
+        let rules = rules.iter().filter(|(_, concerns, ..)| concerns(all, row));
+        verdicts.extend(rules.map(|&(what, _, found, reach, unit)| {
+            judge(name.as_str(), what, found(all, row), reach, unit)
+        }));
+    }
+    verdicts
 }
 
-/// The verdicts as a table.
-pub(crate) fn table(title: &str, of: &str, verdicts: &[Verdict]) -> Table {
-    let columns = [of, "figure", "found", "to be reached", "verdict"];
-    figures::table(title, columns, verdicts.iter().map(Verdict::row).collect())
-}
-
-/// The verdicts in words.
-pub(crate) fn judged(verdicts: &[Verdict]) -> Vec<Judged> {
-    verdicts.iter().map(Verdict::judged).collect()
+impl Experiment {
+    /// With verdicts, and last a table of them, whose first column is named.
+    pub(crate) fn judged(mut self, of: &str, verdicts: Vec<Verdict>) -> Self {
+        let columns = [of, "figure", "found", "to be reached", "verdict"];
+        let rows = verdicts.iter().map(Verdict::cells);
+        let table = figures::table("Verdicts on evenkeel", columns, rows);
+        self.tables.push(table);
+        self.verdicts = verdicts;
+        self
+    }
 }
 
 /// `a` over `b`, or which of the two is missing.
@@ -162,16 +116,6 @@ fn with_unit(value: f64, (unit, digits): Unit) -> String {
 mod tests {
     use super::*;
 
-    fn verdict(found: Result<f64, String>, reach: Reach) -> Verdict {
-        Verdict {
-            of: "4 hogs".to_owned(),
-            what: "p99 over the lone thread's".to_owned(),
-            found,
-            reach,
-            unit: TIMES,
-        }
-    }
-
     #[test]
     fn a_bound_that_is_met_holds() {
         for (found, reach, holds) in [
@@ -182,26 +126,24 @@ mod tests {
             (0.0, Reach::MoreThan(0.0), false),
             (0.1, Reach::MoreThan(0.0), true),
         ] {
-            assert_eq!(
-                verdict(Ok(found), reach).holds(),
-                Some(holds),
-                "{found} {reach:?}"
-            );
+            assert_eq!(reach.holds(found), holds, "{found} {reach:?}");
         }
     }
 
     #[test]
     fn a_verdict_says_figure_reach_and_outcome() {
-        let verdicts = [
-            verdict(Ok(1.234), Reach::AtMost(1.5)),
-            verdict(Err("it burnt".to_owned()), Reach::AtMost(1.5)),
-        ];
-        let table = table("Verdicts", "row", &verdicts);
-        let text = |row: usize, column: usize| match &table.rows[row][column] {
+        let found = [Ok(1.234), Err("it burnt".to_owned())];
+        let what = "p99 over the lone thread's";
+        let verdicts = found
+            .map(|found| judge("4 hogs", what, found, Reach::AtMost(1.5), TIMES))
+            .into();
+        let experiment = Experiment::default().judged("row", verdicts);
+        let text = |row: usize, column: usize| match &experiment.tables[0].rows[row][column] {
             Cell::Text(text) => text.clone(),
             Cell::Missing(why) => format!("missing: {why}"),
             Cell::Number { value, .. } => value.to_string(),
         };
+        assert_eq!((text(0, 0), text(0, 1)), ("4 hogs".into(), what.into()));
         assert_eq!((text(0, 2), text(0, 3)), ("1.23×".into(), "≤ 1.50×".into()));
         assert_eq!(text(0, 4), "holds");
         assert_eq!(

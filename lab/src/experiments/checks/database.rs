@@ -9,33 +9,27 @@ use std::time::Duration;
 use super::{UNTOLD, field, unreadable};
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
-use crate::process::{Process, TemporaryDirectory};
+use crate::process::{self, Process, Server, TemporaryDirectory};
 use crate::trial::client;
 use crate::trial::lab::Lab;
 
 const SERVER: &str = "mariadbd";
+const INSTALL: &str = "mariadb-install-db";
 /// Rows of the one table.
 const TABLE_SIZE: &str = "--table-size=10000";
 
-/// A database that runs. The process is declared first: it ends before its directory goes.
-pub(crate) struct Database {
-    _process: Process,
-    _directory: TemporaryDirectory,
-    pub(crate) address: SocketAddr,
-}
-
-/// Which of the two is missing, as a line.
+/// Which of the programs is missing, as a line.
 pub(crate) fn missing() -> Option<String> {
-    let present = |program: &str| {
-        Command::new(program)
-            .arg("--version")
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    let lacking: Vec<&str> = [SERVER, "mariadb-install-db", "sysbench"]
-        .into_iter()
-        .filter(|&p| !has(p, present))
-        .collect();
+    // One knows no `--version` that succeeds without side effects: it is looked for in the path.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut directories = std::env::split_paths(&path);
+    let has_install = directories.any(|directory| directory.join(INSTALL).is_file());
+    let answers = |program| process::answers(program, "--version");
+    let mut lacking = [SERVER, INSTALL, "sysbench"].to_vec();
+    lacking.retain(|&program| match program {
+        INSTALL => !has_install,
+        program => !answers(program),
+    });
     (!lacking.is_empty()).then(|| {
         format!(
             "{} not installed (lab/setup.sh installs it): a request/response pair is used",
@@ -44,72 +38,46 @@ pub(crate) fn missing() -> Option<String> {
     })
 }
 
-/// `mariadb-install-db` knows no `--version` that succeeds without side effects: it is looked for
-/// in the path.
-fn has(program: &str, answers: impl Fn(&str) -> bool) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
-    found && (program == "mariadb-install-db" || answers(program))
+/// Starts a database with the table that `sysbench` wants.
+pub(crate) fn start(lab: &Lab) -> Result<Server> {
+    let directory = TemporaryDirectory::new("mariadb")?;
+    let data = directory.path().join("data");
+    let address = lab.free_address()?;
+    lab.progress("checks: setting up a private MariaDB");
+    install(lab, &data)?;
+    let process = serve(&directory, &data, address)?;
+    let database = Server::told(process, &[("database", address)], directory);
+    client::until_listening(SERVER, address, Duration::from_secs(20))?;
+    let mut prepare = lab.tool("sysbench", sysbench(address).arg("prepare"))?;
+    prepare.output()?;
+    Ok(database)
 }
 
-impl Database {
-    /// Starts a database with the table that `sysbench` wants.
-    pub(crate) fn start(lab: &Lab) -> Result<Self> {
-        let directory = TemporaryDirectory::new("mariadb")?;
-        let data = directory.path().join("data");
-        let address = lab.free_address()?;
-        lab.progress("checks: setting up a private MariaDB");
-        install(lab, &data)?;
-        let process = serve(&directory, &data, address)?;
-        let database = Database {
-            _process: process,
-            _directory: directory,
-            address,
-        };
-        database.wait()?;
-        database.prepare(lab)?;
-        Ok(database)
-    }
-
-    /// Point selects over `connections` kept-alive connections to `target`, the database or a proxy
-    /// to it.
-    pub(crate) fn select(
-        &self,
-        lab: &Lab,
-        target: SocketAddr,
-        connections: u32,
-        length: Duration,
-    ) -> Result<HttpSummary> {
-        let mut command = sysbench(target);
-        // Whole seconds are what it takes.
-        let seconds = length.as_secs_f64().ceil().max(1.0);
-        let flags = format!("--threads={connections} --time={seconds} --percentile=99 run");
-        command.args(flags.split(' '));
-        let output = lab.tool("sysbench", &mut command)?.output()?;
-        read(&output).ok_or_else(|| unreadable("sysbench"))
-    }
-
-    fn wait(&self) -> Result<()> {
-        client::until_listening(SERVER, self.address, Duration::from_secs(20))
-    }
-
-    fn prepare(&self, lab: &Lab) -> Result<()> {
-        lab.tool("sysbench", sysbench(self.address).arg("prepare"))?
-            .output()
-            .map(drop)
-    }
+/// Point selects over `connections` kept-alive connections to `target`, the database or a proxy to
+/// it.
+pub(crate) fn select(
+    lab: &Lab,
+    target: SocketAddr,
+    connections: u32,
+    length: Duration,
+) -> Result<HttpSummary> {
+    let mut command = sysbench(target);
+    // Whole seconds are what it takes.
+    let seconds = length.as_secs_f64().ceil().max(1.0);
+    let flags = format!("--threads={connections} --time={seconds} --percentile=99 run");
+    command.args(flags.split(' '));
+    let output = lab.tool("sysbench", &mut command)?.output()?;
+    read(&output).ok_or_else(|| unreadable("sysbench"))
 }
 
 fn install(lab: &Lab, data: &Path) -> Result<()> {
     const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
                          --skip-name-resolve";
-    let mut command = Command::new("mariadb-install-db");
+    let mut command = Command::new(INSTALL);
     command.args(FLAGS.split_whitespace());
     command.arg(user_option()).arg(option("datadir", data));
     command.stderr(Stdio::null());
-    lab.tool("mariadb-install-db", &mut command)?
-        .output()
-        .map(drop)
+    lab.tool(INSTALL, &mut command)?.output().map(drop)
 }
 
 /// The server trusts whoever connects: it listens on the loopback address only, and holds nothing
@@ -146,18 +114,14 @@ fn sysbench(target: SocketAddr) -> Command {
     command
 }
 
-fn option(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut option = std::ffi::OsString::from(format!("--{name}="));
-    option.push(path);
-    option
+fn option(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
 }
 
 /// MariaDB refuses to run as root unless it is told to.
 fn user_option() -> String {
-    format!(
-        "--user={}",
-        std::env::var("USER").unwrap_or_else(|_| "root".to_owned())
-    )
+    let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
+    format!("--user={user}")
 }
 
 /// What `sysbench` prints, as far as the lab wants it.

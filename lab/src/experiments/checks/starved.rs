@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::Part;
 use super::throughput::checks_table;
 use crate::error::Result;
-use crate::serve::{HogPoll, HogYield};
+use crate::report::Experiment;
+use crate::serve::HogPoll;
 use crate::trial::grid::{Beside, Grid, Probe};
 use crate::trial::lab::Lab;
 
@@ -20,17 +20,12 @@ const PROBE: Probe = Probe {
     with_work: false,
 };
 
-pub(super) fn run(lab: &Lab) -> Result<Part> {
+pub(super) fn run(lab: &Lab) -> Result<Experiment> {
     let hogs = [0, 4, 32].map(|per_core| per_core * lab.workers);
-    let row = |hogs: usize| Beside {
-        name: format!("{hogs} hogs of 100 us"),
-        hogs,
-        poll: HogPoll::Micros(100),
-        yields: HogYield::Runtime,
-        burn: None,
-    };
+    let poll = HogPoll::Micros(100);
+    let row = |hogs: usize| Beside::hogs(format!("{hogs} hogs of 100 us"), hogs, poll);
     let rows = hogs.into_iter().map(row).collect();
-    let grid = Grid::measure(lab, &PROBE, rows, lab.lineup.present.clone());
+    let grid = Grid::of_probe(lab, &PROBE, rows, lab.lineup.present.clone());
     let mut tables = grid.tables();
     for table in &mut tables {
         table.title = format!("Hogs with little I/O: {}", table.title);
@@ -40,7 +35,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
         "Hogs with little I/O: evenkeel's I/O checks",
         counted,
     ));
-    Ok(Part {
+    Ok(Experiment {
         how: format!(
             "Hogs: tasks that compute for 100 us and yield, up to 32 for each worker, beside an \
              echo of {} requests a second over {} connections, in an open loop. Readiness to run \
@@ -48,12 +43,13 @@ pub(super) fn run(lab: &Lab) -> Result<Part> {
             PROBE.rate, PROBE.connections
         ),
         tables,
-        plots: vec![grid.bars()],
+        plots: vec![grid.p99_bars()],
         notes: vec![
             "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for \
              each other, is in it."
                 .to_owned(),
         ],
         raw: grid.raw(),
+        ..Experiment::default()
     })
 }

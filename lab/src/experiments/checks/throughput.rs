@@ -1,26 +1,32 @@
 //! Servers compared by throughput: requests per second, what each request costs, and which I/O
 //! checks it took.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use crate::error::Result;
 use crate::load::HttpSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
+use crate::process::Server;
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
 use crate::trial::client;
-use crate::trial::columns::{Column, column, or_else, over_rounds};
-use crate::trial::figures::{self, median};
+use crate::trial::figures::{self, Column, column, median, or_else, over_rounds};
 use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 
-/// A server with a setting.
+/// Whom load is put to.
 pub(crate) struct Variant {
-    pub(crate) name: String,
-    /// `None`: no server under test between load and target.
-    pub(crate) peer: Option<Peer>,
-    io_check_us: Option<u64>,
+    name: String,
+    at: At,
+}
+
+enum At {
+    /// A server, with flags of its own.
+    Server(Peer, String),
+    /// No server under test: the load straight at its target.
+    Target(SocketAddr),
 }
 
 /// What one measurement found.
@@ -70,30 +76,25 @@ const LAZY_CHECK_US: u64 = 10_000;
 /// Evenkeel with its default bound and with a lazy one, then the others as they are.
 pub(crate) fn variants(peers: &[Peer]) -> Vec<Variant> {
     let mut variants = Vec::new();
+    let mut add = |name: String, peer, own| {
+        let at = At::Server(peer, own);
+        variants.push(Variant { name, at });
+    };
     for &peer in peers {
-        let plain = Variant {
-            name: peer.name().to_owned(),
-            peer: Some(peer),
-            io_check_us: None,
-        };
-        variants.push(plain);
+        add(peer.name().to_owned(), peer, String::new());
         if peer == Peer::Evenkeel {
-            variants.push(Variant {
-                name: format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000),
-                peer: Some(peer),
-                io_check_us: Some(LAZY_CHECK_US),
-            });
+            let name = format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000);
+            add(name, peer, format!("--io-check-us {LAZY_CHECK_US}"));
         }
     }
     variants
 }
 
 /// The load straight at its target.
-pub(crate) fn direct() -> Variant {
+pub(crate) fn direct(target: SocketAddr) -> Variant {
     Variant {
         name: "direct, no proxy".to_owned(),
-        peer: None,
-        io_check_us: None,
+        at: At::Target(target),
     }
 }
 
@@ -101,84 +102,81 @@ impl Throughput {
     /// Measures every variant in every round; one that fails is reported, and stops no other.
     pub(crate) fn measure(
         lab: &Lab,
-        what: &str,
         variants: Vec<Variant>,
-        one: impl Fn(&Variant) -> Result<Found>,
+        (service, spec): (&'static str, &ServerSpec),
+        load: impl Fn(SocketAddr) -> Result<HttpSummary>,
     ) -> Self {
-        let name = |index: usize| format!("checks: {what}, {}", variants[index].name);
-        let one = |index: usize| one(&variants[index]);
+        let name = |index: usize| format!("checks: {service}, {}", variants[index].name);
+        let one = |index: usize| match &variants[index].at {
+            At::Server(peer, own) => {
+                let spec = spec.clone().own(own);
+                at_server(lab, *peer, spec, |server| load(server.address(service)?))
+            }
+            At::Target(target) => load(*target).map(|load| Found {
+                load,
+                served: None,
+                stats: None,
+            }),
+        };
         let samples = Samples::measure(lab, lab.rounds(), 0..variants.len(), name, one);
         Throughput { variants, samples }
     }
 
-    /// What was reached and what it cost.
-    pub(crate) fn table(&self, title: &str) -> Table {
-        let names = self.variants.iter().map(|variant| variant.name.clone());
-        self.samples
-            .table(title, "server", names.zip(0..), &COLUMNS)
-    }
-
-    /// The checks by origin of every variant that counts them; `None` when none does.
-    pub(crate) fn checks_table(&self, title: &str) -> Option<Table> {
+    /// What was reached and what it cost; and the checks by origin of whoever counts them.
+    pub(crate) fn tables(&self, title: &str) -> Vec<Table> {
+        let names = self
+            .variants
+            .iter()
+            .map(|variant| [variant.name.as_str().into()]);
+        let mut tables = vec![
+            self.samples
+                .table(title, ["server"], names.zip(0..), &COLUMNS),
+        ];
         let counted = self.samples.first().filter_map(|(index, found)| {
             let name = self.variants[index].name.as_str();
             Some((name, found.stats.as_ref()?, Some(found.load.requests)))
         });
-        checks_table(title, counted)
+        tables.extend(checks_table(
+            &format!("{title}: I/O checks (first round)"),
+            counted,
+        ));
+        tables
     }
 
     pub(crate) fn raw(&self) -> serde_json::Value {
-        self.samples.raw(|index, round, found| {
-            let served = found.map(|found| found.served.unwrap_or_default());
+        let case = |index: usize| json!({ "server": self.variants[index].name });
+        self.samples.raw(case, |found| {
+            let (cpu_us, switches) = found.served.unwrap_or_default();
             json!({
-                "server": self.variants[index].name,
-                "round": round,
-                "load": found.map(|found| &found.load),
-                "cpu_us": served.map(|(cpu_us, _)| cpu_us),
-                "context_switches": served.map(|(_, switches)| switches),
-                "stats": found.and_then(|found| found.stats.as_ref()),
+                "load": found.load,
+                "cpu_us": cpu_us,
+                "context_switches": switches,
+                "stats": found.stats,
             })
         })
     }
 }
 
 /// Runs `load` at a server of its own and takes the server's accounts before and after.
-pub(crate) fn at_server(
+fn at_server(
     lab: &Lab,
-    variant: &Variant,
-    spec: ServerSpec,
+    peer: Peer,
+    mut spec: ServerSpec,
     load: impl FnOnce(&Server) -> Result<HttpSummary>,
 ) -> Result<Found> {
-    let peer = variant.peer.unwrap_or(Peer::OsThread);
-    let mut spec = ServerSpec {
-        io_check_us: variant.io_check_us,
-        ..spec
-    };
-    if peer.has_stats() {
-        spec.services.push("api");
-    }
+    spec.services.extend(peer.has_stats().then_some("api"));
     let server = lab.serve(peer, &spec)?;
     let stats = || client::accounts(&server, peer);
-    let (usage_before, stats_before) = (server.usage(), stats());
+    let (usage_before, stats_before) = (server.process.usage(), stats());
     let load = load(&server)?;
-    let (usage, stats) = (server.usage(), stats());
-    let switches = |usage: &Usage| usage.switches_voluntary + usage.switches_forced;
+    let (usage, stats) = (server.process.usage(), stats());
     let cpu_us = usage.cpu.saturating_sub(usage_before.cpu).as_secs_f64() * 1e6;
-    let switched = switches(&usage).saturating_sub(switches(&usage_before));
+    let switched = usage.switches.saturating_sub(usage_before.switches);
     Ok(Found {
         load,
         served: Some((cpu_us, switched)),
         stats: stats.zip(stats_before).map(|(now, then)| now.since(&then)),
     })
-}
-
-/// A load at no server under test.
-pub(crate) fn without_server(load: HttpSummary) -> Found {
-    Found {
-        load,
-        served: None,
-        stats: None,
-    }
 }
 
 /// I/O checks by origin and by whether they found anything, for whoever counts them.
@@ -191,13 +189,8 @@ pub(crate) fn checks_table<'a>(
         .collect();
     let (_, first, _) = counted.first()?;
     let origins: Vec<&String> = first.checks.keys().collect();
-    let mut columns = vec!["server".to_owned()];
-    columns.extend(
-        origins
-            .iter()
-            .map(|origin| format!("{origin} (of which empty)")),
-    );
-    columns.extend(["empty", "checks per request", WAIT].map(str::to_owned));
+    let of_origin = |origin: &&String| format!("{origin} (of which empty)");
+    let by_origin: Vec<String> = origins.iter().map(of_origin).collect();
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
         let mut row = vec![Cell::from(*name)];
         row.extend(origins.iter().map(|&origin| {
@@ -207,24 +200,20 @@ pub(crate) fn checks_table<'a>(
         let total: u64 = stats.checks.values().map(|checks| checks.total).sum();
         let empty: u64 = stats.checks.values().map(|checks| checks.empty).sum();
         let share = 100.0 * empty as f64 / total.max(1) as f64;
-        row.push(figures::number(Ok(share), ("%", 1)));
         let each = requests.map(|requests| total as f64 / requests.max(1) as f64);
-        row.push(figures::number(
-            each.ok_or_else(|| "an open loop".to_owned()),
-            ("", 3),
-        ));
+        let each = each.ok_or_else(|| "an open loop".to_owned());
+        row.extend([Cell::number(share, "%", 1), figures::number(each, ("", 3))]);
         row.push(match (stats.wait_us(0.5), stats.wait_us(0.99)) {
             (Some(p50), Some(p99)) => Cell::Text(format!("{p50:.1} / {p99:.1} us")),
             _ => Cell::Missing("not measured".to_owned()),
         });
         row
     };
-    let columns = columns.iter().map(String::as_str);
-    Some(figures::table(
-        title,
-        columns,
-        counted.iter().map(row).collect(),
-    ))
+    let columns = ["server"]
+        .into_iter()
+        .chain(by_origin.iter().map(String::as_str));
+    let columns = columns.chain(["empty", "checks per request", WAIT]);
+    Some(figures::table(title, columns, counted.iter().map(row)))
 }
 
 const WAIT: &str = "any task's wait, p50 / p99 at most";

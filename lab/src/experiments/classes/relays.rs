@@ -1,21 +1,24 @@
 //! Who relays, under which traffic, and one measurement of it.
 
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use self::By::{Haproxy as HAProxy, Own};
-use super::haproxy::Haproxy;
-use crate::error::Result;
+use serde::Serialize;
+
+use self::By::{Haproxy, Own};
+use crate::error::{Error, Result};
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Server, Usage};
+use crate::process::{self, Server, TemporaryDirectory};
+use crate::trial::client;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
 /// Clients at once: two thirds fetch large objects, one third empty ones.
-pub(super) const LARGE: u32 = 200;
-pub(super) const EMPTY: u32 = 100;
-pub(super) const ADMIN_HZ: u32 = 200;
+const LARGE: u32 = 200;
+const EMPTY: u32 = 100;
+const ADMIN_HZ: u32 = 200;
 
 /// A relay, and when it is measured.
 #[derive(Debug, PartialEq)]
@@ -55,7 +58,7 @@ const OURS: Peer = Peer::Evenkeel;
 const RELAYS: [Relay; 13] = [
     relay("evenkeel, 16:33:50", Own(OURS, "--shares urgent=16,normal=33,bulk=50"), true, true),
     relay("evenkeel, one class", Own(OURS, ""), true, false),
-    relay("haproxy", HAProxy(""), true, true),
+    relay("haproxy", Haproxy(""), true, true),
     relay("evenkeel, 33:50:17", Own(OURS, "--shares urgent=33,normal=50,bulk=17"), false, false),
     relay("evenkeel, 4:16:80", Own(OURS, "--shares urgent=4,normal=16,bulk=80"), false, false),
     relay("evenkeel, 16:33:50, I/O check bound 50 us",
@@ -68,8 +71,8 @@ const RELAYS: [Relay; 13] = [
         Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 8"), false, false),
     relay("evenkeel, 16:33:50, 2048 events a check",
         Own(OURS, "--shares urgent=16,normal=33,bulk=50 --io-check-events 2048"), false, false),
-    relay("haproxy, tune.runqueue-depth 20", HAProxy("tune.runqueue-depth 20"), false, false),
-    relay("haproxy, tune.maxpollevents 20", HAProxy("tune.maxpollevents 20"), false, false),
+    relay("haproxy, tune.runqueue-depth 20", Haproxy("tune.runqueue-depth 20"), false, false),
+    relay("haproxy, tune.maxpollevents 20", Haproxy("tune.maxpollevents 20"), false, false),
     relay("tokio", Own(Peer::Tokio, ""), false, true),
 ];
 
@@ -148,11 +151,12 @@ impl Row {
 }
 
 /// What one measurement found.
+#[derive(Serialize)]
 pub(super) struct Found {
     pub(super) mix: MixSummary,
     pub(super) admin: Option<EchoSummary>,
     /// Processor time of the relay over wall time.
-    pub(super) cores: f64,
+    pub(super) cpu_cores: f64,
 }
 
 impl Found {
@@ -177,46 +181,23 @@ impl Describe for Found {
     }
 }
 
-/// A relay that runs.
-enum Running {
-    Own(Server),
-    Haproxy(Haproxy),
-}
-
-impl Running {
-    fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Self> {
-        let (peer, flags) = match by {
-            HAProxy(tuning) => return Haproxy::start(lab, target, tuning).map(Running::Haproxy),
-            Own(peer, flags) => (peer, flags),
-        };
-        let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
-        let classes = if by.has_classes() { classes } else { "" };
-        let mut spec = ServerSpec::of(&["admin"]).own(classes).own(flags);
-        spec.relay_target = Some(target);
-        lab.serve(peer, &spec).map(Running::Own)
-    }
-
-    /// Where it relays, and where its admin page is.
-    fn addresses(&self) -> Result<[SocketAddr; 2]> {
-        match self {
-            Running::Own(server) => Ok([server.address("relay")?, server.address("admin")?]),
-            Running::Haproxy(haproxy) => Ok([haproxy.relay, haproxy.admin]),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        match self {
-            Running::Own(server) => server.usage(),
-            Running::Haproxy(haproxy) => haproxy.usage(),
-        }
-    }
+/// Starts a relay in front of `target`, with an admin page.
+fn start(lab: &Lab, by: By, target: SocketAddr) -> Result<Server> {
+    let (peer, flags) = match by {
+        Haproxy(tuning) => return start_haproxy(lab, target, tuning),
+        Own(peer, flags) => (peer, flags),
+    };
+    let classes = "--relay-class normal --bulk-class bulk --admin-class urgent";
+    let classes = if by.has_classes() { classes } else { "" };
+    let spec = ServerSpec::of(&["admin"]).to("relay", target);
+    lab.serve(peer, &spec.own(classes).own(flags))
 }
 
 pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> {
     /// From the first connection until the load is steady.
     const RAMP: Duration = Duration::from_millis(400);
-    let relay = Running::start(lab, row.relay.by, target)?;
-    let [relayed, admin] = relay.addresses()?;
+    let relay = start(lab, row.relay.by, target)?;
+    let (relayed, admin) = (relay.address("relay")?, relay.address("admin")?);
     let length = lab.measured(Duration::from_millis(1_000));
     let (_, large, empty) = row.traffic.facts();
     let (ramp, nice) = (RAMP.as_secs_f64(), lab.load_nice());
@@ -225,7 +206,7 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
     );
     let mix = lab.load(mix).lasts(length).start()?.until_ready()?;
     std::thread::sleep(RAMP);
-    let before = relay.usage();
+    let before = relay.process.usage();
     let admin = if row.traffic == Traffic::Bulk {
         std::thread::sleep(length);
         None
@@ -233,9 +214,65 @@ pub(super) fn measure(lab: &Lab, row: Row, target: SocketAddr) -> Result<Found> 
         let calls = format!("calls {admin} --rate {ADMIN_HZ} --warmup 0 --drain 1");
         Some(lab.load(calls).lasts(length).result()?)
     };
-    let cores = relay.usage().cores_since(&before);
-    let mix = mix.result()?;
-    Ok(Found { mix, admin, cores })
+    Ok(Found {
+        cpu_cores: relay.process.usage().cores_since(&before),
+        mix: mix.result()?,
+        admin,
+    })
+}
+
+const PROGRAM: &str = "haproxy";
+
+/// Why it cannot take part, as a line.
+pub(super) fn missing() -> Option<String> {
+    let missing = || "haproxy: left out, not installed (lab/setup.sh installs it)".to_owned();
+    (!process::answers(PROGRAM, "-v")).then(missing)
+}
+
+/// Starts one in front of `origin`, with one more line of its configuration, and waits until it
+/// listens.
+fn start_haproxy(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Server> {
+    let directory = TemporaryDirectory::new(PROGRAM)?;
+    let (relay, admin) = (lab.free_address()?, lab.free_address()?);
+    let path = directory.path().join("haproxy.cfg");
+    let text = configuration(lab.workers, [relay, admin, origin], tuning);
+    std::fs::write(&path, text).map_err(Error::write(&path))?;
+    let mut command = Command::new(PROGRAM);
+    // In the foreground and without a word: what it complains of is on standard error.
+    command.args(["-db", "-q", "-f"]).arg(&path);
+    let process = lab.server_tool(PROGRAM, command.stdout(Stdio::null()))?;
+    let haproxy = Server::told(process, &[("relay", relay), ("admin", admin)], directory);
+    client::until_listening(PROGRAM, admin, Duration::from_secs(10))?;
+    Ok(haproxy)
+}
+
+/// A relay by TCP, as the lab's own is, and a page that needs no backend.
+fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
+    let tuning = match tuning {
+        "" => String::new(),
+        line => format!("    {line}\n"),
+    };
+    format!(
+        "\
+global
+    nbthread {threads}
+    maxconn 8000
+{tuning}defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 60s
+    timeout server 60s
+frontend relay
+    bind {relay}
+    default_backend origin
+backend origin
+    server origin {origin}
+frontend admin
+    mode http
+    bind {admin}
+    http-request return status 200 content-type text/plain string \"up\"
+"
+    )
 }
 
 #[cfg(test)]
@@ -253,7 +290,7 @@ mod tests {
                         tokio
                     }
                 }
-                HAProxy(_) => haproxy,
+                Haproxy(_) => haproxy,
             };
             let rows = rows(takes_part, brief).into_iter();
             rows.map(Row::name).collect::<Vec<_>>()
@@ -272,12 +309,34 @@ mod tests {
     fn names_say_how_relays_are_set() {
         for Relay { name, by, .. } in &RELAYS {
             let flags = match by {
-                Own(_, flags) | HAProxy(flags) => *flags,
+                Own(_, flags) | Haproxy(flags) => *flags,
             };
             for number in flags.split(|c: char| !c.is_ascii_digit()) {
                 assert!(name.contains(number), "{name}: {flags}");
             }
             assert_eq!(by.has_classes(), name.matches(':').count() == 2, "{name}");
         }
+    }
+
+    #[test]
+    fn its_configuration_says_who_is_where_and_how_it_is_tuned() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let text = configuration(2, [1, 2, 3].map(address), "tune.runqueue-depth 20");
+        for line in [
+            "    nbthread 2\n",
+            "    tune.runqueue-depth 20\ndefaults\n",
+            "    bind 127.0.0.1:1\n",
+            "    bind 127.0.0.1:2\n",
+            "    server origin 127.0.0.1:3\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let clients = format!("{LARGE} clients fetch objects of 1 MB and {EMPTY} fetch empty");
+        let calls = format!("{ADMIN_HZ} admin calls a second");
+        crate::experiments::tests::assert_page_says("classes", &[clients, calls]);
     }
 }

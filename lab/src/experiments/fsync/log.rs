@@ -7,6 +7,7 @@ use super::measure::{Places, settle};
 use crate::error::{Error, Result};
 use crate::load::{AppendsSummary, LogSummary};
 use crate::peers::{Peer, ServerSpec};
+use crate::trial::figures::Column;
 use crate::trial::lab::Lab;
 use crate::trial::samples::{Describe, Samples};
 
@@ -14,9 +15,8 @@ use crate::trial::samples::{Describe, Samples};
 pub(super) const CLIENTS: u32 = 1_000;
 
 /// A log server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
-    pub(super) name: String,
     pub(super) peer: Peer,
     /// Whether it syncs for many records at a time.
     pub(super) together: bool,
@@ -24,13 +24,29 @@ pub(super) struct Way {
     pub(super) clients: u32,
 }
 
+impl Way {
+    pub(super) fn name(&self) -> String {
+        let how = ["one sync each", "txlog"][usize::from(self.together)];
+        let many = if self.clients == 1 {
+            ", one client"
+        } else {
+            ""
+        };
+        format!("{}, {how}{many}{}", self.peer.name(), on(self.slow))
+    }
+}
+
 /// What came of each.
 pub(super) struct Logged {
+    pub(super) disks: &'static [bool],
     pub(super) ways: Vec<Way>,
-    pub(super) found: Samples<usize, AppendsSummary>,
+    pub(super) found: Samples<Way, AppendsSummary>,
     /// Without a network, by whether the disk is slow.
     pub(super) within: Samples<bool, LogSummary>,
 }
+
+/// A figure of the appends at a server.
+pub(super) type AppendsColumn = Column<AppendsSummary>;
 
 impl Describe for AppendsSummary {
     fn describe(&self) -> String {
@@ -50,28 +66,26 @@ impl Describe for LogSummary {
     }
 }
 
-pub(super) fn run(lab: &Lab, places: &Places, notes: &mut Vec<String>) -> Logged {
-    let ways = ways(&lab.lineup.present, places.slow.is_some(), lab.is_brief());
-    let name = |way: usize| format!("fsync: log, {}", ways[way].name);
-    let one = |way: usize| measure(lab, places, &ways[way]);
-    let found = Samples::measure(lab, lab.rounds(), 0..ways.len(), name, one);
-    let disks = [false, true].into_iter().filter(|slow| {
-        let has_disk = !slow || places.slow.is_some();
-        has_disk && lab.lineup.present.contains(&Peer::Evenkeel)
-    });
+pub(super) fn run(lab: &Lab, places: &Places) -> Logged {
+    let disks = disks(places.slow.is_some());
+    let ways = ways(&lab.lineup.present, disks, lab.is_brief());
+    let name = |way: Way| format!("fsync: log, {}", way.name());
+    let one = |way: Way| measure(lab, places, way);
+    let found = Samples::measure(lab, lab.rounds(), ways.iter().copied(), name, one);
     let name = |slow| format!("fsync: log within one process{}", on(slow));
     let one = |slow| within(lab, places, slow);
-    let within = Samples::measure(lab, lab.rounds(), disks, name, one);
-    notes.push(
-        "Tokio, Go and OTP have no group commit of their own; their logs sync each record by \
-         itself, as does the first of evenkeel's."
-            .to_owned(),
-    );
+    let within = Samples::measure(lab, lab.rounds(), disks.iter().copied(), name, one);
     Logged {
+        disks,
         ways,
         found,
         within,
     }
+}
+
+/// By whether they are slow.
+fn disks(has_slow: bool) -> &'static [bool] {
+    if has_slow { &[false, true] } else { &[false] }
 }
 
 /// What a disk adds to a name.
@@ -85,28 +99,16 @@ fn within(lab: &Lab, places: &Places, slow: bool) -> Result<LogSummary> {
     let path = directory.join("within");
     std::fs::create_dir_all(&path).map_err(Error::write(&path))?;
     let brief = Duration::from_millis(if slow { 1_000 } else { 600 });
-    let load = lab
-        .load("log")
-        .at(&path)
-        .with(format_args!("--appenders {CLIENTS}"));
-    load.lasts(lab.measured(brief)).result()
+    let load = lab.load("log").at(&path).lasts(lab.measured(brief));
+    load.with(format_args!("--appenders {CLIENTS}")).result()
 }
 
-fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
+fn ways(present: &[Peer], disks: &[bool], brief: bool) -> Vec<Way> {
     let mut ways = Vec::new();
     // In brief the slow disk is for the log within one process alone.
-    for slow in [false, true]
-        .into_iter()
-        .take(1 + usize::from(has_slow && !brief))
-    {
+    for &slow in disks.iter().filter(|slow| !**slow || !brief) {
         let mut add = |peer: Peer, together, clients: u32| {
-            let how = match together {
-                true => "txlog",
-                false => "one sync each",
-            };
-            let many = if clients == 1 { ", one client" } else { "" };
             ways.push(Way {
-                name: format!("{}, {how}{many}{}", peer.name(), on(slow)),
                 peer,
                 together,
                 slow,
@@ -128,13 +130,11 @@ fn ways(present: &[Peer], has_slow: bool, brief: bool) -> Vec<Way> {
     ways
 }
 
-fn measure(lab: &Lab, places: &Places, way: &Way) -> Result<AppendsSummary> {
+fn measure(lab: &Lab, places: &Places, way: Way) -> Result<AppendsSummary> {
     let directory = places.of(way.slow);
     settle(&directory);
-    let (flag, name) = match way.together {
-        true => ("--log-directory", "txlog"),
-        false => ("--log-path", "log"),
-    };
+    let both = [("--log-path", "log"), ("--log-directory", "txlog")];
+    let (flag, name) = both[usize::from(way.together)];
     let path = directory.join(name);
     let spec = ServerSpec::of(&["log"])
         .without_spin(way.peer)
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn every_runtime_syncs_each_and_evenkeel_for_many() {
-        let ways = ways(&[Peer::Evenkeel, Peer::Tokio], true, false);
-        let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+        let ways = ways(&[Peer::Evenkeel, Peer::Tokio], disks(true), false);
+        let names: Vec<String> = ways.iter().map(Way::name).collect();
         let fast = [
             "evenkeel, one sync each",
             "evenkeel, one sync each, one client",

@@ -8,42 +8,27 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::rows::Beside;
-use super::slow::{SlowDisk, WRITES_PER_S};
 use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{TemporaryDirectory, run};
+use crate::process::{TemporaryDirectory, Undoing, run};
 use crate::serve::DiskStats;
 use crate::trial::client;
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
-pub(super) const PROBE_HZ: u32 = 500;
-pub(super) const STAT_HZ: u32 = 100;
+const PROBE_HZ: u32 = 500;
+const STAT_HZ: u32 = 100;
 /// From the beginning of the disk work to that of the probes.
 const RAMP: Duration = Duration::from_millis(300);
 
 /// Where files are.
 pub(super) struct Places {
-    /// On the disk.
-    pub(super) disk: TemporaryDirectory,
-    /// On a disk that is slow, where that can be had.
+    disk: TemporaryDirectory,
+    /// A disk that is slow, where that can be had.
     pub(super) slow: Option<SlowDisk>,
     /// Of the FIFO that hangs: on a device of its own, as far as there is one.
-    hung: Hung,
-}
-
-/// A directory in memory, or beside the others.
-struct Hung {
-    directory: PathBuf,
-    is_apart: bool,
-}
-
-impl Drop for Hung {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system's own sweep.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+    hung: TemporaryDirectory,
 }
 
 /// What a server did beside disk work.
@@ -60,6 +45,7 @@ pub(super) struct Found {
 }
 
 /// The same, and what it did without the disk work right before, where that is measured.
+#[derive(Debug, Serialize)]
 pub(super) struct Both {
     pub(super) found: Found,
     pub(super) idle: Option<Found>,
@@ -67,20 +53,13 @@ pub(super) struct Both {
 
 impl Describe for Both {
     fn describe(&self) -> String {
-        let us = |summary: &EchoSummary| {
+        let [ping, stat] = [&self.found.echo, &self.found.stat].map(|summary| {
             let latency = &summary.latency;
             format!("{:.0} / {:.0} us", latency.p50_us, latency.p99_us)
-        };
-        let Found {
-            echo,
-            stat,
-            syncs_per_s,
-            ..
-        } = &self.found;
+        });
         format!(
-            "ping {}, stat {}, {syncs_per_s:.0} syncs/s",
-            us(echo),
-            us(stat)
+            "ping {ping}, stat {stat}, {:.0} syncs/s",
+            self.found.syncs_per_s
         )
     }
 }
@@ -88,14 +67,16 @@ impl Describe for Both {
 impl Places {
     pub(super) fn open(notes: &mut Vec<String>) -> Result<Places> {
         let disk = TemporaryDirectory::new("fsync")?;
-        let hung = Hung::make(disk.path())?;
-        if !hung.is_apart {
+        let memory = TemporaryDirectory::within("/dev/shm".as_ref(), "hung");
+        let hung = memory.or_else(|_| {
             notes.push(
                 "There is no file system in memory here: what hangs is on the same device as the \
                  file that is asked for."
                     .to_owned(),
             );
-        }
+            TemporaryDirectory::new("hung")
+        })?;
+        run(&["mkfifo", &hung.path().join("fifo").to_string_lossy()])?;
         let slow = SlowDisk::open().map_err(|error| {
             notes.push(format!(
                 "Not possible here, and so left out: a slow disk ({error})."
@@ -106,15 +87,6 @@ impl Places {
             slow: slow.ok(),
             hung,
         })
-    }
-
-    pub(super) fn words(&self) -> String {
-        match self.slow {
-            Some(_) => format!(
-                "The slow disk is a file as a device that takes {WRITES_PER_S} writes a second."
-            ),
-            None => String::new(),
-        }
     }
 
     /// Where the writers of a row, or a log, write.
@@ -131,33 +103,6 @@ impl Places {
     }
 }
 
-impl Hung {
-    fn make(otherwise: &Path) -> Result<Hung> {
-        let name = format!("evenkeel-lab-hung-{}", std::process::id());
-        let memory = Path::new("/dev/shm").join(&name);
-        let is_apart = std::fs::create_dir(&memory).is_ok();
-        let directory = if is_apart {
-            memory
-        } else {
-            otherwise.join(name)
-        };
-        let hung = Hung {
-            directory,
-            is_apart,
-        };
-        if !is_apart {
-            let path = &hung.directory;
-            std::fs::create_dir(path).map_err(Error::write(path))?;
-        }
-        run(&["mkfifo", &hung.fifo().to_string_lossy()])?;
-        Ok(hung)
-    }
-
-    fn fifo(&self) -> PathBuf {
-        self.directory.join("fifo")
-    }
-}
-
 /// A row, and where it is judged the row with nothing before it.
 pub(super) fn both(
     lab: &Lab,
@@ -167,10 +112,9 @@ pub(super) fn both(
 ) -> Result<Both> {
     let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
     let has_idle = judged && !lab.is_brief() && !row.is_nothing();
-    let idle = has_idle
-        .then(|| beside(lab, places, peer, nothing).ok())
-        .flatten();
+    let idle = has_idle.then(|| beside(lab, places, peer, nothing).ok());
     let found = beside(lab, places, peer, row)?;
+    let idle = idle.flatten();
     Ok(Both { found, idle })
 }
 
@@ -180,21 +124,18 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
     sleep(RAMP);
     let length = lab.measured(Duration::from_millis(600));
     let before = stats(api);
-    let (usage_before, begun) = (server.usage(), Instant::now());
-    let echo = format!(
-        "echo {} --rate {PROBE_HZ} --drain 0.5",
-        server.address("echo")?
-    );
+    let (usage_before, begun) = (server.process.usage(), Instant::now());
+    let target = server.address("echo")?;
+    let echo = format!("echo {target} --rate {PROBE_HZ} --drain 0.5");
     let echo = lab.load(echo).lasts(length).start()?;
     let stat = format!("calls {api} --path /stat --rate {STAT_HZ} --drain 0.5");
     let stat = lab.load(stat).lasts(length).start()?;
     let (echo, stat): (EchoSummary, EchoSummary) = (echo.result()?, stat.result()?);
-    let (usage, seconds) = (server.usage(), begun.elapsed().as_secs_f64());
+    let (usage, seconds) = (server.process.usage(), begun.elapsed().as_secs_f64());
     let end = stats(api);
     let between = |of: fn(&DiskStats) -> u64| {
-        let (now, then) = (end.as_ref().map(of), before.as_ref().map(of));
-        now.zip(then)
-            .map_or(0.0, |(now, then)| now.saturating_sub(then) as f64)
+        let both = end.as_ref().zip(before.as_ref());
+        both.map_or(0.0, |(now, then)| of(now).saturating_sub(of(then)) as f64)
     };
     let syncs = between(|stats| stats.syncs);
     Ok(Found {
@@ -210,21 +151,19 @@ fn beside(lab: &Lab, places: &Places, peer: Peer, row: &Beside) -> Result<Found>
 fn spec(places: &Places, peer: Peer, row: &Beside) -> Result<ServerSpec> {
     let spec = ServerSpec::of(&["echo", "api"]).without_spin(peer);
     let mut spec = spec.set("--stat", &places.asked()?);
-    let Beside {
-        bytes,
-        writers,
-        hanging,
-        ..
-    } = row;
-    if *writers > 0 {
-        spec = spec.set("--fsync", &places.of(row.slow).join("written"));
-        spec = spec.with(format_args!(
-            "--fsync-bytes {bytes} --fsync-writers {writers}"
-        ));
+    let (bytes, writers, opens) = (row.bytes, row.writers, row.hanging);
+    if writers > 0 {
+        spec = spec
+            .set("--fsync", &places.of(row.slow).join("written"))
+            .with(format_args!(
+                "--fsync-bytes {bytes} --fsync-writers {writers}"
+            ));
     }
-    if *hanging > 0 {
-        let spec_of = spec.set("--hang", &places.hung.fifo());
-        spec = spec_of.with(format_args!("--hang-opens {hanging}"));
+    if opens > 0 {
+        let fifo = places.hung.path().join("fifo");
+        spec = spec
+            .set("--hang", &fifo)
+            .with(format_args!("--hang-opens {opens}"));
     }
     Ok(spec)
 }
@@ -238,4 +177,77 @@ fn stats(api: std::net::SocketAddr) -> Option<DiskStats> {
 pub(super) fn settle(directory: &Path) {
     // Only the time is of interest, and that is nobody's here.
     drop(Command::new("sync").arg("-f").arg(directory).status());
+}
+
+/// Writes per second that the device takes.
+const WRITES_PER_S: u32 = 100;
+/// Bytes of the device.
+const LEN: u64 = 256 * 1024 * 1024;
+const LIMIT: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device";
+
+/// A disk that is slow on purpose: a file as a device, which the kernel lets write only so often.
+/// It takes a privileged user and the first version of control groups, in which a limit on one
+/// device holds for everybody. Fields go in order: what is mounted first, the directory last.
+pub(super) struct SlowDisk {
+    _mounted: Undoing,
+    _limited: Undoing,
+    _device: Undoing,
+    directory: TemporaryDirectory,
+}
+
+impl SlowDisk {
+    pub(super) fn open() -> Result<SlowDisk> {
+        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
+        let directory = TemporaryDirectory::new("slow")?;
+        let (image, mounted) = (directory.path().join("image"), mount_point(&directory));
+        let made = std::fs::File::create(&image).and_then(|file| file.set_len(LEN));
+        made.map_err(Error::write(&image))?;
+        std::fs::create_dir(&mounted).map_err(Error::write(&mounted))?;
+        let (image, mounted) = (image.to_string_lossy(), mounted.to_string_lossy());
+        let device = run(&["losetup", "--find"])?;
+        let device = device.trim();
+        let attached = Undoing::after(&["losetup", device, &image], &["losetup", "-d", device])?;
+        run(&["mkfs.ext4", "-q", device])?;
+        let limited = limit(device)?;
+        let mounting = Undoing::after(&["mount", device, &mounted], &["umount", "-l", &mounted])?;
+        Ok(SlowDisk {
+            _mounted: mounting,
+            _limited: limited,
+            _device: attached,
+            directory,
+        })
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        mount_point(&self.directory)
+    }
+}
+
+fn mount_point(directory: &TemporaryDirectory) -> PathBuf {
+    directory.path().join("mounted")
+}
+
+/// Slows that device down, and no other.
+fn limit(device: &str) -> Result<Undoing> {
+    let name = device.trim_start_matches("/dev/");
+    let path = PathBuf::from(format!("/sys/block/{name}/dev"));
+    let number = std::fs::read_to_string(&path).map_err(Error::write(&path))?;
+    let number = number.trim();
+    let set = |rate: u32| format!("echo '{number} {rate}' > {LIMIT}");
+    Undoing::after(&["sh", "-c", &set(WRITES_PER_S)], &["sh", "-c", &set(0)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_the_same() {
+        let phrases = [
+            format!("probed {PROBE_HZ} times a second"),
+            format!("asked for {STAT_HZ} times a second"),
+            format!("takes {WRITES_PER_S} writes a second"),
+        ];
+        crate::experiments::tests::assert_page_says("fsync", &phrases);
+    }
 }

@@ -1,8 +1,6 @@
 //! The disk work beside the probes.
 
-use super::measure::Places;
 use crate::peers::Peer;
-use crate::trial::lab::Lab;
 use crate::trial::matrix::Row;
 
 /// What goes on beside the probes.
@@ -38,19 +36,13 @@ impl Beside {
 const OPENS: usize = 600;
 
 /// First nothing, then every kind of work; in brief those that say most.
-pub(super) fn rows(lab: &Lab, places: &Places) -> Vec<Beside> {
-    choice(lab.is_brief(), places.slow.is_some())
-}
-
-fn choice(brief: bool, slow: bool) -> Vec<Beside> {
+pub(super) fn rows(brief: bool, slow: bool) -> Vec<Beside> {
     let mut rows = vec![row(0, 0)];
-    let sizes: &[usize] = if brief {
-        &[1_048_576]
-    } else {
-        &[1, 4_096, 65_536, 1_048_576]
+    let (sizes, writers): (&[usize], &[usize]) = match brief {
+        true => (&[1_048_576], &[8]),
+        false => (&[1, 4_096, 65_536, 1_048_576], &[1, 8, 32]),
     };
     for &bytes in sizes {
-        let writers: &[usize] = if brief { &[8] } else { &[1, 8, 32] };
         rows.extend(writers.iter().map(|&writers| row(bytes, writers)));
     }
     if slow {
@@ -98,10 +90,8 @@ mod tests {
     use super::*;
 
     fn names(brief: bool, slow: bool) -> Vec<String> {
-        choice(brief, slow)
-            .into_iter()
-            .map(|row| row.name)
-            .collect()
+        let rows = rows(brief, slow).into_iter();
+        rows.map(|row| row.name).collect()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Load, Scene};
+use super::Scene;
 use crate::error::{Error, Result};
 use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
 use crate::peers::{Peer, ServerSpec};
@@ -24,15 +24,15 @@ pub(super) const MIXED_HZ: u32 = 200;
 /// The same at high load: 1.6 cores' worth.
 pub(super) const HIGH_HZ: u32 = 320;
 /// Tasks a second, of which one in five computes for [`HOG`].
-pub(super) const TASKS_HZ: u32 = 250;
-pub(super) const HOG: Duration = Duration::from_millis(20);
+const TASKS_HZ: u32 = 250;
+const HOG: Duration = Duration::from_millis(20);
 /// Fresh tasks a second beside handlers that block.
-pub(super) const FRESH_HZ: u32 = 200;
+const FRESH_HZ: u32 = 200;
 /// For how long those block.
-pub(super) const BLOCK: Duration = Duration::from_secs(2);
+const BLOCK: Duration = Duration::from_secs(2);
 /// POSTs a second, and for how long each computes: half a core's worth.
-pub(super) const POSTS_HZ: u32 = 10;
-pub(super) const POST: Duration = Duration::from_millis(50);
+const POSTS_HZ: u32 = 10;
+const POST: Duration = Duration::from_millis(50);
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -52,7 +52,7 @@ pub(super) enum Whose {
 /// What a server did in a scene.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    pub(super) latencies: BTreeMap<Whose, EchoSummary>,
+    pub(super) latencies: Heard,
     /// Its own account in the end, if it could still tell.
     pub(super) stats: Option<RuntimeStats>,
 }
@@ -69,6 +69,9 @@ impl Describe for Found {
     }
 }
 
+/// What was heard of whom.
+type Heard = BTreeMap<Whose, EchoSummary>;
+
 pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     let mut spec = spec(scene);
     // Of Evenkeel's accounts the raw figures tell what it did of which line.
@@ -76,7 +79,7 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     spec.services.extend(with_stats.then_some("api"));
     let server = lab.serve(peer, &spec)?;
     let latencies = match scene {
-        Scene::Mixed { over, apart, load } => mixed(lab, &server, (over, apart), load)?,
+        Scene::Mixed { over, apart, rate } => mixed(lab, &server, (over, apart), rate)?,
         Scene::Tasks { .. } => tasks(lab, &server)?,
         Scene::Blocked { .. } => blocked(lab, &server)?,
         Scene::Posts => posts(lab, &server)?,
@@ -114,47 +117,34 @@ fn names(over: Over) -> [&'static str; 2] {
     }
 }
 
-fn mixed(
-    lab: &Lab,
-    server: &Server,
-    (over, apart): (Over, bool),
-    load: Load,
-) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn mixed(lab: &Lab, server: &Server, (over, apart): (Over, bool), rate: u32) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(400);
     let [shared, own] = names(over);
-    let rate = match load {
-        Load::Half => MIXED_HZ,
-        Load::High => HIGH_HZ,
-    };
     let (target, over) = (server.address(shared)?, over.word());
     let hogs = server.address(if apart { own } else { shared })?;
     let load = format!("mixed {target} --hogs-at {hogs} --over {over} --rate {rate}");
     let load = lab.load(load).lasts_with_margins(lab.measured(BRIEF));
-    let found: MixedSummary = load.result()?;
-    let whose = [
-        (Whose::Innocents, found.innocents),
-        (Whose::Hogs, found.hogs),
-    ];
-    Ok(whose.into())
+    let MixedSummary { innocents, hogs } = load.result()?;
+    Ok([(Whose::Innocents, innocents), (Whose::Hogs, hogs)].into())
 }
 
-fn tasks(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn tasks(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(400);
     let seconds = lab.measured(BRIEF);
     sleep(warmup(seconds));
     let from_us = waits(server)?.at_us;
     sleep(seconds);
     let told = waits(server)?;
-    let kinds = [
-        (Whose::Innocents, Fresh::Innocent),
-        (Whose::Hogs, Fresh::Hog),
-        (Whose::Urgent, Fresh::Urgent),
+    let of = |kind| waited(&told, from_us, |fresh| fresh == kind);
+    let whose = [
+        (Whose::Innocents, of(Fresh::Innocent)),
+        (Whose::Hogs, of(Fresh::Hog)),
+        (Whose::Urgent, of(Fresh::Urgent)),
     ];
-    let of = |(whose, kind)| (whose, waited(&told, from_us, |fresh| fresh == kind));
-    Ok(kinds.map(of).into())
+    Ok(whose.into())
 }
 
-fn blocked(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn blocked(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_millis(800);
     /// Longer than they block: how it is when they wake is measured, too.
     const LONGEST: Duration = Duration::from_secs(3);
@@ -169,11 +159,10 @@ fn blocked(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
     block(server)?;
     let echo: EchoSummary = echo.result()?;
     let told = waits(server)?;
-    let fresh = waited(&told, from_us, |fresh| fresh != Fresh::Urgent);
-    let urgent = waited(&told, from_us, |fresh| fresh == Fresh::Urgent);
+    let of = |urgent| waited(&told, from_us, |fresh| (fresh == Fresh::Urgent) == urgent);
     let whose = [
-        (Whose::Innocents, fresh),
-        (Whose::Urgent, urgent),
+        (Whose::Innocents, of(false)),
+        (Whose::Urgent, of(true)),
         (Whose::Echo, echo),
     ];
     Ok(whose.into())
@@ -193,7 +182,7 @@ fn block(server: &Server) -> Result<()> {
     begin().ok_or_else(|| Error::system("the handlers that block did not begin")(gone.into()))
 }
 
-fn posts(lab: &Lab, server: &Server) -> Result<BTreeMap<Whose, EchoSummary>> {
+fn posts(lab: &Lab, server: &Server) -> Result<Heard> {
     const BRIEF: Duration = Duration::from_secs(1);
     /// There are few of them.
     const SHORTEST: Duration = Duration::from_millis(500);
@@ -284,9 +273,9 @@ mod tests {
             let spec = spec(scene);
             format!("{} {}", spec.services.join(","), spec.flags.join(" "))
         };
-        let (over, apart, load) = (Over::H2, true, Load::High);
+        let (over, apart, rate) = (Over::H2, true, HIGH_HZ);
         assert_eq!(
-            words(Scene::Mixed { over, apart, load }),
+            words(Scene::Mixed { over, apart, rate }),
             "mixed-h2,apart-h2 --post-us 20000"
         );
         assert_eq!(
@@ -298,5 +287,23 @@ mod tests {
             "echo,block,waits --fresh 200 --block-tasks 40 --block-us 2000000"
         );
         assert_eq!(words(Scene::Posts), "echo,mixed --post-us 50000");
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let [hog, post] = [HOG, POST].map(|length| length.as_millis());
+        let phrases = [
+            format!("{MIXED_HZ} calls a second"),
+            format!("compute for {hog} ms"),
+            format!("`high load`: {HIGH_HZ} calls"),
+            format!("are {TASKS_HZ} a second"),
+            format!(
+                "for {} s, all begun at once, beside {FRESH_HZ} fresh",
+                BLOCK.as_secs()
+            ),
+            format!("POSTs come {POSTS_HZ} times a second"),
+            format!("compute for {post} ms, beside"),
+        ];
+        crate::experiments::tests::assert_page_says("services", &phrases);
     }
 }

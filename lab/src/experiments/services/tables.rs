@@ -1,14 +1,13 @@
 //! What the measurements come to, and whether that is what was promised.
 
-use super::measure::Whose::{self, Echo, Hogs, Innocents, Urgent};
-use super::{Scene, Services};
+use super::measure::{Found, Whose};
+use super::{Row, Scene, Services};
 use crate::peers::Peer;
-use crate::report::{Cell, Plot, Table};
-use crate::trial::echoes::Echoes;
-use crate::trial::echoes::Figure::{self, LateP50, LateP99, Longest, P50, P99, P999, Unanswered};
-use crate::trial::figures::grouped;
+use crate::report::{Table, Verdict};
+use crate::trial::echoes::Figure::{self, LateP50, LateP99, Longest, P50, P99, P999};
+use crate::trial::matrix;
 use crate::trial::verdict::Reach::AtMost;
-use crate::trial::verdict::{self, MICROS, Rule, TIMES, Verdict, ratio};
+use crate::trial::verdict::{self, MICROS, Rule, TIMES, ratio};
 
 /// What is to be reached: latency beside hogs of the same line over that beside others.
 const OVER_A_LINE_EACH: f64 = 1.5;
@@ -20,85 +19,72 @@ const FRESH_LATE_US: f64 = 20_000.0;
 /// The hogs' own latency over Tokio's.
 const POSTS_OVER_TOKIO: f64 = 1.15;
 
+/// Of whom figures are.
+type Of = matrix::Of<Row, Found>;
+const HOGS: Of = |_, found| found.latencies.get(&Whose::Hogs);
+const INNOCENTS: Of = |_, found| found.latencies.get(&Whose::Innocents);
+const URGENT: Of = |_, found| found.latencies.get(&Whose::Urgent);
+const ECHO: Of = |_, found| found.latencies.get(&Whose::Echo);
+/// Of those who are judged.
+pub(super) const JUDGED: Of = |row, found| found.latencies.get(&row.scene.judged());
+
 /// A table of two figures in each cell: title, rows, and of whom the figures are.
-type Pairs = (&'static str, fn(Scene) -> bool, Whose, [Figure; 2]);
+type Pairs = (&'static str, fn(&Row) -> bool, Of, [Figure; 2]);
 
 #[rustfmt::skip]
 const PAIRS: [Pairs; 11] = [
-    ("Innocents beside calls that compute, p50 / p99 in us", is_mixed, Innocents, [P50, P99]),
-    ("The same, p99.9 / longest in us", is_mixed, Innocents, [P999, Longest]),
-    ("Latency of the calls that compute, p50 / p99 in us", is_mixed, Hogs, [P50, P99]),
-    ("A fresh task's wait for its first poll, p50 / p99 in us", is_fresh, Innocents, [P50, P99]),
-    ("The same, p99.9 / longest in us", is_fresh, Innocents, [P999, Longest]),
-    ("The same of an urgent task, p50 / p99 in us", is_fresh, Urgent, [P50, P99]),
-    ("How late fresh tasks were spawned, p50 / p99 in us", is_fresh, Innocents, [LateP50, LateP99]),
-    ("Echo beside handlers that block, p50 / p99 in us", is_blocked, Echo, [P50, P99]),
-    ("The same, p99.9 / longest in us", is_blocked, Echo, [P999, Longest]),
-    ("Latency of the POSTs, p50 / p99 in us", is_posts, Hogs, [P50, P99]),
-    ("Echo beside the POSTs, p50 / p99 in us", is_posts, Echo, [P50, P99]),
+    ("Innocents beside calls that compute, p50 / p99 in us", is_mixed, INNOCENTS, [P50, P99]),
+    ("The same, p99.9 / longest in us", is_mixed, INNOCENTS, [P999, Longest]),
+    ("Latency of the calls that compute, p50 / p99 in us", is_mixed, HOGS, [P50, P99]),
+    ("A fresh task's wait for its first poll, p50 / p99 in us", is_fresh, INNOCENTS, [P50, P99]),
+    ("The same, p99.9 / longest in us", is_fresh, INNOCENTS, [P999, Longest]),
+    ("The same of an urgent task, p50 / p99 in us", is_fresh, URGENT, [P50, P99]),
+    ("How late fresh tasks were spawned, p50 / p99 in us", is_fresh, INNOCENTS, [LateP50, LateP99]),
+    ("Echo beside handlers that block, p50 / p99 in us", is_blocked, ECHO, [P50, P99]),
+    ("The same, p99.9 / longest in us", is_blocked, ECHO, [P999, Longest]),
+    ("Latency of the POSTs, p50 / p99 in us", is_posts, HOGS, [P50, P99]),
+    ("Echo beside the POSTs, p50 / p99 in us", is_posts, ECHO, [P50, P99]),
 ];
 
-fn is_mixed(scene: Scene) -> bool {
-    matches!(scene, Scene::Mixed { .. })
+fn is_mixed(row: &Row) -> bool {
+    matches!(row.scene, Scene::Mixed { .. })
 }
 
-fn is_blocked(scene: Scene) -> bool {
-    matches!(scene, Scene::Blocked { .. })
+fn is_blocked(row: &Row) -> bool {
+    matches!(row.scene, Scene::Blocked { .. })
 }
 
-fn is_fresh(scene: Scene) -> bool {
-    matches!(scene, Scene::Tasks { .. } | Scene::Blocked { .. })
+fn is_fresh(row: &Row) -> bool {
+    is_blocked(row) || matches!(row.scene, Scene::Tasks { .. })
 }
 
-fn is_posts(scene: Scene) -> bool {
-    scene == Scene::Posts
+fn is_posts(row: &Row) -> bool {
+    row.scene == Scene::Posts
 }
 
 pub(super) fn tables(all: &Services) -> Vec<Table> {
-    let pairs = |(title, rows, whose, figures): Pairs| {
-        all.table(
-            title,
-            "scene",
-            |row| rows(row.scene),
-            |row, peer| echoes(all, row, peer, whose).pair(figures, || all.why(row, peer)),
-        )
-    };
+    let pairs = |(title, shown, of, figures): Pairs| all.pairs(title, shown, of, figures);
     let mut tables = PAIRS.map(pairs).to_vec();
-    let unanswered = |row, peer| match judged(all, row, peer).median(Unanswered) {
-        Some(share) => Cell::Text(grouped(share, 1)),
-        None => Cell::Missing(all.why(row, peer)),
-    };
-    tables.push(all.table("Without an answer, in %", "scene", |_| true, unanswered));
-    let verdicts = verdicts(all);
-    if !verdicts.is_empty() {
-        tables.push(verdict::table("Verdicts on evenkeel", "scene", &verdicts));
-    }
+    tables.push(all.unanswered("Without an answer, in %", JUDGED));
     tables
 }
 
-/// The p99 of the innocents as bars; of who never answers there is no end.
-pub(super) fn bars(all: &Services) -> Plot {
-    let title = "p99 of innocent calls, of a fresh task's wait, and of POSTs";
-    all.bars(title, "no answer", |row, peer| judged(all, row, peer).p99())
-}
-
-/// What is to be reached of a line that spawns both kinds, beside the most handlers that block, and
-/// of POSTs.
+/// What is to be reached of a line that spawns both kinds, which is held against the next row, the
+/// same with a line each; beside the most handlers that block; and of POSTs.
 #[rustfmt::skip]
 const VERDICTS: [Rule<Services>; 6] = [
     ("innocents' p50 over that of a line each", is_shared,
-        |all, row| over_a_line_each(all, row, P50), AtMost(OVER_A_LINE_EACH), TIMES),
+        |all, row| over(all, row, (row + 1, OWN), P50), AtMost(OVER_A_LINE_EACH), TIMES),
     ("innocents' p99 over that of a line each", is_shared,
-        |all, row| over_a_line_each(all, row, P99), AtMost(OVER_A_LINE_EACH), TIMES),
+        |all, row| over(all, row, (row + 1, OWN), P99), AtMost(OVER_A_LINE_EACH), TIMES),
     ("a fresh task's wait, p99", is_most_blocked,
-        |all, row| reached(all, row, OWN, P99), AtMost(FRESH_P99_US), MICROS),
+        |all, row| all.reached(row, OWN, JUDGED, P99), AtMost(FRESH_P99_US), MICROS),
     ("a fresh task's wait, longest", is_most_blocked,
-        |all, row| reached(all, row, OWN, Longest), AtMost(FRESH_LONGEST_US), MICROS),
+        |all, row| all.reached(row, OWN, JUDGED, Longest), AtMost(FRESH_LONGEST_US), MICROS),
     ("how late it was spawned, p99", is_most_blocked,
-        |all, row| reached(all, row, OWN, LateP99), AtMost(FRESH_LATE_US), MICROS),
-    ("POSTs' p99 over Tokio's", |all, row| all.rows[row].scene == Scene::Posts,
-        |all, row| ratio(reached(all, row, OWN, P99), measure(all, row, Peer::Tokio, P99)),
-        AtMost(POSTS_OVER_TOKIO), TIMES),
+        |all, row| all.reached(row, OWN, JUDGED, LateP99), AtMost(FRESH_LATE_US), MICROS),
+    ("POSTs' p99 over Tokio's", |all, row| is_posts(&all.rows[row]),
+        |all, row| over(all, row, (row, Peer::Tokio), P99), AtMost(POSTS_OVER_TOKIO), TIMES),
 ];
 
 const OWN: Peer = Peer::Evenkeel;
@@ -112,59 +98,37 @@ fn is_most_blocked(all: &Services, row: usize) -> bool {
 }
 
 pub(super) fn verdicts(all: &Services) -> Vec<Verdict> {
-    if !all.peers.contains(&OWN) {
-        return Vec::new();
-    }
-    verdict::by_rules(all, all.rows.iter().map(|row| row.name.as_str()), &VERDICTS)
+    verdict::by_rules(all, all.named(), &VERDICTS)
 }
 
-/// The next row is the same with a line each.
-fn over_a_line_each(all: &Services, row: usize, figure: Figure) -> Result<f64, String> {
-    ratio(
-        reached(all, row, OWN, figure),
-        measure(all, row + 1, OWN, figure),
-    )
-}
-
-/// The figure of a cell, or why there is none. Of one that never answered it is the time waited so
-/// far: less than the figure would be, so what is missed by it is missed.
-fn reached(all: &Services, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
-    let median = judged(all, row, peer).median(figure);
-    median.ok_or_else(|| all.absence(row, peer))
-}
-
-/// As [`reached`], for what others are held against.
-fn measure(all: &Services, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
-    match judged(all, row, peer).is_silent() {
-        true => Err(format!("{} does not answer", peer.name())),
-        false => reached(all, row, peer, figure),
-    }
-}
-
-fn echoes(all: &Services, row: usize, peer: Peer, whose: Whose) -> Echoes<'_> {
-    all.echoes(row, peer, |found| found.latencies.get(&whose))
-}
-
-/// What is judged of a scene.
-fn judged(all: &Services, row: usize, peer: Peer) -> Echoes<'_> {
-    echoes(all, row, peer, all.rows[row].scene.judged())
+/// Evenkeel's figure over another cell's.
+fn over(
+    all: &Services,
+    row: usize,
+    (other, peer): (usize, Peer),
+    figure: Figure,
+) -> Result<f64, String> {
+    let own = all.reached(row, OWN, JUDGED, figure);
+    ratio(own, all.quoted(other, peer, JUDGED, figure))
 }
 
 impl Scene {
     /// Whose latency is judged.
     fn judged(self) -> Whose {
         match self {
-            Scene::Posts => Hogs,
-            _ => Innocents,
+            Scene::Posts => Whose::Hogs,
+            _ => Whose::Innocents,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Found, rows};
+    use super::super::rows;
     use super::*;
     use crate::load::EchoSummary;
+    use crate::report::Cell;
+    use crate::report::Outcome::{self, Holds, Missed, NotSaid};
     use crate::trial::samples::{Sample, Samples};
 
     fn found(whose: Whose, p99_us: f64, unanswered: u64) -> Found {
@@ -198,36 +162,37 @@ mod tests {
         };
         let cells = (0..rows.len()).flat_map(|row| peers.iter().map(move |peer| (row, *peer)));
         Services {
+            heading: "",
             samples: Samples(cells.map(sample).collect()),
             rows,
             peers,
         }
     }
 
-    fn outcomes(samples: &Services, of: &str) -> Vec<Option<bool>> {
+    fn outcomes(samples: &Services, of: &str) -> Vec<Outcome> {
         let verdicts = super::verdicts(samples);
         let of = verdicts.iter().filter(|verdict| verdict.of.contains(of));
-        of.map(Verdict::holds).collect()
+        of.map(|verdict| verdict.outcome).collect()
     }
 
     #[test]
     fn one_line_is_held_against_the_row_below_it() {
         let each = samples(|row, _| if row % 2 == 0 { 150.0 } else { 100.0 });
-        assert_eq!(outcomes(&each, "one line"), [Some(true); 6]);
+        assert_eq!(outcomes(&each, "one line"), [Holds; 6]);
         let each = samples(|row, _| if row % 2 == 0 { 151.0 } else { 100.0 });
-        assert_eq!(outcomes(&each, "one line"), [Some(false); 6]);
-        assert_eq!(outcomes(&each, "both kinds"), [Some(false); 2]);
+        assert_eq!(outcomes(&each, "one line"), [Missed; 6]);
+        assert_eq!(outcomes(&each, "both kinds"), [Missed; 2]);
         // Against what never answered nothing can be held.
         let each = samples(|row, _| if row % 2 == 0 { 1.0 } else { -1e6 });
-        assert_eq!(outcomes(&each, "one line"), [None; 6]);
+        assert_eq!(outcomes(&each, "one line"), [NotSaid; 6]);
     }
 
     #[test]
     fn who_never_answers_misses_a_bound_in_time() {
         let silent = samples(|_, _| -1e6);
-        assert_eq!(outcomes(&silent, "400 handlers"), [Some(false); 3]);
+        assert_eq!(outcomes(&silent, "400 handlers"), [Missed; 3]);
         let quick = samples(|_, _| 1_000.0);
-        assert_eq!(outcomes(&quick, "400 handlers"), [Some(true); 3]);
+        assert_eq!(outcomes(&quick, "400 handlers"), [Holds; 3]);
         let text = |samples: &Services| match &tables(samples)[3].rows[3][1] {
             Cell::Text(text) => text.clone(),
             _ => panic!("no text"),
@@ -238,9 +203,9 @@ mod tests {
 
     #[test]
     fn posts_are_held_against_tokio() {
-        for (own, holds) in [(115.0, true), (116.0, false), (-116.0, false)] {
+        for (own, holds) in [(115.0, Holds), (116.0, Missed), (-116.0, Missed)] {
             let each = samples(|_, peer| if peer == Peer::Evenkeel { own } else { 100.0 });
-            assert_eq!(outcomes(&each, "POSTs"), [Some(holds)]);
+            assert_eq!(outcomes(&each, "POSTs"), [holds]);
         }
     }
 }

@@ -9,19 +9,22 @@
 //! That all connections come at once is no breeze: a worker is behind for a moment, and adaptive
 //! readers are held back for up to a second more. What is measured begins after that.
 
+use std::cell::Cell as Counter;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::measure::{MOMENT, Scene, Ways, merged, quantile};
 use super::rows::{self, BREEZE_MBIT};
 use crate::error::Result;
-use crate::peers::{Peer, ServerSpec};
-use crate::report::{Cell, Table};
+use crate::peers::ServerSpec;
+use crate::report::{Cell, Table, Verdict};
 use crate::serve::{Deliveries, Delivery};
-use crate::trial::figures::{grouped, median, number, table};
-use crate::trial::verdict::{Reach, TIMES, Verdict};
+use crate::trial::figures::{Column, column, grouped, median, number, or_else, or_nan, table};
+use crate::trial::samples::{Describe, Samples};
+use crate::trial::verdict::{Reach, TIMES, judge};
 
 /// Shorter than this, too few frames come to say anything of one in a hundred.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -29,7 +32,7 @@ const OVER_IMMEDIATE: f64 = 1.05;
 const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// Two ways of delivery that are held against each other.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 enum Match {
     /// `Adaptive` against `Immediate`.
     Compared,
@@ -56,44 +59,29 @@ impl Match {
 /// Both sides in one process.
 #[derive(Debug, Serialize)]
 struct Turn {
-    of: Match,
     ways: [Ways; 2],
     /// Deliveries that were held back at all.
     held_back: u64,
 }
 
-/// All turns, or why there are no more of them.
-#[derive(Debug, Serialize)]
-pub(super) struct Breeze {
-    turns: Vec<Turn>,
-    failure: Option<String>,
-}
+/// All turns.
+pub(super) struct Breeze(Samples<Match, Turn>);
 
-/// `None` where there is nobody to measure.
-pub(super) fn measure(scene: &Scene<'_>) -> Option<Breeze> {
-    scene.lab.lineup.present.contains(&Peer::Evenkeel).then(|| {
-        let (turns, matches): (_, &[Match]) = match scene.length() {
-            length if length < MOMENT => (1, &[Match::Compared]),
-            _ if scene.lab.is_brief() => (2, &[Match::Compared]),
-            _ => (6, &[Match::Compared, Match::Control]),
-        };
-        let mut breeze = Breeze {
-            turns: Vec::new(),
-            failure: None,
-        };
-        let both = (0..turns).flat_map(|number| matches.iter().map(move |of| (number, *of)));
-        for (number, of) in both {
-            let places = if number % 2 == 0 { [0, 1] } else { [1, 0] };
-            match turn(scene, of, places) {
-                Ok(turn) => {
-                    scene.lab.progress(&turn.describe());
-                    breeze.turns.push(turn);
-                }
-                Err(error) => breeze.failure = Some(error.to_string()),
-            }
-        }
-        breeze
-    })
+pub(super) fn measure(scene: &Scene<'_>) -> Breeze {
+    let (turns, matches): (_, &[Match]) = match scene.length() {
+        length if length < MOMENT => (1, &[Match::Compared]),
+        _ if scene.lab.is_brief() => (2, &[Match::Compared]),
+        _ => (6, &[Match::Compared, Match::Control]),
+    };
+    let begun = Counter::new(0);
+    let one = |of| {
+        let number = begun.replace(begun.get() + 1) / matches.len();
+        let places = [[0, 1], [1, 0]];
+        turn(scene, of, places[number % 2])
+    };
+    let name = |of: Match| format!("storm: a breeze, {}", of.names().join(" over "));
+    let matches = matches.iter().copied();
+    Breeze(Samples::measure(scene.lab, turns, matches, name, one))
 }
 
 /// `places`: which side the first connection has, and which the second.
@@ -101,15 +89,12 @@ fn turn(scene: &Scene<'_>, of: Match, places: [usize; 2]) -> Result<Turn> {
     let deliveries = places.map(|side| of.sides()[side]);
     let spec = |record: &Path| spec(record, deliveries);
     let found = scene.breeze(spec, scene.length().max(SHORTEST))?;
-    let mut turn = Turn {
-        of,
-        ways: Default::default(),
-        held_back: found.held_back,
-    };
-    for (side, ways) in places.into_iter().zip(found.ways) {
-        turn.ways[side] = ways;
+    let mut ways = <[Ways; 2]>::default();
+    for (side, found) in places.into_iter().zip(found.ways) {
+        ways[side] = found;
     }
-    Ok(turn)
+    let held_back = found.held_back;
+    Ok(Turn { ways, held_back })
 }
 
 /// Nothing is computed: only how frames are delivered makes a difference.
@@ -126,73 +111,63 @@ impl Turn {
         let [of, over] = &self.ways;
         quantile(of, share) / quantile(over, share)
     }
+}
 
+impl Describe for Turn {
     fn describe(&self) -> String {
         let [of, over] = self.ways.each_ref().map(|ways| quantile(ways, 0.99));
-        let [name, other] = self.of.names();
-        format!("storm: a breeze, p99 of {name} {of:.0} us, {other} {over:.0} us")
+        format!("p99 {of:.0} us over {over:.0} us")
     }
 }
 
 impl Breeze {
-    fn of(&self, of: Match) -> impl Iterator<Item = &Turn> + Clone {
-        let alike = move |turn: &&Turn| turn.of as u8 == of as u8;
-        self.turns.iter().filter(alike)
-    }
-
     fn matches(&self) -> impl Iterator<Item = Match> {
         let all = [Match::Compared, Match::Control].into_iter();
-        all.filter(|of| self.of(*of).next().is_some())
+        all.filter(|of| self.0.found(*of).next().is_some())
     }
 
     pub(super) fn tables(&self) -> [Table; 2] {
-        let sides = self.matches().flat_map(|of| self.sides(of)).collect();
         let title = format!(
             "A breeze of {BREEZE_MBIT} Mbit/s: the way of frames to connections of one process"
         );
+        let ratios = "The same, one over the other in each turn";
+        let first = "one over the other, lowest to highest turn";
         let columns = ["connections", "frames", "p50", "p99", "p99.9", "held back"];
-        let ways = table(&title, columns, sides);
-        let ratios = self.matches().map(|of| self.ratios(of)).collect();
-        let columns = [
-            "one over the other, lowest to highest turn",
-            "p50",
-            "p99",
-            "p99.9",
-        ];
+        let sides = self.matches().flat_map(|of| self.sides(of));
         [
-            ways,
-            table("The same, one over the other in each turn", columns, ratios),
+            table(title, columns, sides),
+            table(
+                ratios,
+                [first, "p50", "p99", "p99.9"],
+                self.matches().map(|of| self.ratios(of)),
+            ),
         ]
     }
 
     fn sides(&self, of: Match) -> [Vec<Cell>; 2] {
         [0, 1].map(|side| {
-            let turns = self.of(of).map(|turn| &turn.ways[side]);
+            let turns = self.0.found(of).map(|turn| &turn.ways[side]);
             let ways = turns.fold(Ways::new(), |all, ways| merged(&all, ways));
             let frames: u64 = ways.iter().map(|(_, count)| count).sum();
-            let held_back: u64 = self.of(of).map(|turn| turn.held_back).sum();
-            let mut cells = vec![
-                Cell::from(of.names()[side]),
-                number(Ok(frames as f64), ("", 0)),
-            ];
+            let held_back: u64 = self.0.found(of).map(|turn| turn.held_back).sum();
+            let mut cells = vec![of.names()[side].into(), Cell::number(frames as f64, "", 0)];
             cells.extend(SHARES.map(|share| number(Ok(quantile(&ways, share)), ("us", 0))));
             cells.push(match of.sides()[side] {
                 Delivery::Immediate => Cell::Missing("nothing ever is".to_owned()),
-                _ => number(Ok(held_back as f64), ("", 0)),
+                _ => Cell::number(held_back as f64, "", 0),
             });
             cells
         })
     }
 
     fn ratios(&self, of: Match) -> Vec<Cell> {
-        let [name, other] = of.names();
-        let mut cells = vec![Cell::Text(format!("{name} over {other}"))];
+        let mut cells = vec![Cell::Text(of.names().join(" over "))];
         cells.extend(SHARES.map(|share| {
-            let ratios = self.of(of).map(|turn| turn.ratio(share));
+            let ratios = self.0.found(of).map(|turn| turn.ratio(share));
             let lowest = ratios.clone().fold(f64::INFINITY, f64::min);
             let highest = ratios.clone().fold(0.0, f64::max);
-            let middle = median(ratios).unwrap_or(f64::NAN);
-            let [middle, lowest, highest] = [middle, lowest, highest].map(|r| grouped(r, 2));
+            let all = [or_nan(median(ratios)), lowest, highest];
+            let [middle, lowest, highest] = all.map(|ratio| grouped(ratio, 2));
             Cell::Text(format!("{middle}× ({lowest} to {highest})"))
         }));
         cells
@@ -200,43 +175,52 @@ impl Breeze {
 
     /// The 99th percentile: the median of all turns.
     pub(super) fn verdict(&self) -> Verdict {
-        let ratios = self.of(Match::Compared).map(|turn| turn.ratio(0.99));
-        let why = || {
-            let failure = self.failure.as_deref();
-            failure.unwrap_or("no frames came").to_owned()
-        };
+        const WHAT: &str = "p99 of frames' way over that of immediate, beside it";
+        const P99: Column<Turn> = or_else(
+            "no frames came",
+            column(WHAT, "×", 2, |turn| turn.ratio(0.99)),
+        );
         let of = format!("{}; a breeze", rows::ADAPTIVE_ROW.name);
-        let what = "p99 of frames' way over that of immediate, beside it";
-        let found = median(ratios).ok_or_else(why);
-        Verdict::new(of, what, found, Reach::AtMost(OVER_IMMEDIATE), TIMES)
+        let found = self.0.figure(Match::Compared, &P99);
+        judge(of, WHAT, found, Reach::AtMost(OVER_IMMEDIATE), TIMES)
+    }
+
+    pub(super) fn raw(&self) -> serde_json::Value {
+        let failure = self.0.0.iter().rfind(|turn| turn.found.is_err());
+        json!({
+            "turns": self.0.raw(|of| json!({ "of": of }), |turn| json!(turn)),
+            "failure": failure.and_then(|turn| turn.found.as_ref().err()),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::samples::Sample;
 
-    fn turn(of: Match, ways: [Ways; 2]) -> Turn {
-        Turn {
-            of,
-            ways,
-            held_back: 0,
-        }
+    fn breeze(turns: Vec<(Match, Result<[Ways; 2], String>)>) -> Breeze {
+        let sample = |(key, ways): (Match, Result<[Ways; 2], String>)| Sample {
+            key,
+            round: 0,
+            found: ways.map(|ways| Turn { ways, held_back: 0 }),
+        };
+        Breeze(Samples(turns.into_iter().map(sample).collect()))
     }
 
     #[test]
     fn the_verdict_is_the_median_of_turns_and_heeds_no_control() {
-        let turns = vec![
-            turn(Match::Compared, [vec![(640, 9)], vec![(640, 9)]]),
-            turn(Match::Control, [vec![(1_280, 9)], vec![(640, 9)]]),
-            turn(Match::Compared, [vec![(704, 9)], vec![(640, 9)]]),
-            turn(Match::Compared, [vec![(640, 9)], vec![(640, 9)]]),
-        ];
-        let breeze = Breeze {
-            turns,
-            failure: None,
-        };
-        assert_eq!(breeze.verdict().found, Ok(1.0));
+        let breeze = breeze(vec![
+            (Match::Compared, Ok([vec![(640, 9)], vec![(640, 9)]])),
+            (Match::Control, Ok([vec![(1_280, 9)], vec![(640, 9)]])),
+            (Match::Compared, Ok([vec![(704, 9)], vec![(640, 9)]])),
+            (Match::Compared, Ok([vec![(640, 9)], vec![(640, 9)]])),
+        ]);
+        let found = breeze.verdict().found;
+        assert!(
+            matches!(&found, Cell::Text(text) if text == "1.00×"),
+            "{found:?}"
+        );
         let [ways, ratios] = breeze.tables();
         assert_eq!((ways.rows.len(), ratios.rows.len()), (4, 2));
         let Cell::Text(p99) = &ratios.rows[0][2] else {
@@ -247,11 +231,13 @@ mod tests {
 
     #[test]
     fn without_turns_the_verdict_says_why() {
-        let breeze = Breeze {
-            turns: Vec::new(),
-            failure: Some("it burnt".to_owned()),
-        };
-        assert_eq!(breeze.verdict().found, Err("it burnt".to_owned()));
+        let failed = breeze(vec![(Match::Compared, Err("it burnt".to_owned()))]);
+        let found = failed.verdict().found;
+        assert!(
+            matches!(&found, Cell::Missing(why) if why == "it burnt"),
+            "{found:?}"
+        );
+        assert_eq!(failed.raw()["failure"], "it burnt");
     }
 
     #[test]

@@ -8,17 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::others::Others;
+use super::machine::{self, Others, Veth};
 use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
-use super::syscalls;
-use super::veth::Veth;
 use crate::error::{Error, Result};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{Process, Server, TemporaryDirectory, Usage};
+use crate::process::{Process, Server, TemporaryDirectory};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
 use crate::trial::client;
-use crate::trial::figures::median;
+use crate::trial::figures::{median, or_nan};
 use crate::trial::lab::Lab;
 use crate::trial::samples::Describe;
 
@@ -40,13 +38,13 @@ const PROBE_HZ: u32 = 200;
 /// Until every recording has gone round once. Before, servers write to memory that nobody has
 /// touched yet: a megabyte then costs up to half as much again, and what it costs differs from run
 /// to run by as much as there is to compare.
-pub(super) fn lap(storm: &Storm) -> Duration {
+fn lap(storm: &Storm) -> Duration {
     let bytes = f64::from(storm.cameras) * RING_LEN as f64;
     Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))
 }
 
 /// Whether there is time for it: not in a run in brief, nor in one of moments.
-pub(super) fn has_lap(lab: &Lab) -> bool {
+fn has_lap(lab: &Lab) -> bool {
     !lab.is_brief() && lab.measured(MOMENT) >= MOMENT
 }
 
@@ -109,9 +107,13 @@ impl Found {
         1e3 * self.quiet.cores / self.quiet.mb_per_s
     }
 
-    /// The longest that the runtime says it held anything back, in microseconds.
-    pub(super) fn longest_held_us(&self) -> Option<f64> {
-        Some(self.stats.as_ref()?.delivery.as_ref()?.longest_us)
+    /// The longest that the runtime says it held anything back; not a number if it does not say.
+    pub(super) fn longest_held_ms(&self) -> f64 {
+        let delivery = self
+            .stats
+            .as_ref()
+            .and_then(|stats| stats.delivery.as_ref());
+        or_nan(delivery.map(|delivery| delivery.longest_us / 1e3))
     }
 
     /// Whether others had so much of the servers' processors that figures are theirs, too.
@@ -122,7 +124,7 @@ impl Found {
 
 impl Describe for Found {
     fn describe(&self) -> String {
-        let ms = |calls: &[f64]| median(calls.iter().copied()).unwrap_or(f64::NAN) / 1e3;
+        let ms = |calls: &[f64]| or_nan(median(calls.iter().copied())) / 1e3;
         format!(
             "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
             ms(&self.api_idle_us),
@@ -135,11 +137,18 @@ impl Describe for Found {
     }
 }
 
+/// A server, and its recordings.
+struct Running {
+    server: Server,
+    api: SocketAddr,
+    _directory: TemporaryDirectory,
+}
+
 impl<'a> Scene<'a> {
     pub(super) fn new(lab: &'a Lab) -> Self {
         Scene {
             lab,
-            syscalls: syscalls::available(lab),
+            syscalls: machine::can_count(lab),
         }
     }
 
@@ -147,20 +156,19 @@ impl<'a> Scene<'a> {
         self.lab.measured(Duration::from_millis(500))
     }
 
-    /// From the first frame until what is measured is steady.
-    fn ramp(&self, storm: &Storm) -> Duration {
-        let ramp = RAMP * storm.cameras / CAMERAS;
-        let lap = if has_lap(self.lab) {
-            lap(storm)
-        } else {
-            Duration::ZERO
-        };
-        ramp + lap
+    fn serve(&self, peer: Peer, spec: impl FnOnce(&Path) -> ServerSpec) -> Result<Running> {
+        let directory = TemporaryDirectory::new("storm")?;
+        let server = self.lab.serve(peer, &spec(directory.path()))?;
+        Ok(Running {
+            api: server.address("api")?,
+            server,
+            _directory: directory,
+        })
     }
 
-    /// Cameras that send from now on until their result is asked for. By the clock they would end
-    /// while something is still measured whenever that takes longer than expected, and then all
-    /// recordings are written out at once.
+    /// Cameras that send from now on until their result is asked for, when what is measured is
+    /// steady. By the clock they would end while something is still measured whenever that takes
+    /// longer than expected, and then all recordings are written out at once.
     fn cameras(
         &self,
         server: &Server,
@@ -178,7 +186,16 @@ impl<'a> Scene<'a> {
              --burst {burst} --nice {nice} --say-ready --until-told"
         );
         let load = self.lab.load_from(network, load).lasts(most);
-        load.start()?.until_ready()
+        let load = load.start()?.until_ready()?;
+        sleep(RAMP * storm.cameras / CAMERAS);
+        Ok(load)
+    }
+
+    /// Waits until recordings have gone round, where there is time for it.
+    fn wait_a_lap(&self, storm: &Storm) {
+        if has_lap(self.lab) {
+            sleep(lap(storm));
+        }
     }
 
     /// Little comes in, for so long.
@@ -187,16 +204,13 @@ impl<'a> Scene<'a> {
         spec: impl FnOnce(&Path) -> ServerSpec,
         length: Duration,
     ) -> Result<Calm> {
-        let directory = TemporaryDirectory::new("storm")?;
-        let server = self.lab.serve(Peer::Evenkeel, &spec(directory.path()))?;
-        let api = server.address("api")?;
-        let ramp = RAMP + CALMED;
-        let cameras = self.cameras(&server, &EVEN, None, BREEZE_MBIT)?;
-        sleep(ramp);
+        let running = self.serve(Peer::Evenkeel, spec)?;
+        let cameras = self.cameras(&running.server, &EVEN, None, BREEZE_MBIT)?;
+        sleep(CALMED);
         let read = || -> Result<(Vec<Ways>, u64)> {
-            let stats: Result<RuntimeStats, _> = client::get(api, "/stats", PATIENCE);
+            let stats = client::get(running.api, "/stats", PATIENCE);
             let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
-            Ok((accounts(api)?.delays_in_turn, held_back(&stats)))
+            Ok((accounts(running.api)?.delays_in_turn, held_back(&stats)))
         };
         let (before, held_before) = read()?;
         sleep(length);
@@ -217,44 +231,42 @@ pub(super) fn storm(
     veth: Option<&Veth>,
     work_us: u64,
 ) -> Result<Found> {
-    let directory = TemporaryDirectory::new("storm")?;
-    let mut spec = row.spec(directory.path(), work_us);
-    spec.host = veth.map(Veth::host);
-    let server = scene.lab.serve(row.peer, &spec)?;
-    let api = server.address("api")?;
+    let running = scene.serve(row.peer, |directory| ServerSpec {
+        host: veth.map(Veth::host),
+        ..row.spec(directory, work_us)
+    })?;
+    let (server, api) = (&running.server, running.api);
     let api_idle_us = (0..5).map(|_| call(scene.lab, api)).collect();
     let length = scene.length();
     let counted = length.min(Duration::from_secs(1));
-    let cameras = scene.cameras(&server, storm, veth, MBIT)?;
-    sleep(scene.ramp(storm));
-    let others = Others::begin(scene.lab.server_cpus(), &server);
-    let quiet = stretch(&server, length)?;
-    let syscalls_per_mb = match &scene.syscalls {
-        // Of a server that sleeps all through a short count there is none.
-        Ok(()) => syscalls_per_mb(scene, &server, counted).ok().flatten(),
-        Err(_) => None,
-    };
+    let cameras = scene.cameras(server, storm, veth, MBIT)?;
+    scene.wait_a_lap(storm);
+    let others = Others::begin(&scene.lab.server_cpus, server);
+    let quiet = stretch(server, length)?;
+    // Of a server that sleeps all through a short count there is none.
+    let can_count = scene.syscalls.is_ok();
+    let syscalls = can_count.then(|| syscalls_per_mb(scene, server, counted).ok());
     // Last, as a call that takes for ever leaves nothing to measure.
-    let (echo, api_us, tasks_active) = beside(scene, &server, length)?;
-    let others_cores = others.cores(&server);
+    let (echo, api_us, tasks_active) = beside(scene, server, length)?;
+    let others_cores = others.cores(server);
     let load: CameraSummary = cameras.result()?;
-    let stats = match row.peer.has_stats() {
-        true => client::get(api, "/stats", PATIENCE).ok(),
-        false => None,
-    };
+    let stats = row
+        .peer
+        .has_stats()
+        .then(|| client::get(api, "/stats", PATIENCE).ok());
     let end = ended(api)?;
     Ok(Found {
         api_idle_us,
         api_us,
         quiet,
         tasks_active,
-        syscalls_per_mb,
+        syscalls_per_mb: syscalls.flatten().flatten(),
         echo,
         lost: load.frames.saturating_sub(end.frames),
         load,
         others_cores,
         end,
-        stats,
+        stats: stats.flatten(),
     })
 }
 
@@ -266,13 +278,10 @@ pub(super) fn load_of(
     storm: &Storm,
     work_us: u64,
 ) -> Result<(f64, f64)> {
-    let directory = TemporaryDirectory::new("storm")?;
-    let spec = row.spec(directory.path(), work_us);
-    let server = scene.lab.serve(row.peer, &spec)?;
-    let length = scene.length();
-    let cameras = scene.cameras(&server, storm, None, MBIT)?;
-    sleep(scene.ramp(storm));
-    let found = stretch(&server, length)?;
+    let running = scene.serve(row.peer, |directory| row.spec(directory, work_us))?;
+    let cameras = scene.cameras(&running.server, storm, None, MBIT)?;
+    scene.wait_a_lap(storm);
+    let found = stretch(&running.server, scene.length())?;
     drop(cameras);
     let load = found.cores / scene.lab.workers as f64;
     Ok((load, found.deliveries_per_s))
@@ -281,13 +290,9 @@ pub(super) fn load_of(
 /// Watches a server for so long.
 fn stretch(server: &Server, length: Duration) -> Result<Stretch> {
     let api = server.address("api")?;
-    let read = || -> Result<(Usage, CameraStats, Instant)> {
-        let stats = accounts(api)?;
-        Ok((server.usage(), stats, Instant::now()))
-    };
-    let (usage_before, before, began) = read()?;
+    let (before, usage_before, began) = (accounts(api)?, server.process.usage(), Instant::now());
     sleep(length);
-    let (usage, after, ended) = read()?;
+    let (after, usage, ended) = (accounts(api)?, server.process.usage(), Instant::now());
     let seconds = (ended - began).as_secs_f64().max(f64::EPSILON);
     let bytes = after.bytes.saturating_sub(before.bytes) as f64;
     let deliveries = after.deliveries.saturating_sub(before.deliveries) as f64;
@@ -343,7 +348,7 @@ fn call(lab: &Lab, api: SocketAddr) -> f64 {
 fn syscalls_per_mb(scene: &Scene<'_>, server: &Server, length: Duration) -> Result<Option<f64>> {
     let api = server.address("api")?;
     let (before, began) = (accounts(api)?, Instant::now());
-    let count = syscalls::count(scene.lab, server.pid(), length)?;
+    let count = machine::count(scene.lab, server.process.pid(), length)?;
     let (after, seconds) = (accounts(api)?, began.elapsed().as_secs_f64());
     let mb = after.bytes.saturating_sub(before.bytes) as f64 / 1e6;
     // Starting and ending the counter took time in which bytes came and nothing was counted.
@@ -378,14 +383,12 @@ fn held_back(stats: &RuntimeStats) -> u64 {
 
 /// What was counted in buckets since `before`.
 fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
-    let then = |bucket: usize| {
-        let found = before.iter().find(|(other, _)| *other == bucket);
-        found.map_or(0, |(_, count)| *count)
+    let then: BTreeMap<usize, u64> = before.iter().copied().collect();
+    let since = |&(bucket, count): &(usize, u64)| {
+        let count = count.saturating_sub(then.get(&bucket).copied().unwrap_or(0));
+        (count > 0).then_some((bucket, count))
     };
-    let counts = after
-        .iter()
-        .map(|&(bucket, count)| (bucket, count.saturating_sub(then(bucket))));
-    counts.filter(|(_, count)| *count > 0).collect()
+    after.iter().filter_map(since).collect()
 }
 
 /// What either has.
@@ -412,6 +415,7 @@ pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::storm::rows::MANY;
 
     #[test]
     fn a_quantile_is_of_what_came_between_two_readings() {
@@ -424,5 +428,16 @@ mod tests {
             merged(&ways, &[(128, 2), (7, 1)]),
             [(7, 1), (128, 6), (192, 1)]
         );
+    }
+
+    #[test]
+    fn the_page_says_the_same() {
+        let [even, many] = [EVEN, MANY].map(|storm| lap(&storm).as_secs_f64());
+        let phrases = [
+            format!("{CAMERAS} cameras send {MBIT} Mbit/s"),
+            format!("{even:.1} s after the cameras do, {many:.1} s where they are more"),
+            format!("the probe of {PROBE_HZ} Hz"),
+        ];
+        crate::experiments::tests::assert_page_says("storm", &phrases);
     }
 }

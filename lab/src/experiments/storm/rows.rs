@@ -12,12 +12,8 @@ pub(super) const MBIT: u32 = 500;
 /// What little comes in where nothing is to hold anything up.
 pub(super) const BREEZE_MBIT: u32 = 20;
 
-/// How long evenkeel may wait for more, where it is told: as long as users of OTP chose.
-const COALESCE: Delivery = Delivery::Coalesce {
-    bytes: 65_536,
-    ms: 100,
-};
-/// And where it finds out by itself: at most as long, as otherwise it could not save as much.
+/// How long evenkeel may wait for more: as long as users of OTP chose, and where it finds out by
+/// itself at most as long, as otherwise it could not save as much.
 pub(super) const ADAPTIVE_MS: u32 = 100;
 pub(super) const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 
@@ -26,11 +22,8 @@ pub(super) const ADAPTIVE: Delivery = Delivery::Adaptive { ms: ADAPTIVE_MS };
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) peer: Peer,
-    pub(super) delivery: Option<Delivery>,
-    /// How sockets are active, where they are.
-    mode: Option<&'static str>,
-    /// The class of API calls, with its weight and that of all else, where there are classes.
-    api_share: Option<(u32, u32)>,
+    /// How it delivers; and the class of API calls, where there are classes.
+    flags: &'static str,
 }
 
 /// How cameras send.
@@ -45,102 +38,78 @@ pub(super) struct Storm {
     pub(super) own_work: bool,
 }
 
-pub(super) const EVEN: Storm = Storm {
-    name: "350 cameras, evenly",
-    cameras: CAMERAS,
-    burst: 1,
-    over_veth: false,
-    own_work: false,
-};
-/// As much in all: what grows is the number of connections.
-pub(super) const MANY: Storm = Storm {
-    name: "1400 cameras, evenly",
-    cameras: 4 * CAMERAS,
-    ..EVEN
-};
-/// A tenth of a second of each camera at once.
-pub(super) const BURSTS: Storm = Storm {
-    name: "350 cameras, in bursts of 12",
-    burst: 12,
-    ..EVEN
-};
-/// The same with so much work for each burst that a server is as busy as in the even storm; with
-/// that one's work, it is at a third.
-pub(super) const BUSY_BURSTS: Storm = Storm {
-    name: "350 cameras, in bursts of 12, more work",
-    own_work: true,
-    ..BURSTS
-};
-pub(super) const ETHERNET: Storm = Storm {
-    name: "350 cameras, evenly, MTU 1500",
-    over_veth: true,
-    ..EVEN
-};
-
-const fn row(name: &'static str, peer: Peer) -> Row {
-    Row {
+const fn storm(name: &'static str, cameras: u32, burst: u32) -> Storm {
+    Storm {
         name,
-        peer,
-        delivery: None,
-        mode: None,
-        api_share: None,
+        cameras,
+        burst,
+        over_veth: false,
+        own_work: false,
     }
 }
 
-pub(super) const IMMEDIATE: Row = Row {
-    delivery: Some(Delivery::Immediate),
-    ..row("evenkeel, immediate", Peer::Evenkeel)
+pub(super) const EVEN: Storm = storm("350 cameras, evenly", CAMERAS, 1);
+/// As much in all: what grows is the number of connections.
+pub(super) const MANY: Storm = storm("1400 cameras, evenly", 4 * CAMERAS, 1);
+/// A tenth of a second of each camera at once.
+pub(super) const BURSTS: Storm = storm("350 cameras, in bursts of 12", CAMERAS, 12);
+/// The same with so much work for each burst that a server is as busy as in the even storm; with
+/// that one's work, it is at a third.
+pub(super) const BUSY_BURSTS: Storm = Storm {
+    own_work: true,
+    ..storm("350 cameras, in bursts of 12, more work", CAMERAS, 12)
 };
-pub(super) const ADAPTIVE_ROW: Row = Row {
-    delivery: Some(ADAPTIVE),
-    ..row("evenkeel, adaptive 100 ms", Peer::Evenkeel)
+pub(super) const ETHERNET: Storm = Storm {
+    over_veth: true,
+    ..storm("350 cameras, evenly, MTU 1500", CAMERAS, 1)
 };
+
+const fn own(name: &'static str, flags: &'static str) -> Row {
+    row(name, Peer::Evenkeel, flags)
+}
+
+const fn row(name: &'static str, peer: Peer, flags: &'static str) -> Row {
+    Row { name, peer, flags }
+}
+
+pub(super) const IMMEDIATE: Row = own("evenkeel, immediate", "--delivery immediate");
+pub(super) const ADAPTIVE_ROW: Row = own("evenkeel, adaptive 100 ms", "--delivery adaptive:100");
 /// As before, and an API call is let go first: of what it wants it gets 99 parts in 100.
-pub(super) const API_FIRST: Row = Row {
-    name: "evenkeel, adaptive 100 ms, API first",
-    api_share: Some((990, 10)),
-    ..ADAPTIVE_ROW
-};
-pub(super) const COALESCE_API_FIRST: Row = Row {
-    name: "evenkeel, coalesce 64 KiB or 100 ms, API first",
-    api_share: API_FIRST.api_share,
-    ..COALESCE_ROW
-};
-pub(super) const COALESCE_ROW: Row = Row {
-    delivery: Some(COALESCE),
-    ..row("evenkeel, coalesce 64 KiB or 100 ms", Peer::Evenkeel)
-};
+const API_FIRST: Row = own(
+    "evenkeel, adaptive 100 ms, API first",
+    "--delivery adaptive:100 --api-class urgent --shares urgent=990,normal=10",
+);
+const COALESCE_API_FIRST: Row = own(
+    "evenkeel, coalesce 64 KiB or 100 ms, API first",
+    "--delivery coalesce:65536:100 --api-class urgent --shares urgent=990,normal=10",
+);
+const COALESCE: Row = own(
+    "evenkeel, coalesce 64 KiB or 100 ms",
+    "--delivery coalesce:65536:100",
+);
 /// What the bytes cost by themselves: a reader is woken so seldom that deliveries hardly count.
-pub(super) const BYTES_ALONE: Row = Row {
-    delivery: Some(Delivery::Coalesce {
-        bytes: 65_536,
-        ms: 5_000,
-    }),
-    ..row("evenkeel, coalesce 64 KiB or 5 s", Peer::Evenkeel)
-};
-pub(super) const TOKIO: Row = row("tokio", Peer::Tokio);
-pub(super) const OTP_DEFERRED: Row = Row {
-    mode: Some("defer:100"),
-    ..row("OTP, once after 100 ms", Peer::Erlang)
-};
+pub(super) const BYTES_ALONE: Row = own(
+    "evenkeel, coalesce 64 KiB or 5 s",
+    "--delivery coalesce:65536:5000",
+);
+pub(super) const TOKIO: Row = row("tokio", Peer::Tokio, "");
+pub(super) const OTP_DEFERRED: Row =
+    row("OTP, once after 100 ms", Peer::Erlang, "--mode defer:100");
+
+/// Those of which something is to be reached: all that wait for more.
+pub(super) const JUDGED: [Row; 4] = [COALESCE, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
 
 const ALL: [Row; 11] = [
     IMMEDIATE,
-    COALESCE_ROW,
+    COALESCE,
     ADAPTIVE_ROW,
     API_FIRST,
     COALESCE_API_FIRST,
     BYTES_ALONE,
     TOKIO,
-    row("go", Peer::Go),
-    Row {
-        mode: Some("once"),
-        ..row("OTP, {active, once}", Peer::Erlang)
-    },
-    Row {
-        mode: Some("100"),
-        ..row("OTP, {active, 100}", Peer::Erlang)
-    },
+    row("go", Peer::Go, ""),
+    row("OTP, {active, once}", Peer::Erlang, "--mode once"),
+    row("OTP, {active, 100}", Peer::Erlang, "--mode 100"),
     OTP_DEFERRED,
 ];
 
@@ -168,31 +137,34 @@ impl Storm {
     /// The fewest deliveries a second that a delay leaves: each brings what comes within it, and
     /// what began it.
     pub(super) fn fewest_deliveries(&self, delay: Duration) -> f64 {
-        let bursts_per_s = f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(self.burst);
-        let of_each = bursts_per_s / f64::from(self.cameras);
-        bursts_per_s / ((of_each * delay.as_secs_f64()).floor() + 1.0)
+        let of_each = self.bursts_per_s() / f64::from(self.cameras);
+        self.bursts_per_s() / ((of_each * delay.as_secs_f64()).floor() + 1.0)
+    }
+
+    /// Bursts that come in, each of which is a delivery where none is held back and the server is
+    /// nearly busy: before it comes to a burst, all of it is there.
+    pub(super) fn bursts_per_s(&self) -> f64 {
+        f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(self.burst)
     }
 }
 
 impl Row {
+    /// Whether deliveries wait for so many bytes.
+    pub(super) fn is_coalesced(&self) -> bool {
+        self.flags.contains("coalesce")
+    }
+
     /// The server, with what every row has in common.
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
         let services = ["camera", "watch", "echo", "api"];
         let spec = ServerSpec::of(&services).without_spin(self.peer);
-        let mut spec = spec
+        let spec = spec
             .with(format_args!("--work-us {work_us}"))
             .set("--record", record);
-        if let Some(mode) = self.mode {
-            spec = spec.with(format_args!("--mode {mode}"));
+        match self.peer {
+            Peer::Evenkeel => spec.own(self.flags),
+            _ => spec.with(self.flags),
         }
-        if let Some(delivery) = self.delivery {
-            spec = spec.own(format_args!("--delivery {delivery}"));
-        }
-        if let Some((api, others)) = self.api_share {
-            let shares = format_args!("urgent={api},normal={others}");
-            spec = spec.own(format_args!("--api-class urgent --shares {shares}"));
-        }
-        spec
     }
 }
 

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use super::breeze::Breeze;
 use super::measure::{CROWDED, Found};
 use super::rows::{
-    ADAPTIVE_MS, ADAPTIVE_ROW, API_FIRST, BYTES_ALONE, COALESCE_API_FIRST, COALESCE_ROW, MBIT,
-    OTP_DEFERRED, Row, Storm, TOKIO,
+    ADAPTIVE_MS, BYTES_ALONE, IMMEDIATE, JUDGED, MBIT, OTP_DEFERRED, Row, Storm, TOKIO,
 };
 use super::{All, Key};
-use crate::report::plot::Lists;
-use crate::report::{Cell, Plot, Table};
-use crate::trial::columns::{Column, column, or_else};
-use crate::trial::figures::{self, Unit, bars, grouped, median, number};
+use crate::report::{Cell, Plot, Table, Verdict};
+use crate::trial::figures::{
+    self, Column, column, grouped, median, number, or_else, or_nan, over_rounds,
+};
 use crate::trial::verdict::Reach::AtMost;
-use crate::trial::verdict::{self, TIMES, Verdict, ratio};
+use crate::trial::verdict::{self, Rule, TIMES, ratio};
 
 /// What is to be reached.
 const API_OVER_IDLE: f64 = 1.05;
@@ -27,161 +25,166 @@ const TICK_MS: f64 = 1.0;
 /// By how much the end of a bucket of ways may be above what it holds.
 const BUCKET: f64 = 1.011;
 
-/// What stands before `over idle`, and after it.
-const API: [Column<Found>; 3] = [
+type Of = Column<Found>;
+const API: Of = column("API in the storm", "ms", 1, |f| calls_ms(&f.api_us));
+/// Calls in the storm over calls before it: the medians of all rounds together.
+const OVER_IDLE: Of = or_else(BEHIND, over_rounds("over idle", "×", 2, over_idle));
+const CPU: Of = column("CPU per MB", "ms", 2, Found::cpu_ms_per_mb);
+/// The same, of who took in what was sent.
+const CPU_KEPT_UP: Of = or_else(BEHIND, over_rounds("CPU per MB", "ms", 2, cpu_kept_up));
+const DELIVERIES: Of = column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s);
+const WAY_P99: Of = column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3);
+const WAY: Of = column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3);
+const ADDED: Of = or_else(
+    SILENT,
+    column("longest added delay", "ms", 2, Found::longest_held_ms),
+);
+const LOST: Of = column("frames lost", "", 0, |f| (f.lost + f.load.missed) as f64);
+const SILENT: &str = "it does not say";
+const BEHIND: &str = "it took in less than what was sent";
+
+#[rustfmt::skip]
+const COLUMNS: [Of; 17] = [
     column("API idle", "ms", 1, |f| calls_ms(&f.api_idle_us)),
-    column("API in the storm", "ms", 1, |f| calls_ms(&f.api_us)),
-    column("longest", "ms", 1, |f| {
-        f.api_us.iter().copied().fold(0.0, f64::max) / 1e3
+    API,
+    column("longest", "ms", 1, |f| f.api_us.iter().copied().fold(0.0, f64::max) / 1e3),
+    OVER_IDLE,
+    column("CPU", "%", 0, |f| 100.0 * f.quiet.cores),
+    CPU,
+    column("came in", "MB/s", 1, |f| f.quiet.mb_per_s),
+    DELIVERIES,
+    column("bytes each", "", 0, |f| f.quiet.bytes_per_delivery),
+    or_else("not counted", column("system calls per MB", "", 0, |f| or_nan(f.syscalls_per_mb))),
+    or_else(SILENT, column("tasks ready", "", 0, |f| or_nan(f.tasks_active))),
+    column("frames' way p50", "ms", 2, |f| f.quiet.way_p50_us / 1e3),
+    WAY_P99,
+    WAY,
+    ADDED,
+    column("probe p99", "ms", 2, |f| f.echo.latency.p99_us / 1e3),
+    LOST,
+];
+
+/// What the longest way of a frame was made of. A way is from when a frame was written to when the
+/// server had it. In it is what the kernel takes, how long the load was put aside in the middle of
+/// writing, how long the server was put aside or at other frames, and the delay. Only the last is
+/// the runtime's promise, and the runtime counts it.
+#[rustfmt::skip]
+const WAYS: [Of; 3] = [
+    column("longest way", "ms", 1, |f| f.quiet.way_max_us / 1e3),
+    column("the runtime's part: longest added delay", "ms", 1, Found::longest_held_ms),
+    // The delay is the longest since the server began, which may have been before the way.
+    column("at least the others' part", "ms", 1, |f| match f.longest_held_ms() {
+        unsaid if unsaid.is_nan() => unsaid,
+        added => (f.quiet.way_max_us / 1e3 - added).max(0.0),
     }),
 ];
+
 #[rustfmt::skip]
-const COLUMNS: [Column<Found>; 13] = [
-    column("CPU", "%", 0, |f| 100.0 * f.quiet.cores),
-    column("CPU per MB", "ms", 2, Found::cpu_ms_per_mb),
-    column("came in", "MB/s", 1, |f| f.quiet.mb_per_s),
-    column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s),
-    column("bytes each", "", 0, |f| f.quiet.bytes_per_delivery),
-    or_else("not counted",
-        column("system calls per MB", "", 0, |f| f.syscalls_per_mb.unwrap_or(f64::NAN))),
-    or_else(SILENT, column("tasks ready", "", 0, |f| f.tasks_active.unwrap_or(f64::NAN))),
-    column("frames' way p50", "ms", 2, |f| f.quiet.way_p50_us / 1e3),
-    column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3),
-    column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3),
-    or_else(SILENT, column("longest added delay", "ms", 2, longest_held_ms)),
-    column("probe p99", "ms", 2, |f| f.echo.latency.p99_us / 1e3),
-    column("frames lost", "", 0, lost),
+const PLOTS: [(&str, bool, Of); 4] = [
+    ("An API call in the storm (20 ms of work)", true, API),
+    ("CPU for each megabyte", false, CPU),
+    ("Deliveries per second", true, DELIVERIES),
+    ("Frames' way, p99", true, WAY_P99),
 ];
-const SILENT: &str = "it does not say";
+
+/// What is to be reached by every server that waits for more. How long those that wait for so many
+/// bytes do so is not bounded by the delay alone.
+#[rustfmt::skip]
+const VERDICTS: [Rule<All, Key>; 6] = [
+    ("API over idle", anybody, |all, key| all.of(key, &OVER_IDLE), AtMost(API_OVER_IDLE), TIMES),
+    ("CPU per MB over that of tokio", anybody,
+        |all, key| all.cpu_over(key, TOKIO), AtMost(CPU_OVER_TOKIO), TIMES),
+    ("CPU per MB over that of OTP, once after 100 ms", anybody,
+        |all, key| all.cpu_over(key, OTP_DEFERRED), AtMost(CPU_OVER_OTP), TIMES),
+    ("frames lost", anybody, |all, key| all.of(key, &LOST), AtMost(0.0), ("", 0)),
+    ("longest added delay", anybody,
+        |all, key| all.of(key, &ADDED), AtMost(ADAPTIVE_MS as f64), ("ms", 2)),
+    ("longest way of a frame", |_, (_, row)| !row.is_coalesced(),
+        |all, key| all.of(key, &WAY), AtMost((ADAPTIVE_MS as f64 + TICK_MS) * BUCKET), ("ms", 1)),
+];
+
+fn anybody(_: &All, _: Key) -> bool {
+    true
+}
 
 fn calls_ms(us: &[f64]) -> f64 {
-    median(us.iter().copied()).unwrap_or(f64::NAN) / 1e3
+    or_nan(median(us.iter().copied())) / 1e3
 }
 
-fn longest_held_ms(found: &Found) -> f64 {
-    found.longest_held_us().map_or(f64::NAN, |us| us / 1e3)
+/// Whether a server took in what was sent: of one that did not, nothing is quoted.
+fn kept_up(found: &[&Found]) -> bool {
+    let came = median(found.iter().map(|f| f.quiet.mb_per_s));
+    came.is_some_and(|came| came >= KEPT_UP * f64::from(MBIT) / 8.0)
 }
 
-fn lost(found: &Found) -> f64 {
-    (found.lost + found.load.missed) as f64
+fn over_idle(found: &[&Found]) -> Option<f64> {
+    let all = |calls: fn(&Found) -> &[f64]| median(found.iter().flat_map(|f| calls(f)).copied());
+    let (calls, idle) = (all(|f| &f.api_us)?, all(|f| &f.api_idle_us)?);
+    kept_up(found).then_some(calls / idle)
+}
+
+fn cpu_kept_up(found: &[&Found]) -> Option<f64> {
+    let cpu = median(found.iter().map(|f| f.cpu_ms_per_mb()));
+    cpu.filter(|_| kept_up(found))
 }
 
 impl All {
     pub(super) fn tables(&self) -> Vec<Table> {
-        let names = ["server"].into_iter().chain(API.iter().map(Column::name));
-        let names = names
-            .chain(["over idle"])
-            .chain(COLUMNS.iter().map(Column::name));
         let table = |storm: &Storm| {
-            let row = |row: &Row| {
-                let key = (*storm, *row);
-                let over_idle = number(self.api_over_idle(key), TIMES);
-                let [api, rest] = [&API[..], &COLUMNS].map(|of| self.samples.cells(key, of));
-                [vec![Cell::from(row.name)], api, vec![over_idle], rest].concat()
-            };
-            figures::table(
-                storm.name,
-                names.clone(),
-                self.rows.iter().map(row).collect(),
-            )
+            let rows = self.rows.iter();
+            let rows = rows.map(|row| ([Cell::from(row.name)], (*storm, *row)));
+            self.samples.table(storm.name, ["server"], rows, &COLUMNS)
         };
         let mut tables: Vec<Table> = self.storms.iter().map(table).collect();
-        if let Some(breeze) = &self.breeze {
-            tables.push(self.longest_ways());
-            tables.extend(breeze.tables());
-            tables.push(verdict::table(
-                "Verdicts on evenkeel",
-                "in",
-                &self.verdicts(),
-            ));
-        }
+        tables.push(self.longest_ways());
+        tables.extend(self.breeze.tables());
         tables
     }
 
-    /// What is to be reached; none where evenkeel takes no part.
-    pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        let judged = [COALESCE_ROW, COALESCE_API_FIRST, ADAPTIVE_ROW, API_FIRST];
-        let judged = judged.into_iter().filter(|row| self.rows.contains(row));
-        let under = |storm: &Storm| {
+    /// The servers that are judged, under every storm.
+    fn judged(&self) -> impl Iterator<Item = (String, Key)> {
+        let judged = JUDGED.iter().filter(|row| self.rows.contains(row));
+        let under = move |storm: &Storm| {
             let storm = *storm;
-            judged
-                .clone()
-                .flat_map(move |row| self.verdicts_on((storm, row)))
+            let name = move |row: &Row| format!("{}; {}", row.name, storm.name);
+            judged.clone().map(move |row| (name(row), (storm, *row)))
         };
-        let breeze = self.breeze.as_ref().map(Breeze::verdict);
-        self.storms.iter().flat_map(under).chain(breeze).collect()
+        self.storms.iter().flat_map(under)
     }
 
-    fn verdicts_on(&self, key: Key) -> impl Iterator<Item = Verdict> {
-        let (storm, row) = key;
-        // How long these wait for so many bytes is not bounded by the delay alone.
-        let is_coalesced = [COALESCE_ROW, COALESCE_API_FIRST].contains(&row);
-        let verdicts = VERDICTS.len() - usize::from(is_coalesced);
-        VERDICTS[..verdicts]
-            .iter()
-            .map(move |&(what, found, most, unit)| {
-                let of = format!("{}; {}", row.name, storm.name);
-                Verdict::new(of, what, found(self, key), AtMost(most), unit)
-            })
+    pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        let mut verdicts = verdict::by_rules(self, self.judged(), &VERDICTS);
+        verdicts.push(self.breeze.verdict());
+        verdicts
     }
 
-    fn median_of(&self, key: Key, figure: fn(&Found) -> f64) -> Result<f64, String> {
-        let name = key.1.name;
-        if !self.rows.contains(&key.1) {
-            return Err(format!("{name} takes no part"));
-        }
-        let found = self.samples.median(key, figure);
-        found.map_err(|why| format!("{name}: {why}"))
-    }
-
-    fn cpu(&self, key: Key) -> Result<f64, String> {
-        self.kept_up(key)?;
-        self.median_of(key, Found::cpu_ms_per_mb)
-    }
-
-    fn cpu_over(&self, (storm, row): Key, other: Row) -> Result<f64, String> {
-        ratio(self.cpu((storm, row)), self.cpu((storm, other)))
-    }
-
-    /// Whether a server took in what was sent: of one that did not, nothing is quoted.
-    fn kept_up(&self, key: Key) -> Result<(), String> {
-        let sent = f64::from(MBIT) / 8.0;
-        match self.samples.median(key, |found| found.quiet.mb_per_s) {
-            Ok(came) if came < KEPT_UP * sent => {
-                let name = key.1.name;
-                Err(format!("{name} took in {came:.1} of {sent:.1} MB/s"))
-            }
-            _ => Ok(()),
+    /// A figure, or who has none and why.
+    fn of(&self, key: Key, column: &Of) -> Result<f64, String> {
+        let (name, found) = (key.1.name, self.samples.figure(key, column));
+        match self.rows.contains(&key.1) {
+            true => found.map_err(|why| format!("{name}: {why}")),
+            false => Err(format!("{name} takes no part")),
         }
     }
 
-    /// Calls in the storm over calls before it: the medians of all rounds together.
-    fn api_over_idle(&self, key: Key) -> Result<f64, String> {
-        self.kept_up(key)?;
-        let all = |calls: fn(&Found) -> &[f64]| {
-            let calls = self.samples.found(key).flat_map(calls).copied();
-            median(calls).ok_or_else(|| self.samples.why(key))
-        };
-        ratio(all(|found| &found.api_us), all(|found| &found.api_idle_us))
+    fn cpu_over(&self, key: Key, other: Row) -> Result<f64, String> {
+        let [own, others] = [key, (key.0, other)].map(|key| self.of(key, &CPU_KEPT_UP));
+        ratio(own, others)
     }
 
     /// What no way of delivery can fall below.
     fn bound(&self, storm: Storm) -> Option<String> {
-        let bytes = self.cpu((storm, BYTES_ALONE));
-        let over = ratio(bytes.clone(), self.cpu((storm, TOKIO))).ok()?;
+        let bytes = self.of((storm, BYTES_ALONE), &CPU_KEPT_UP).ok()?;
+        let over = self.cpu_over((storm, BYTES_ALONE), TOKIO).ok()?;
         let fewest = storm.fewest_deliveries(Duration::from_millis(ADAPTIVE_MS.into()));
-        let deliveries = |row| {
-            let figure = |found: &Found| found.quiet.deliveries_per_s;
-            self.samples.median((storm, row), figure).ok()
-        };
+        let deliveries = |row| self.samples.figure((storm, row), &DELIVERIES).ok();
         let (few, many) = (deliveries(BYTES_ALONE)?, deliveries(TOKIO)?);
         Some(format!(
-            "{}: of bytes nearly alone a megabyte costs {:.2} ms (`{}`, with {} deliveries a \
+            "{}: of bytes nearly alone a megabyte costs {bytes:.2} ms (`{}`, with {} deliveries a \
              second), {over:.2} of tokio's (with {}): deliveries can be saved, bytes cannot. A \
              delay of {ADAPTIVE_MS} ms leaves at least {} deliveries; between the two that is \
              {:.2} of tokio's.",
             storm.name,
-            bytes.ok()?,
             BYTES_ALONE.name,
             grouped(few, 0),
             grouped(many, 0),
@@ -190,61 +193,49 @@ impl All {
         ))
     }
 
-    pub(super) fn plots(&self) -> Vec<Plot> {
-        let plot = |title, unit, log, figure: fn(&Found) -> f64| {
-            bars(title, unit, log, self.groups(figure))
+    fn longest_ways(&self) -> Table {
+        let row = |(name, key): (String, Key)| {
+            let undelayed = self.undelayed_ms(key.0).map(|(value, _)| value);
+            let nobody = || "nobody takes part who holds nothing back".to_owned();
+            let undelayed = number(undelayed.ok_or_else(nobody), ("ms", 1));
+            let cells = self.samples.cells(key, &WAYS);
+            [vec![Cell::Text(name)], cells, vec![undelayed]].concat()
         };
-        vec![
-            plot(
-                "An API call in the storm (20 ms of work)",
-                "ms",
-                true,
-                |f| calls_ms(&f.api_us),
-            ),
-            plot("CPU for each megabyte", "ms", false, Found::cpu_ms_per_mb),
-            plot("Deliveries per second", "/s", true, |f| {
-                f.quiet.deliveries_per_s
-            }),
-            plot("Frames' way, p99", "ms", true, |f| f.quiet.way_p99_us / 1e3),
-        ]
+        let last = "longest way where nothing is held back";
+        let [first, second, third] = WAYS.map(|column| column.name);
+        let title = "A frame's longest way: what the runtime added, and the rest";
+        figures::table(
+            title,
+            ["in", first, second, third, last],
+            self.judged().map(row),
+        )
     }
 
-    fn groups(&self, figure: fn(&Found) -> f64) -> Lists<String> {
-        let group = |storm: &Storm| {
-            let bar = |row: &Row| {
-                let value = self.samples.median((*storm, *row), figure).ok()?;
-                Some((row.name.to_owned(), value))
-            };
-            (
-                storm.name.to_owned(),
-                self.rows.iter().filter_map(bar).collect(),
-            )
-        };
-        self.storms.iter().map(group).collect()
+    /// The longest way without any delay, in a process that is as busy or busier, and whose.
+    fn undelayed_ms(&self, storm: Storm) -> Option<(f64, &'static str)> {
+        let of = |row: Row| Some((self.samples.figure((storm, row), &WAY).ok()?, row.name));
+        [IMMEDIATE, TOKIO].into_iter().find_map(of)
+    }
+
+    fn undelayed(&self, storm: Storm) -> Option<String> {
+        let (longest, name) = self.undelayed_ms(storm)?;
+        Some(format!(
+            "{}: a frame's way was up to {} ms where nothing is held back (`{name}`): how late \
+             servers were let or got to it is in every way, beside the delay.",
+            storm.name,
+            grouped(longest, 1),
+        ))
+    }
+
+    pub(super) fn plots(&self) -> Vec<Plot> {
+        let keys = self.storms.iter().flat_map(|storm| {
+            let bar = |row: &Row| (storm.name, row.name, (*storm, *row));
+            self.rows.iter().map(bar)
+        });
+        let plot = |(title, log, column)| self.samples.bars(title, log, &column, keys.clone());
+        PLOTS.map(plot).into()
     }
 }
-
-/// What is to be reached by every server that waits for more: the figure, and at most how much. The
-/// last is of those alone that wait for nothing but time.
-#[rustfmt::skip]
-const VERDICTS: [Bound; 6] = [
-    ("API over idle", All::api_over_idle, API_OVER_IDLE, TIMES),
-    ("CPU per MB over that of tokio",
-        |all, key| all.cpu_over(key, TOKIO), CPU_OVER_TOKIO, TIMES),
-    ("CPU per MB over that of OTP, once after 100 ms",
-        |all, key| all.cpu_over(key, OTP_DEFERRED), CPU_OVER_OTP, TIMES),
-    ("frames lost", |all, key| all.median_of(key, lost), 0.0, ("", 0)),
-    ("longest added delay", |all, key| all.median_of(key, longest_held_ms),
-        ADAPTIVE_MS as f64, ("ms", 2)),
-    ("longest way of a frame", |all, key| all.median_of(key, |found| found.quiet.way_max_us / 1e3),
-        (ADAPTIVE_MS as f64 + TICK_MS) * BUCKET, ("ms", 1)),
-];
-type Bound = (
-    &'static str,
-    fn(&All, Key) -> Result<f64, String>,
-    f64,
-    Unit,
-);
 
 /// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
 fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
@@ -253,11 +244,7 @@ fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
 }
 
 pub(super) fn notes(all: &All) -> Vec<String> {
-    let mut notes = vec![
-        "Tokio tells how many tasks are ready in unstable builds alone. Erlang's count has the \
-         process that counts."
-            .to_owned(),
-    ];
+    let mut notes = Vec::new();
     let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
     notes.extend(all.storms.iter().flat_map(of));
     let found = || all.samples.all();

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::measure::{Scene, load_of};
-use super::rows::{IMMEDIATE, MBIT, Storm, TOKIO};
-use crate::frames::FRAME_LEN;
+use super::rows::{IMMEDIATE, Storm, TOKIO};
 
 /// The load at which everybody is compared.
 const LOAD: f64 = 0.9;
@@ -41,38 +40,27 @@ impl Work {
 /// take back just what fewer deliveries save. Erlang's `once` is past 90 % without any.
 pub(super) fn calibrate(scene: &Scene<'_>, storm: &Storm) -> Work {
     let present = |row: &&super::Row| scene.lab.lineup.present.contains(&row.peer);
-    let Some(row) = [TOKIO, IMMEDIATE].iter().find(present).copied() else {
-        return Work {
-            us: ASSUMED_US,
-            of: None,
-        };
-    };
-    let mut us = ASSUMED_US;
-    let mut last = None;
+    let asked = [TOKIO, IMMEDIATE].iter().find(present).copied();
+    let (mut us, mut found) = (ASSUMED_US, None);
     let tries = if scene.lab.is_brief() { 2 } else { 3 };
-    for _ in 0..tries {
+    for row in asked.into_iter().cycle().take(tries) {
         let Ok((load, per_s)) = load_of(scene, &row, storm, us) else {
             break;
         };
         let workers = scene.lab.workers;
         let each_us = load * workers as f64 * 1e6 / per_s.max(1.0);
-        last = Some((us, each_us * bursts_per_s(storm) / (workers as f64 * 1e6)));
-        let next = corrected(us, each_us, bursts_per_s(storm), workers);
+        let load = each_us * storm.bursts_per_s() / (workers as f64 * 1e6);
+        found = Some((us, (row.name, load)));
+        let next = corrected(us, each_us, storm.bursts_per_s(), workers);
         if next == us {
             break;
         }
         us = next;
     }
     Work {
-        us: last.map_or(ASSUMED_US, |(us, _)| us),
-        of: last.map(|(_, load)| (row.name, load)),
+        us: found.map_or(ASSUMED_US, |(us, _)| us),
+        of: found.map(|(_, of)| of),
     }
-}
-
-/// Bursts that come in, each of which is a delivery where none is held back and the server is
-/// nearly busy: before it comes to a burst, all of it is there.
-fn bursts_per_s(storm: &Storm) -> f64 {
-    f64::from(MBIT) * 1e6 / 8.0 / FRAME_LEN as f64 / f64::from(storm.burst)
 }
 
 /// The work with which the load would be right, if a delivery with `us` of it costs `each_us`. By
@@ -91,13 +79,13 @@ mod tests {
     #[test]
     fn work_is_corrected_by_what_is_missing() {
         // Nine tenths of a core are 21 us for each of 42 808 frames.
-        let per_s = bursts_per_s(&EVEN);
+        let per_s = EVEN.bursts_per_s();
         assert_eq!(corrected(10, 21.0, per_s, 1), 10);
         assert_eq!(corrected(10, 19.0, per_s, 1), 12);
         assert_eq!(corrected(10, 42.0, per_s, 1), 0);
         assert_eq!(corrected(10, 21.0, per_s, 2), 31);
         assert_eq!(corrected(10, f64::INFINITY, per_s, 1), 0);
         // And 252 us for each burst of twelve.
-        assert_eq!(corrected(10, 42.0, bursts_per_s(&BURSTS), 1), 220);
+        assert_eq!(corrected(10, 42.0, BURSTS.bursts_per_s(), 1), 220);
     }
 }

@@ -1,8 +1,12 @@
 //! Tests of plots: what they draw, and what they do without data.
 
 use crate::report::plot::{COLOURS, colours, table};
-use crate::report::svg::draw;
+use crate::report::svg;
 use crate::report::{Cell, Plot};
+
+fn draw(plot: &Plot, id: &str) -> String {
+    svg::draw(plot, id).into_string()
+}
 
 fn bars(log: bool, values: &[f64]) -> Plot {
     let bars = values

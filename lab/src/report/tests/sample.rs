@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::report::{Cell, Experiment, Judged, Machine, Outcome, Plot, Report, Table};
+use crate::report::{Cell, Experiment, Machine, Outcome, Plot, Report, Table, Verdict};
 
 pub(super) fn report() -> Report {
     Report {
@@ -101,7 +101,7 @@ fn hogs() -> Experiment {
             ],
         }],
         notes: vec!["Tokio gave no answer beside tasks that never yield: shown as ∞.".to_owned()],
-        verdicts: vec![Judged {
+        verdicts: vec![Verdict {
             of: "4 tasks, each poll 10 ms".to_owned(),
             what: "p99 over the lone thread's".to_owned(),
             found: "1.62×".into(),

@@ -5,10 +5,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sample::report;
 use crate::report::verdicts::Summary;
-use crate::report::{Cell, Experiment, Judged, Outcome, Report, html, print};
+use crate::report::{Cell, Experiment, Outcome, Report, Verdict, html};
 
-fn judged(of: &str, found: &str, outcome: Outcome) -> Judged {
-    Judged {
+fn judged(of: &str, found: &str, outcome: Outcome) -> Verdict {
+    Verdict {
         of: of.to_owned(),
         what: "p99 over idle".to_owned(),
         found: match outcome {
@@ -20,7 +20,7 @@ fn judged(of: &str, found: &str, outcome: Outcome) -> Judged {
     }
 }
 
-fn experiment(name: &str, verdicts: Vec<Judged>) -> Experiment {
+fn experiment(name: &str, verdicts: Vec<Verdict>) -> Experiment {
     Experiment {
         name: name.to_owned(),
         verdicts,
@@ -59,7 +59,7 @@ fn mixed(rough: bool) -> Report {
 
 /// What stands below the last rule, without its margin.
 fn ending(report: &Report) -> Vec<String> {
-    let text = print::text(report, print::Style::Plain);
+    let text = super::plain(report);
     let (_, ending) = text.rsplit_once("─\n").expect("a rule");
     assert!(ending.lines().all(|line| line.width() <= 100), "{ending}");
     ending.lines().map(|line| line.trim().to_owned()).collect()
