@@ -191,6 +191,12 @@ impl Shared {
         self.injection_queues.iter().any(|queue| !queue.is_empty())
     }
 
+    /// How many tasks wait in the injection queues.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn injected(&self) -> usize {
+        self.injection_queues.iter().map(InjectionQueue::len).sum()
+    }
+
     /// Counts what a read on this thread brought.
     #[inline]
     pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {
