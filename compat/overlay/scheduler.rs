@@ -202,9 +202,6 @@ impl Scheduler {
         figures.park_count.store(now.parks, Relaxed);
         let unparks = now.parks - u64::from(now.is_parked);
         figures.park_unpark_count.store(now.parks + unparks, Relaxed);
-        if let Some(thread) = now.thread {
-            figures.set_thread_id(thread);
-        }
     }
 }
 

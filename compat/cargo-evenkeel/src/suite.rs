@@ -50,6 +50,7 @@ pub fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Result<ExitC
 }
 
 fn test(copy: &Copy, target: &Path, names: &[String]) -> Result<Outcomes, Error> {
+    let every = ["*".to_owned()];
     let mut command = Command::new("cargo");
     command.args(["test", "--no-fail-fast", "--features", FEATURES]);
     command
@@ -59,11 +60,8 @@ fn test(copy: &Copy, target: &Path, names: &[String]) -> Result<Outcomes, Error>
     command
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_TEST_DEBUG", "0");
-    match names {
-        [] => drop(command.arg("--tests")),
-        _ => names
-            .iter()
-            .for_each(|name| drop(command.args(["--test", name]))),
+    for name in if names.is_empty() { &every[..] } else { names } {
+        command.args(["--test", name]);
     }
     // One stream, so that the names of the files come between their tests.
     let shell = format!("exec {} 2>&1", line_of(&command));

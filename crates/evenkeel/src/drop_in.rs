@@ -6,7 +6,6 @@ mod timer;
 
 use std::future::Future;
 use std::task::Waker;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 pub use io::{Io, Seen};
@@ -60,8 +59,6 @@ pub struct Figures {
     /// How often it has gone to sleep, a sleep under way included.
     pub parks: u64,
     pub is_parked: bool,
-    /// That of the worker.
-    pub thread: Option<ThreadId>,
 }
 
 /// What the worker has done so far.
@@ -77,6 +74,5 @@ pub fn figures(handle: &Handle, worker: usize) -> Figures {
         busy: of_worker.run() + of_worker.check,
         parks: of_worker.parks + u64::from(is_parked),
         is_parked,
-        thread: None,
     }
 }

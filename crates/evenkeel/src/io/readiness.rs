@@ -156,7 +156,8 @@ impl Readiness {
             });
     }
 
-    /// (2) As [`clear`](Self::clear), for whoever kept only some bits of the tick. Closed sides stay.
+    /// (2) As [`clear`](Self::clear), for callers that keep only some bits of the tick. Closed
+    /// sides stay.
     #[cfg(feature = "drop-in")]
     pub(crate) fn clear_since(&self, tick: u16, ready: Ready) {
         let lasting = Ready::READ_CLOSED | Ready::WRITE_CLOSED | Ready::SHUTDOWN;
