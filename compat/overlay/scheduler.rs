@@ -143,14 +143,17 @@ impl Scheduler {
     pub(crate) fn launch(launch: multi_thread::Launch) {
         let (handle, mut parker) = launch.into_driver();
         let unparker = parker.unpark();
-        let entered = scheduler::Handle::MultiThread(Arc::clone(&handle));
+        // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
+        let entered = Arc::downgrade(&handle);
         let mut builder = evenkeel::runtime::Builder::new();
         builder.workers(handle.num_workers());
         let spawner = &handle.blocking_spawner;
         builder.thread_name(spawner.thread_name());
         let [after_start, before_stop] = spawner.hooks();
         builder.on_thread_start(move || {
-            context::enter_for_life(&entered);
+            if let Some(handle) = entered.upgrade() {
+                context::enter_for_life(&scheduler::Handle::MultiThread(handle));
+            }
             after_start.iter().for_each(|hook| hook());
         });
         if let Some(hook) = before_stop {

@@ -9,8 +9,33 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Runtimes come and go, and take their threads, descriptors and memory with them.
+fn come_and_go() {
+    // Tokio keeps two descriptors for signals, from the first runtime on.
+    drop(tokio::runtime::Runtime::new().unwrap());
+    let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    let before = (count("fd"), count("task"));
+    let kept = std::sync::Arc::new(());
+    for _ in 0..20 {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let held = kept.clone();
+        runtime.spawn(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+    }
+    let after = (count("fd"), count("task"));
+    println!("left: {} {} {}", after.0 - before.0, after.1 - before.1, std::sync::Arc::strong_count(&kept) - 1);
+}
+
+fn main() {
+    come_and_go();
+    serve();
+}
+
 #[tokio::main(worker_threads = 2)]
-async fn main() {
+async fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -100,6 +125,7 @@ fn a_project_runs_on_evenkeel_and_is_left_as_it_was() {
     let lock = fs::read(folder.join("Cargo.lock")).unwrap();
 
     let on = evenkeel(folder, &["run", "--quiet"], false);
+    assert!(said(&on).contains("left: 0 0 0\n"), "{}", said(&on));
     assert!(said(&on).contains("answered 0 s"), "{}", said(&on));
     let off = evenkeel(folder, &["run", "--quiet"], true);
     assert!(!said(&off).contains("answered 0 s"), "{}", said(&off));
