@@ -79,7 +79,10 @@ impl Timer {
     ) -> Poll<Result<(), crate::time::error::Error>> {
         if let Some((timer, handle)) = self.as_mut().native() {
             let on = handle.evenkeel().expect("made in its runtime");
-            return timer.poll_elapsed(on, cx).map(Ok);
+            return timer.poll_elapsed(on, cx).map(|elapsed| match elapsed {
+                true => Ok(()),
+                false => Err(crate::time::error::Error::shutdown()),
+            });
         }
         match self.upstream() {
             Some(timer) => timer.poll_elapsed(cx),

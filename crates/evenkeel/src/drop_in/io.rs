@@ -33,6 +33,7 @@ impl Seen {
 #[derive(Debug)]
 pub struct Io {
     source: Source<RawFd>,
+    handle: Handle,
 }
 
 impl Io {
@@ -40,6 +41,7 @@ impl Io {
     pub fn new(handle: &Handle, fd: RawFd) -> Self {
         Self {
             source: Source::on(handle.clone(), fd, Ready::EMPTY),
+            handle: handle.clone(),
         }
     }
 
@@ -59,7 +61,9 @@ impl Io {
             if !seen.ready.is_empty() {
                 return Poll::Ready(Ok(seen));
             }
-            self.source.register()?;
+            if let Some(ended) = self.register()? {
+                return Poll::Ready(Ok(ended));
+            }
             if self.source.readiness().enlist(direction, cx.waker()) {
                 return Poll::Pending;
             }
@@ -79,7 +83,9 @@ impl Io {
                 if !seen.ready.is_empty() {
                     return Poll::Ready(Ok(seen));
                 }
-                self.source.register()?;
+                if let Some(ended) = self.register()? {
+                    return Poll::Ready(Ok(ended));
+                }
                 if enlisted.enlist(interest, cx.waker()) {
                     return Poll::Pending;
                 }
@@ -94,8 +100,24 @@ impl Io {
     ///
     /// As [`poll_ready`](Self::poll_ready).
     pub fn look(&self, interest: Interest) -> io::Result<Seen> {
-        self.source.register()?;
-        Ok(Seen::of(self.source.readiness().look(), interest))
+        match self.register()? {
+            Some(ended) => Ok(ended),
+            None => Ok(Seen::of(self.source.readiness().look(), interest)),
+        }
+    }
+
+    /// Returns what there is to see if the runtime has ended.
+    fn register(&self) -> io::Result<Option<Seen>> {
+        let ended = Seen {
+            tick: 0,
+            ready: Ready::EMPTY,
+            is_shutdown: true,
+        };
+        match self.source.register() {
+            Ok(()) => Ok(None),
+            Err(_) if self.handle.shared().is_stopping() => Ok(Some(ended)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sets what the descriptor is known to be ready for, without an event.

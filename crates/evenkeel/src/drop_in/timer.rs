@@ -45,10 +45,12 @@ impl Timer {
         }
     }
 
-    pub fn poll_elapsed(&mut self, handle: &Handle, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits for the deadline. Returns false if the runtime has ended, where nothing would wake the
+    /// task.
+    pub fn poll_elapsed(&mut self, handle: &Handle, cx: &mut Context<'_>) -> Poll<bool> {
         if self.is_elapsed() {
             self.cancel();
-            return Poll::Ready(());
+            return Poll::Ready(true);
         }
         let waits = (self.set.as_ref())
             .is_some_and(|(home, key)| home.timers().update_waker(*key, cx.waker()));
@@ -60,6 +62,11 @@ impl Timer {
                 home.unpark();
             }
             self.set = Some((home, key));
+        }
+        // After the insertion: an end that came before it is seen here, a later one wakes the task.
+        if handle.shared().is_stopping() {
+            self.cancel();
+            return Poll::Ready(false);
         }
         Poll::Pending
     }
