@@ -82,6 +82,11 @@ pub(crate) const STEPS: &[Step] = &[
         about: "some of the breaks, which tests have to see",
         run: breaks::sample,
     },
+    Step {
+        name: "compat",
+        about: "a Tokio project builds and runs on Evenkeel, unchanged",
+        run: compat,
+    },
 ];
 
 /// The step called `name`.
@@ -176,6 +181,22 @@ fn test() -> Result<()> {
 
 fn doctest() -> Result<()> {
     Cargo::new("test --workspace --all-features --doc").run()
+}
+
+/// A workspace of its own, as its graph is another one.
+fn compat() -> Result<()> {
+    for line in [
+        "fmt --all --check",
+        "clippy --all-targets -- -D warnings",
+        "test",
+    ] {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        Cargo::new(&format!(
+            "{command} --manifest-path compat/Cargo.toml {rest}"
+        ))
+        .run()?;
+    }
+    Ok(())
 }
 
 /// Clippy rather than `check`: it also refuses the warnings that a missing feature brings

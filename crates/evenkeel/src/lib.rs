@@ -110,6 +110,9 @@ mod clock;
 mod counters;
 #[cfg(not(evenkeel_loom))]
 mod defaults;
+#[cfg(all(feature = "drop-in", not(evenkeel_loom)))]
+#[doc(hidden)]
+pub mod drop_in;
 #[cfg(not(evenkeel_loom))]
 pub mod fs;
 #[cfg(all(feature = "futures-io", not(evenkeel_loom)))]

@@ -80,7 +80,10 @@ pub(super) fn columns(tree: &Tree, findings: &mut Vec<Finding>) {
 
 /// No word of [`FORBIDDEN_WORDS`], but in the lock file, which cargo writes.
 pub(super) fn forbidden_words(tree: &Tree, findings: &mut Vec<Finding>) {
-    for file in tree.files().filter(|file| file.path != "Cargo.lock") {
+    for file in tree
+        .files()
+        .filter(|file| !file.path.ends_with("Cargo.lock"))
+    {
         for (number, line) in file.lines() {
             if let Some(word) = FORBIDDEN_WORDS.iter().find(|word| line.contains(**word)) {
                 let message = format!("`{word}` has no place in this project");

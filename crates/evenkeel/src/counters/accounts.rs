@@ -194,6 +194,12 @@ impl Accounts {
         (doing < CLASSES_MAX).then(|| Class::at(doing))
     }
 
+    /// Whether the worker sleeps, just now.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.doing.load() == State::Park.index() as u64
+    }
+
     /// Charges the time since the last charge to `done`, and begins the state `next`.
     #[inline]
     pub(crate) fn charge(&self, now: u64, done: State, next: State) {

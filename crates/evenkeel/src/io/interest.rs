@@ -124,6 +124,12 @@ impl Ready {
         self.0 & Self::ERROR.0 != 0
     }
 
+    /// Whether all of these are among it.
+    #[cfg(feature = "drop-in")]
+    pub fn contains(self, other: Ready) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     pub(crate) fn is_shutdown(self) -> bool {
         self.0 & Self::SHUTDOWN.0 != 0
     }

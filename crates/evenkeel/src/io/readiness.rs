@@ -60,6 +60,12 @@ impl Seen {
         Ready::from_bits(self.word)
     }
 
+    /// How many events had come, wrapping.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn tick(self) -> usize {
+        self.word / TICK
+    }
+
     #[inline]
     pub(crate) fn is_paced(self) -> bool {
         self.word & PACED != 0
@@ -147,6 +153,20 @@ impl Readiness {
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
                 (now & !FLAGS == seen.word & !FLAGS).then_some(now & !side)
+            });
+    }
+
+    /// (2) As [`clear`](Self::clear), for callers that keep only some bits of the tick. Closed
+    /// sides stay.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn clear_since(&self, tick: u16, ready: Ready) {
+        let lasting = Ready::READ_CLOSED | Ready::WRITE_CLOSED | Ready::SHUTDOWN;
+        let flags = ready.bits() & !lasting.bits();
+        // Orderings: see the module.
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                ((now / TICK) as u16 == tick).then_some(now & !flags)
             });
     }
 

@@ -18,7 +18,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use crate::counters::deliveries::DeliveryCounts;
 use crate::io::delivery::Delivery;
@@ -74,7 +74,12 @@ impl<E: AsRawFd> Source<E> {
 
     fn with_readiness(io: E, ready: Ready) -> io::Result<Self> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
-        Ok(Self {
+        Ok(Self::on(runtime, io, ready))
+    }
+
+    /// A descriptor of the given runtime, on which the directions of `ready` may be tried at once.
+    pub(crate) fn on(runtime: Handle, io: E, ready: Ready) -> Self {
+        Self {
             io: Some(io),
             readiness: Arc::new(Readiness::new(ready)),
             registered: AtomicBool::new(false),
@@ -82,7 +87,11 @@ impl<E: AsRawFd> Source<E> {
             brought: AtomicU64::new(0),
             home: Mutex::new(None),
             runtime,
-        })
+        }
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     pub(crate) fn get_ref(&self) -> &E {
@@ -207,10 +216,7 @@ impl<E: AsRawFd> Source<E> {
 
     /// As [`poll_seen`](Self::poll_seen), for any number of waiters.
     async fn seen(&self, interest: Interest) -> io::Result<Seen> {
-        let mut enlisted = Enlisted {
-            readiness: &self.readiness,
-            key: None,
-        };
+        let mut enlisted = Enlisted::new(&self.readiness);
         poll_fn(|cx| {
             loop {
                 let seen = self.readiness.look();
@@ -219,10 +225,7 @@ impl<E: AsRawFd> Source<E> {
                     return Poll::Ready(alive(seen));
                 }
                 self.register()?;
-                if self
-                    .readiness
-                    .enlist_among(&mut enlisted.key, interest, cx.waker())
-                {
+                if enlisted.enlist(interest, cx.waker()) {
                     return Poll::Pending;
                 }
             }
@@ -325,7 +328,7 @@ impl<E: AsRawFd> Source<E> {
     }
 
     /// Registers with the readiness queue of the worker that this runs on, unless registered.
-    fn register(&self) -> io::Result<()> {
+    pub(crate) fn register(&self) -> io::Result<()> {
         // Acquire pairs with the Release below.
         if self.registered.load(Ordering::Acquire) {
             return Ok(());
@@ -347,7 +350,7 @@ impl<E: AsRawFd> Source<E> {
         Ok(())
     }
 
-    fn deregister(&mut self) -> io::Result<()> {
+    pub(crate) fn deregister(&mut self) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
             (Some(home), Some(io)) => {
                 // Relaxed: nobody else has the source any more.
@@ -496,9 +499,23 @@ fn alive(seen: Seen) -> io::Result<Seen> {
 }
 
 /// One of many waiters, removed when its future is dropped.
-struct Enlisted<'a> {
+pub(crate) struct Enlisted<'a> {
     readiness: &'a Readiness,
     key: Option<usize>,
+}
+
+impl<'a> Enlisted<'a> {
+    pub(crate) fn new(readiness: &'a Readiness) -> Self {
+        Self {
+            readiness,
+            key: None,
+        }
+    }
+
+    /// Returns false if the descriptor is ready by now.
+    pub(crate) fn enlist(&mut self, interest: Interest, waker: &Waker) -> bool {
+        self.readiness.enlist_among(&mut self.key, interest, waker)
+    }
 }
 
 impl Drop for Enlisted<'_> {

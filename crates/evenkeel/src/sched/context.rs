@@ -132,12 +132,19 @@ pub(crate) struct TimerHome {
 
 /// The timers of this thread's worker, or of any worker if the thread has none.
 pub(crate) fn timers_here() -> Result<TimerHome, NoRuntime> {
-    let shared = current()?;
-    let worker = worker_index(&shared).unwrap_or_else(|| shared.next_home());
-    Ok(TimerHome { shared, worker })
+    current().map(|shared| TimerHome::of(&shared))
 }
 
 impl TimerHome {
+    /// That of this thread's worker, if it is one of this runtime's, or of some worker.
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        let worker = worker_index(shared).unwrap_or_else(|| shared.next_home());
+        Self {
+            shared: Arc::clone(shared),
+            worker,
+        }
+    }
+
     pub(crate) fn timers(&self) -> &Timers {
         &self.shared.seats[self.worker].timers
     }

@@ -108,6 +108,16 @@ impl<T: Link> InjectionQueue<T> {
         }
     }
 
+    /// How many entries wait.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn len(&self) -> usize {
+        let mut backlog = self.backlog.lock();
+        // Relaxed, both: written under the lock alone.
+        let len = self.backlog_len.load(Ordering::Relaxed) + self.unstack(&mut backlog);
+        self.backlog_len.store(len, Ordering::Relaxed);
+        len
+    }
+
     /// Hands out at most `limit` entries, oldest first. Returns how many. `receive` runs under a
     /// lock, and must not run code of the user's.
     pub(crate) fn take(&self, limit: usize, mut receive: impl FnMut(NonNull<T>)) -> usize {

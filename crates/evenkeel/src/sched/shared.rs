@@ -175,6 +175,12 @@ impl Shared {
         self.injection_queues.iter().any(|queue| !queue.is_empty())
     }
 
+    /// How many tasks wait in the injection queues.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn injected(&self) -> usize {
+        self.injection_queues.iter().map(InjectionQueue::len).sum()
+    }
+
     /// Counts a delivery by a read on this thread.
     #[inline]
     pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {

@@ -644,6 +644,12 @@ impl<T> Join<T> {
         Poll::Ready(output)
     }
 
+    /// Promises to wake `waker` when the output is there. Returns false if it is there now.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn watch(&mut self, waker: &Waker) -> bool {
+        !self.task.is_complete() && self.store_waker(waker)
+    }
+
     /// Returns false if the task completed meanwhile.
     fn store_waker(&self, waker: &Waker) -> bool {
         let state = &self.task.header().state;

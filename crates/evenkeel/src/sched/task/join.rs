@@ -56,6 +56,12 @@ impl<T> JoinHandle<T> {
         self.join.call_off();
     }
 
+    /// Promises to wake `waker` when the task ends. Returns false if it has.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn watch(&mut self, waker: &std::task::Waker) -> bool {
+        self.join.watch(waker)
+    }
+
     /// A handle that can abort the task, and nothing else.
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {

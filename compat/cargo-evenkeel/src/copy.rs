@@ -1,0 +1,145 @@
+//! The packages that take Tokio's place: written once for a version, below the target folder.
+
+use include_dir::{Dir, include_dir};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{self, Error};
+use crate::manifest;
+use crate::rules::{self, Files};
+use crate::upstream::Upstream;
+
+static EVENKEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel");
+static MACROS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel-macros");
+static OVERLAY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../overlay");
+
+/// The packages of one version: `tokio`, `tokio-traits`, `evenkeel` and `evenkeel-macros`.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    /// The folder that has them.
+    pub folder: PathBuf,
+    /// Of Tokio.
+    pub version: semver::Version,
+}
+
+impl Copy {
+    /// Writes the packages below `target`, unless they are there.
+    ///
+    /// # Errors
+    ///
+    /// If Tokio's source is not there, is not what the lock file says, or does not fit the rules;
+    /// or if files cannot be written.
+    pub fn prepare(upstream: &Upstream, target: &Path) -> Result<Self, Error> {
+        let name = format!(
+            "tokio-{}-{}",
+            upstream.version,
+            &fingerprint(upstream)[..12]
+        );
+        let folder = target.join("evenkeel").join(name);
+        let copy = Self {
+            folder,
+            version: upstream.version.clone(),
+        };
+        if !copy.folder.is_dir() {
+            copy.write(upstream)?;
+        }
+        Ok(copy)
+    }
+
+    /// The folder of one of the packages.
+    pub fn package(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes beside the place first, so that a folder that is there is whole.
+    fn write(&self, upstream: &Upstream) -> Result<(), Error> {
+        let parent = self.folder.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(error::file("make", parent))?;
+        let scratch =
+            tempfile::tempdir_in(parent).map_err(error::file("make a folder in", parent))?;
+        let original = upstream.read()?;
+        write_all(
+            &scratch.path().join("tokio"),
+            &tokio(upstream, original.clone())?,
+        )?;
+        write_all(
+            &scratch.path().join("tokio-traits"),
+            &manifest::traits(original)?,
+        )?;
+        write_all(
+            &scratch.path().join("evenkeel"),
+            &manifest::own(files_of(&EVENKEEL))?,
+        )?;
+        write_all(
+            &scratch.path().join("evenkeel-macros"),
+            &manifest::own(files_of(&MACROS))?,
+        )?;
+        let made = scratch.keep();
+        match fs::rename(&made, &self.folder) {
+            // Another run of this program was faster.
+            Err(_) if self.folder.is_dir() => {
+                fs::remove_dir_all(&made).map_err(error::file("remove", &made))
+            }
+            outcome => outcome.map_err(error::file("rename", &made)),
+        }
+    }
+}
+
+/// Tokio's files, with the rules applied and the overlay in place.
+fn tokio(upstream: &Upstream, mut files: Files) -> Result<Files, Error> {
+    let misfit = |source| Error::Rule {
+        version: upstream.version.to_string(),
+        source,
+    };
+    let text = (OVERLAY.get_file("rules.toml")).and_then(|file| file.contents_utf8());
+    for rule in rules::parse(text.unwrap_or_default()).map_err(misfit)? {
+        rule.apply(&mut files).map_err(misfit)?;
+    }
+    for (name, text) in files_of(&OVERLAY) {
+        if name.ends_with(".rs") {
+            files.insert(format!("src/evenkeel/{name}"), text);
+        }
+    }
+    manifest::tokio(files)
+}
+
+fn files_of(folder: &Dir<'_>) -> Files {
+    let mut files = Files::new();
+    let mut folders = vec![folder];
+    while let Some(folder) = folders.pop() {
+        folders.extend(folder.dirs());
+        for file in folder.files() {
+            if let Some(text) = file.contents_utf8() {
+                files.insert(file.path().to_string_lossy().into_owned(), text.to_owned());
+            }
+        }
+    }
+    files
+}
+
+fn write_all(folder: &Path, files: &Files) -> Result<(), Error> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(error::file("make", parent))?;
+        fs::write(&path, text).map_err(error::file("write", &path))?;
+    }
+    Ok(())
+}
+
+/// What the packages depend on: Tokio's archive, and all that this program brings.
+fn fingerprint(upstream: &Upstream) -> String {
+    let mut hash = Sha256::new();
+    hash.update(&upstream.checksum);
+    for folder in [&EVENKEEL, &MACROS, &OVERLAY] {
+        for (name, text) in files_of(folder) {
+            hash.update(name);
+            hash.update(text);
+        }
+    }
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

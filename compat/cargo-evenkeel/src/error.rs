@@ -1,0 +1,134 @@
+//! What can go wrong, to what, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A rule does not fit.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// The rules cannot be read.
+    #[error("the rules of this program cannot be read, which is a defect of it: {0}")]
+    Syntax(String),
+    /// The source is not as the rule expects.
+    #[error("{file}: {what} (a rule is for it: {why})")]
+    Misfit {
+        /// The file, below the package's folder.
+        file: String,
+        /// What is not as expected.
+        what: String,
+        /// What the rule is for.
+        why: String,
+    },
+}
+
+/// Why a project cannot be built on Evenkeel.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder cannot be used.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Cargo could not be run.
+    #[error("cannot run `{command}`: {source}")]
+    Start {
+        /// The command.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Cargo failed, and has said why.
+    #[error("`{0}` failed; what it said is above")]
+    Cargo(String),
+    /// Cargo's description of the project cannot be read.
+    #[error("cargo's description of the project cannot be read: {0}")]
+    Metadata(String),
+    /// The project does not use Tokio.
+    #[error(
+        "nothing in this project depends on `tokio` 1, so there is nothing to put Evenkeel under.\n\
+         If you expected a dependency, look with `cargo tree -i tokio`."
+    )]
+    NoTokio,
+    /// The version is not supported.
+    #[error(
+        "this project is locked to tokio {found}; supported are {supported}.\n\
+         Ask cargo for one of them: cargo update -p tokio --precise {advice}"
+    )]
+    Unsupported {
+        /// The version in the lock file.
+        found: String,
+        /// Those there are rules for.
+        supported: String,
+        /// The newest of them.
+        advice: String,
+    },
+    /// The source of a package is not on this machine.
+    #[error(
+        "the source of tokio {version} is not on this machine, and cargo may not fetch it.\n\
+         Run `cargo fetch` where there is a network, and try again."
+    )]
+    NoSource {
+        /// The version that is missing.
+        version: String,
+    },
+    /// A package is not what cargo knows under this name.
+    #[error(
+        "{}: its checksum is {found}, and the lock file says {expected}.\n\
+         The file is damaged, or was changed. Remove it, and run `cargo fetch`.",
+        path.display()
+    )]
+    Checksum {
+        /// The archive.
+        path: PathBuf,
+        /// What it has.
+        found: String,
+        /// What it should have.
+        expected: String,
+    },
+    /// The rules do not fit the source.
+    #[error("tokio {version} is not as this program knows it: {source}")]
+    Rule {
+        /// The version.
+        version: String,
+        /// Which rule, and why.
+        source: RuleError,
+    },
+    /// A package uses another Tokio.
+    #[error(
+        "{users} would not run on Evenkeel: the graph has another `tokio` beside ours, {other}.\n\
+         Evenkeel stands in for {version} only. {advice}"
+    )]
+    AnotherTokio {
+        /// The packages that use it.
+        users: String,
+        /// Its version and source.
+        other: String,
+        /// Ours.
+        version: String,
+        /// What to do.
+        advice: String,
+    },
+    /// A manifest or configuration is not TOML.
+    #[error("{} is not valid TOML: {reason}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        reason: String,
+    },
+}
+
+/// Says what was tried with a file.
+pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File {
+        doing,
+        path,
+        source,
+    }
+}

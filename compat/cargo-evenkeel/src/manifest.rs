@@ -1,0 +1,118 @@
+//! The manifests of the packages that take Tokio's place.
+
+use std::path::Path;
+use toml_edit::{DocumentMut, InlineTable, Item, Table, Value, value};
+
+use crate::error::Error;
+use crate::rules::Files;
+
+const MANIFEST: &str = "Cargo.toml";
+
+fn read(files: &Files) -> Result<DocumentMut, Error> {
+    let text = files.get(MANIFEST).map(String::as_str).unwrap_or_default();
+    text.parse()
+        .map_err(|error: toml_edit::TomlError| Error::Toml {
+            path: MANIFEST.into(),
+            reason: error.to_string(),
+        })
+}
+
+fn write(files: &mut Files, manifest: &DocumentMut) {
+    files.insert(MANIFEST.into(), manifest.to_string());
+    files.remove("Cargo.toml.orig");
+    files.remove("Cargo.lock");
+}
+
+/// A dependency by path, with features and nothing else.
+fn by_path(package: Option<&str>, path: &str, features: &[&str]) -> InlineTable {
+    let mut table = InlineTable::new();
+    if let Some(package) = package {
+        table.insert("package", package.into());
+    }
+    table.insert("path", path.into());
+    table.insert("default-features", false.into());
+    if !features.is_empty() {
+        table.insert("features", Value::Array(features.iter().copied().collect()));
+    }
+    table
+}
+
+/// No warnings in a package that is not the reader's.
+fn quiet(manifest: &mut DocumentMut) {
+    let mut rust = Table::new();
+    rust.insert("warnings", value("allow"));
+    let mut lints = Table::new();
+    lints.insert("rust", Item::Table(rust));
+    manifest.insert("lints", Item::Table(lints));
+}
+
+/// Removes what only the package's own tests need.
+fn without_tests(manifest: &mut DocumentMut) {
+    for key in ["test", "bench", "example", "dev-dependencies"] {
+        manifest.remove(key);
+    }
+    if let Some(targets) = manifest.get_mut("target").and_then(Item::as_table_mut) {
+        for (_, target) in targets.iter_mut() {
+            if let Some(target) = target.as_table_mut() {
+                target.remove("dev-dependencies");
+            }
+        }
+        targets.retain(|_, target| target.as_table().is_none_or(|target| !target.is_empty()));
+    }
+}
+
+/// Tokio itself, which depends on Evenkeel from now on.
+pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
+    let mut manifest = read(&files)?;
+    let mut own = by_path(None, "../evenkeel", &["drop-in"]);
+    own.insert("optional", true.into());
+    manifest["dependencies"]["evenkeel"] = value(own);
+    if let Some(features) = manifest["features"]["rt-multi-thread"].as_array_mut() {
+        features.push("dep:evenkeel");
+    }
+    manifest["package"]["rust-version"] = value("1.95");
+    quiet(&mut manifest);
+    // Its own tests can be run, wherever the folder is.
+    manifest["workspace"] = Item::Table(Table::new());
+    write(&mut files, &manifest);
+    Ok(files)
+}
+
+/// Tokio as it was, under another name and without features: the traits of its sockets.
+pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
+    let mut manifest = read(&files)?;
+    manifest["package"]["name"] = value("tokio-traits");
+    manifest["lib"]["name"] = value("tokio");
+    without_tests(&mut manifest);
+    quiet(&mut manifest);
+    files.retain(|name, _| !name.starts_with("tests/"));
+    write(&mut files, &manifest);
+    Ok(files)
+}
+
+/// Evenkeel, or its macros, out of its workspace.
+pub(crate) fn own(mut files: Files) -> Result<Files, Error> {
+    let mut manifest = read(&files)?;
+    let inherited = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("edition", "2024"),
+        ("rust-version", env!("CARGO_PKG_RUST_VERSION")),
+        ("license", env!("CARGO_PKG_LICENSE")),
+    ];
+    for (key, said) in inherited {
+        manifest["package"][key] = value(said);
+    }
+    if let Some(package) = manifest["package"].as_table_mut() {
+        package.remove("authors");
+    }
+    if manifest["dependencies"].get("tokio").is_some() {
+        manifest["dependencies"]["tokio"] =
+            value(by_path(Some("tokio-traits"), "../tokio-traits", &[]));
+    }
+    without_tests(&mut manifest);
+    quiet(&mut manifest);
+    let is_source = |name: &str| Path::new(name).starts_with("src");
+    files.retain(|name, _| name == MANIFEST || is_source(name));
+    write(&mut files, &manifest);
+    Ok(files)
+}

@@ -1,0 +1,192 @@
+//! `cargo evenkeel`, as its users run it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const MAIN: &str = r#"
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Runtimes come and go, and take their threads, descriptors and memory with them.
+fn come_and_go() {
+    // Tokio keeps two descriptors for signals, from the first runtime on.
+    drop(tokio::runtime::Runtime::new().unwrap());
+    let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    let before = (count("fd"), count("task"));
+    let kept = std::sync::Arc::new(());
+    for _ in 0..20 {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let held = kept.clone();
+        runtime.spawn(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+    }
+    let after = (count("fd"), count("task"));
+    println!("left: {} {} {}", after.0 - before.0, after.1 - before.1, std::sync::Arc::strong_count(&kept) - 1);
+}
+
+fn main() {
+    come_and_go();
+    serve();
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn serve() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut byte = [0];
+                while stream.read_exact(&mut byte).await.is_ok() {
+                    stream.write_all(&byte).await.unwrap();
+                }
+            });
+        }
+    });
+    // More than the workers, and for long.
+    for _ in 0..4 {
+        tokio::spawn(async {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_secs(2) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    let began = Instant::now();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let echo = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        stream.read_u8().await.unwrap()
+    });
+    assert_eq!(echo.await.unwrap(), b'x');
+    println!("answered {} s", began.elapsed().as_secs());
+    std::process::exit(0);
+}
+"#;
+
+/// A project with a program that uses this version of Tokio.
+fn project(tokio: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"project\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [dependencies]\ntokio = {{ version = \"{tokio}\", features = [\"full\"] }}\n"
+    );
+    fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::write(folder.path().join("src/main.rs"), MAIN).unwrap();
+    folder
+}
+
+fn cargo(folder: &Path, program: &str, arguments: &[&str], off: bool) -> Output {
+    let mut command = Command::new(program);
+    // The dependencies are built once for all tests here.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", target);
+    if off {
+        command.env("EVENKEEL", "off");
+    }
+    command.output().unwrap()
+}
+
+fn evenkeel(folder: &Path, arguments: &[&str], off: bool) -> Output {
+    let arguments = [&["evenkeel"], arguments].concat();
+    cargo(
+        folder,
+        env!("CARGO_BIN_EXE_cargo-evenkeel"),
+        &arguments,
+        off,
+    )
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}{err}")
+}
+
+#[test]
+fn a_project_runs_on_evenkeel_and_is_left_as_it_was() {
+    let project = project("=1.54.1");
+    let folder = project.path();
+    assert!(
+        cargo(folder, "cargo", &["generate-lockfile"], false)
+            .status
+            .success()
+    );
+    let lock = fs::read(folder.join("Cargo.lock")).unwrap();
+
+    let on = evenkeel(folder, &["run", "--quiet"], false);
+    assert!(said(&on).contains("left: 0 0 0\n"), "{}", said(&on));
+    assert!(said(&on).contains("answered 0 s"), "{}", said(&on));
+    let off = evenkeel(folder, &["run", "--quiet"], true);
+    assert!(!said(&off).contains("answered 0 s"), "{}", said(&off));
+    assert!(said(&off).contains("answered"), "{}", said(&off));
+    assert_eq!(fs::read(folder.join("Cargo.lock")).unwrap(), lock);
+    let names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn a_version_without_rules_is_refused_with_advice() {
+    let project = project("=1.40.0");
+    let output = evenkeel(project.path(), &["build"], false);
+    assert!(!output.status.success());
+    assert!(said(&output).contains("1.40.0"), "{}", said(&output));
+    assert!(
+        said(&output).contains("cargo update -p tokio --precise"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_project_without_tokio_is_told_so() {
+    let project = project("=1.54.1");
+    let manifest = project.path().join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.split("[dependencies]").next().unwrap()).unwrap();
+    let output = evenkeel(project.path(), &["build"], false);
+    assert!(!output.status.success());
+    assert!(
+        said(&output).contains("nothing in this project depends on `tokio`"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_changed_checksum_is_refused() {
+    let project = project("=1.54.1");
+    let folder = project.path();
+    assert!(
+        cargo(folder, "cargo", &["generate-lockfile"], false)
+            .status
+            .success()
+    );
+    let path = folder.join("Cargo.lock");
+    let lock = fs::read_to_string(&path).unwrap();
+    let at = lock.find("name = \"tokio\"\n").unwrap();
+    let at = at + lock[at..].find("checksum = \"").unwrap() + "checksum = \"".len();
+    let changed = format!("{}{}{}", &lock[..at], "0".repeat(64), &lock[at + 64..]);
+    fs::write(&path, &changed).unwrap();
+    let output = evenkeel(folder, &["doctor"], false);
+    assert!(!output.status.success());
+    assert!(
+        said(&output).contains("its checksum is"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+}

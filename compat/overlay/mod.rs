@@ -1,0 +1,14 @@
+//! Evenkeel beneath Tokio's multi-thread runtime.
+
+mod scheduler;
+pub(crate) use scheduler::{block_in_place, is_on, Scheduler, Seat};
+
+#[cfg(any(feature = "net", feature = "process", feature = "signal"))]
+mod source;
+#[cfg(any(feature = "net", feature = "process", feature = "signal"))]
+pub(crate) use source::Source;
+
+#[cfg(feature = "time")]
+mod timer;
+#[cfg(feature = "time")]
+pub(crate) use timer::Timer;

@@ -1,0 +1,228 @@
+//! Evenkeel's runtime in the place of Tokio's workers.
+
+use crate::runtime::scheduler::{self, multi_thread};
+use crate::runtime::task::{Id, JoinHandle};
+use crate::runtime::{context, Handle, WorkerMetrics};
+use pin_project_lite::pin_project;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The place of Evenkeel in a handle of Tokio's: empty if the runtime is Tokio's own.
+#[derive(Default)]
+pub(crate) struct Seat(OnceLock<Scheduler>);
+
+impl Seat {
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&Scheduler> {
+        self.0.get()
+    }
+}
+
+/// Evenkeel's runtime beneath one of Tokio's.
+pub(crate) struct Scheduler {
+    handle: evenkeel::runtime::Handle,
+    /// Until it is shut down.
+    runtime: Mutex<Option<evenkeel::runtime::Runtime>>,
+    /// Counts the tasks that are alive, by its references.
+    alive: Arc<()>,
+    unpark: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler").finish_non_exhaustive()
+    }
+}
+
+/// Whether new multi-thread runtimes are Evenkeel's.
+pub(crate) fn is_on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("EVENKEEL").map_or(true, |value| value != "off"))
+}
+
+pin_project! {
+    /// A task's future, polled as Tokio polls it: with a budget, and with its id at hand.
+    struct Polled<F> {
+        #[pin]
+        future: Option<F>,
+        id: Id,
+        alive: Arc<()>,
+    }
+
+    impl<F> PinnedDrop for Polled<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.future.is_some() {
+                let _id = Running::new(*this.id);
+                this.future.set(None);
+            }
+        }
+    }
+}
+
+/// While it lives, the thread runs this task.
+struct Running(Option<Id>);
+
+impl Running {
+    fn new(id: Id) -> Self {
+        Self(context::set_current_task_id(Some(id)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        context::set_current_task_id(self.0);
+    }
+}
+
+/// Drops a future in place, if it is dropped itself.
+struct OnPanic<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F: Future> OnPanic<'_, F> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let future = (self.0.as_mut().as_pin_mut()).expect("polled until it is ready");
+        crate::task::coop::budget(|| future.poll(cx))
+    }
+}
+
+impl<F> Drop for OnPanic<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+impl<F: Future> Future for Polled<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let _id = Running::new(*this.id);
+        // A future that panics is dropped while the panic unwinds, as Tokio does.
+        let mut guard = OnPanic(this.future.as_mut());
+        let output = guard.poll(cx);
+        std::mem::forget(guard);
+        if output.is_ready() {
+            this.future.set(None);
+        }
+        output
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn handle(&self) -> &evenkeel::runtime::Handle {
+        &self.handle
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn<F>(&self, future: F, id: Id) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let future = Polled {
+            future: Some(future),
+            id,
+            alive: Arc::clone(&self.alive),
+        };
+        JoinHandle::of_evenkeel(evenkeel::drop_in::spawn(&self.handle, future), id)
+    }
+
+    /// Begins the end; the thread of the driver waits for it.
+    pub(crate) fn shut_down(&self) {
+        evenkeel::drop_in::stop(&self.handle);
+        (self.unpark)();
+    }
+
+    /// Starts Evenkeel's workers in the place of Tokio's, and a thread that serves what is left to
+    /// Tokio's driver.
+    pub(crate) fn launch(launch: multi_thread::Launch) {
+        let (handle, mut parker) = launch.into_driver();
+        let unparker = parker.unpark();
+        // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
+        let entered = Arc::downgrade(&handle);
+        let mut builder = evenkeel::runtime::Builder::new();
+        builder.workers(handle.num_workers());
+        let spawner = &handle.blocking_spawner;
+        builder.thread_name(spawner.thread_name());
+        let [after_start, before_stop] = spawner.hooks();
+        builder.on_thread_start(move || {
+            if let Some(handle) = entered.upgrade() {
+                context::enter_for_life(&scheduler::Handle::MultiThread(handle));
+            }
+            after_start.iter().for_each(|hook| hook());
+        });
+        if let Some(hook) = before_stop {
+            builder.on_thread_stop(move || hook());
+        }
+        let runtime = builder.build().expect("OS can't spawn worker thread");
+        let in_unpark = Arc::downgrade(&handle);
+        let scheduler = Scheduler {
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(runtime)),
+            alive: Arc::default(),
+            unpark: Box::new(move || {
+                if let Some(handle) = in_unpark.upgrade() {
+                    unparker.unpark(&handle.driver);
+                }
+            }),
+        };
+        if handle.evenkeel.0.set(scheduler).is_err() {
+            unreachable!("a runtime is launched once");
+        }
+        crate::runtime::spawn_blocking(move || {
+            let scheduler = handle.evenkeel.get().expect("set above");
+            while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
+                _ = parker.park(&handle.driver);
+            }
+            let runtime = scheduler.runtime.lock().unwrap().take();
+            if let Some(runtime) = runtime {
+                _ = runtime.shutdown(Duration::from_secs(u32::MAX.into()));
+            }
+            parker.shutdown(&handle.driver);
+        });
+    }
+
+    /// How many tasks have been spawned and have not ended.
+    pub(crate) fn alive(&self) -> usize {
+        Arc::strong_count(&self.alive) - 1
+    }
+
+    /// How many tasks wait in the injection queues.
+    pub(crate) fn injected(&self) -> usize {
+        evenkeel::drop_in::injected(&self.handle)
+    }
+
+    /// Brings a worker's figures up to date.
+    pub(crate) fn refresh(&self, worker: usize, figures: &WorkerMetrics) {
+        let now = evenkeel::drop_in::figures(&self.handle, worker);
+        let busy = now.busy.as_nanos().try_into().unwrap_or(u64::MAX);
+        figures.busy_duration_total.store(busy, Relaxed);
+        figures.park_count.store(now.parks, Relaxed);
+        let unparks = now.parks - u64::from(now.is_parked);
+        figures.park_unpark_count.store(now.parks + unparks, Relaxed);
+    }
+}
+
+/// Runs a function that blocks, in a poll of one of Evenkeel's tasks. Gives it back if it is called
+/// elsewhere.
+pub(crate) fn block_in_place<F: FnOnce() -> R, R>(function: F) -> Result<R, F> {
+    let on_worker = Handle::try_current().is_ok_and(|current| {
+        (current.inner.evenkeel()).is_some_and(|on| evenkeel::drop_in::worker_index(on).is_some())
+    });
+    if !on_worker {
+        return Err(function);
+    }
+    // Within another such call, the thread blocks already.
+    if !matches!(context::current_enter_context(), context::EnterRuntime::Entered { .. }) {
+        return Ok(function());
+    }
+    let budget = crate::task::coop::stop();
+    let result = context::exit_runtime(function);
+    crate::task::coop::set(budget);
+    Ok(result)
+}

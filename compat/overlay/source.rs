@@ -1,0 +1,41 @@
+//! Descriptors that can be watched by either.
+
+use mio::unix::SourceFd;
+use std::os::fd::{AsRawFd, RawFd};
+
+pub(crate) trait Source: mio::event::Source {
+    /// Whether a descriptor that cannot be watched is an error when it is wrapped.
+    const EAGER: bool = false;
+
+    fn raw_fd(&self) -> RawFd;
+}
+
+macro_rules! by_as_raw_fd {
+    ($($type:ty),* $(,)?) => {
+        $(impl Source for $type {
+            fn raw_fd(&self) -> RawFd {
+                self.as_raw_fd()
+            }
+        })*
+    };
+}
+
+#[cfg(any(feature = "net", feature = "process", feature = "signal"))]
+by_as_raw_fd!(
+    mio::net::TcpListener,
+    mio::net::TcpStream,
+    mio::net::UdpSocket,
+    mio::net::UnixDatagram,
+    mio::net::UnixListener,
+    mio::net::UnixStream,
+    mio::unix::pipe::Receiver,
+    mio::unix::pipe::Sender,
+);
+
+impl Source for SourceFd<'_> {
+    const EAGER: bool = true;
+
+    fn raw_fd(&self) -> RawFd {
+        *self.0
+    }
+}

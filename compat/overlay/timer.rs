@@ -1,0 +1,92 @@
+//! A timer of either.
+
+use crate::runtime::scheduler;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+#[derive(Debug)]
+pub(crate) enum Timer {
+    Evenkeel {
+        timer: evenkeel::drop_in::Timer,
+        handle: scheduler::Handle,
+    },
+    Upstream(crate::runtime::Timer),
+}
+
+use Timer::{Evenkeel, Upstream};
+
+fn instant(handle: &scheduler::Handle, tick: u64) -> Instant {
+    handle.driver().time().time_source().instant_of(tick)
+}
+
+impl Timer {
+    #[track_caller]
+    pub(crate) fn new(handle: scheduler::Handle, deadline: u64) -> Self {
+        if handle.evenkeel().is_none() {
+            return Upstream(crate::runtime::Timer::new(handle, deadline));
+        }
+        Evenkeel {
+            timer: evenkeel::drop_in::Timer::new(instant(&handle, deadline)),
+            handle,
+        }
+    }
+
+    /// The one that is Tokio's, which is pinned as this is.
+    fn upstream(self: Pin<&mut Self>) -> Option<Pin<&mut crate::runtime::Timer>> {
+        // SAFETY: nothing is moved out, and what is pinned stays where it is.
+        match unsafe { self.get_unchecked_mut() } {
+            Upstream(timer) => Some(unsafe { Pin::new_unchecked(timer) }),
+            Evenkeel { .. } => None,
+        }
+    }
+
+    /// The one that is Evenkeel's, which may be moved.
+    fn native(
+        self: Pin<&mut Self>,
+    ) -> Option<(&mut evenkeel::drop_in::Timer, &scheduler::Handle)> {
+        // SAFETY: only what need not be pinned is handed out.
+        match unsafe { self.get_unchecked_mut() } {
+            Evenkeel { timer, handle } => Some((timer, handle)),
+            Upstream(_) => None,
+        }
+    }
+
+    pub(crate) fn init(self: Pin<&mut Self>, deadline: u64) {
+        if let Some(timer) = self.upstream() {
+            timer.init(deadline);
+        }
+    }
+
+    pub(crate) fn is_elapsed(&self) -> bool {
+        match self {
+            Evenkeel { timer, .. } => timer.is_elapsed(),
+            Upstream(timer) => timer.is_elapsed(),
+        }
+    }
+
+    pub(crate) fn reset(mut self: Pin<&mut Self>, handle: scheduler::Handle, deadline: u64) {
+        if let Some((timer, _)) = self.as_mut().native() {
+            timer.reset(instant(&handle, deadline));
+        } else if let Some(timer) = self.upstream() {
+            timer.reset(handle, deadline);
+        }
+    }
+
+    pub(crate) fn poll_elapsed(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), crate::time::error::Error>> {
+        if let Some((timer, handle)) = self.as_mut().native() {
+            let on = handle.evenkeel().expect("made in its runtime");
+            return timer.poll_elapsed(on, cx).map(|elapsed| match elapsed {
+                true => Ok(()),
+                false => Err(crate::time::error::Error::shutdown()),
+            });
+        }
+        match self.upstream() {
+            Some(timer) => timer.poll_elapsed(cx),
+            None => unreachable!("it is one of the two"),
+        }
+    }
+}

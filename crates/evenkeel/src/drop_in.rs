@@ -1,0 +1,78 @@
+//! What the package that stands in for the `tokio` crate is built on. No public interface: it
+//! changes without notice, in step with that package.
+
+mod io;
+mod timer;
+
+use std::future::Future;
+use std::task::Waker;
+use std::time::Duration;
+
+pub use io::{Io, Seen};
+pub use timer::Timer;
+
+use crate::runtime::Handle;
+use crate::sched::context;
+use crate::sched::spawn::Spawn;
+use crate::task::JoinHandle;
+
+/// Spawns on this runtime, in the class of the task that spawns.
+#[track_caller]
+pub fn spawn<F>(handle: &Handle, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Spawn::new(None, None).on(handle.shared(), future)
+}
+
+/// The seat of this thread's worker, if it is one of this runtime's.
+pub fn worker_index(handle: &Handle) -> Option<usize> {
+    context::worker_index(handle.shared())
+}
+
+/// Promises to wake `waker` when the task ends. Returns false if it has.
+pub fn watch<T>(join: &mut JoinHandle<T>, waker: &Waker) -> bool {
+    join.watch(waker)
+}
+
+/// Has all workers stop, without waiting for them.
+pub fn stop(handle: &Handle) {
+    handle.shared().stop();
+}
+
+/// Whether the runtime ends.
+pub fn is_stopping(handle: &Handle) -> bool {
+    handle.shared().is_stopping()
+}
+
+/// How many tasks wait in the injection queues.
+pub fn injected(handle: &Handle) -> usize {
+    handle.shared().injected()
+}
+
+/// What a worker has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Neither asleep nor looking for work.
+    pub busy: Duration,
+    /// How often it has gone to sleep, a sleep under way included.
+    pub parks: u64,
+    pub is_parked: bool,
+}
+
+/// What the worker has done so far.
+///
+/// # Panics
+///
+/// If there is no such worker.
+pub fn figures(handle: &Handle, worker: usize) -> Figures {
+    let stats = handle.stats();
+    let of_worker = &stats.workers[worker];
+    let is_parked = handle.shared().seats[worker].accounts.is_parked();
+    Figures {
+        busy: of_worker.run() + of_worker.check,
+        parks: of_worker.parks + u64::from(is_parked),
+        is_parked,
+    }
+}

@@ -1,0 +1,147 @@
+//! Readiness of descriptors that somebody else owns.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::RawFd;
+use std::task::{Context, Poll};
+
+use crate::io::interest::{Direction, Interest, Ready};
+use crate::io::readiness;
+use crate::net::source::{Enlisted, Source};
+use crate::runtime::Handle;
+
+/// What a descriptor was ready for when it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub tick: u16,
+    /// The part that was asked for.
+    pub ready: Ready,
+    pub is_shutdown: bool,
+}
+
+impl Seen {
+    fn of(seen: readiness::Seen, interest: Interest) -> Self {
+        Self {
+            tick: seen.tick() as u16,
+            ready: seen.ready().for_interest(interest),
+            is_shutdown: seen.ready().is_shutdown(),
+        }
+    }
+}
+
+/// Readiness of a descriptor, which has to stay open for as long as this lives.
+#[derive(Debug)]
+pub struct Io {
+    source: Source<RawFd>,
+    handle: Handle,
+}
+
+impl Io {
+    /// Registers the descriptor when somebody first asks for its readiness.
+    pub fn new(handle: &Handle, fd: RawFd) -> Self {
+        Self {
+            source: Source::on(handle.clone(), fd, Ready::EMPTY),
+            handle: handle.clone(),
+        }
+    }
+
+    /// Waits until the direction is ready; one waiter for each direction.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor cannot be registered.
+    pub fn poll_ready(&self, cx: &mut Context<'_>, write: bool) -> Poll<io::Result<Seen>> {
+        let direction = if write {
+            Direction::Write
+        } else {
+            Direction::Read
+        };
+        loop {
+            let seen = Seen::of(self.source.readiness().look(), direction.into());
+            if !seen.ready.is_empty() {
+                return Poll::Ready(Ok(seen));
+            }
+            if let Some(ended) = self.register()? {
+                return Poll::Ready(Ok(ended));
+            }
+            if self.source.readiness().enlist(direction, cx.waker()) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Waits until the descriptor is ready for a part of the interest; any number of waiters.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_ready`](Self::poll_ready).
+    pub async fn ready(&self, interest: Interest) -> io::Result<Seen> {
+        let mut enlisted = Enlisted::new(self.source.readiness());
+        poll_fn(|cx| {
+            loop {
+                let seen = Seen::of(self.source.readiness().look(), interest);
+                if !seen.ready.is_empty() {
+                    return Poll::Ready(Ok(seen));
+                }
+                if let Some(ended) = self.register()? {
+                    return Poll::Ready(Ok(ended));
+                }
+                if enlisted.enlist(interest, cx.waker()) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// What the descriptor is ready for now, as far as is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_ready`](Self::poll_ready).
+    pub fn look(&self, interest: Interest) -> io::Result<Seen> {
+        match self.register()? {
+            Some(ended) => Ok(ended),
+            None => Ok(Seen::of(self.source.readiness().look(), interest)),
+        }
+    }
+
+    /// Returns what there is to see if the runtime has ended.
+    fn register(&self) -> io::Result<Option<Seen>> {
+        let ended = Seen {
+            tick: 0,
+            ready: Ready::EMPTY,
+            is_shutdown: true,
+        };
+        match self.source.register() {
+            Ok(()) => Ok(None),
+            Err(_) if self.handle.shared().is_stopping() => Ok(Some(ended)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets what the descriptor is known to be ready for, without an event.
+    pub fn assume(&self, ready: Ready) {
+        wake_all_of(self, ready);
+    }
+
+    /// Takes back what is `ready`, but for closed sides, unless an event came since `tick`.
+    pub fn clear(&self, tick: u16, ready: Ready) {
+        self.source.readiness().clear_since(tick, ready);
+    }
+
+    /// Ends the registration.
+    ///
+    /// # Errors
+    ///
+    /// The kernel no longer knew the descriptor.
+    pub fn close(&mut self) -> io::Result<()> {
+        self.source.deregister()
+    }
+}
+
+fn wake_all_of(io: &Io, ready: Ready) {
+    let mut wakers = readiness::WakeList::new();
+    io.source.readiness().set(ready, &mut wakers);
+    readiness::wake_all(&mut wakers);
+}
