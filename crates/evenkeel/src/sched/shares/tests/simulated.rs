@@ -10,13 +10,6 @@
 //!   cases of 100, for the rest of the poll that is under way. Where one task is entitled to more
 //!   than one processor, it has that one to itself, and what else is queued there waits until a
 //!   worker takes it, which is after one of its next polls: at most [`WAIT_MAX_BESIDE_FEW`].
-//!
-//! # Seen to fail
-//!
-//! - all with work are eligible, workers hear of nothing, or all shares count as one
-//! - what a class can be owed has no limit, or it is not known which are unable to use it
-//! - the longest target goes first
-//! - nothing is taken from elsewhere, or who did not come is asked again
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
