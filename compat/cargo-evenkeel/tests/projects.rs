@@ -26,7 +26,8 @@ fn come_and_go() {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
     }
     let after = (count("fd"), count("task"));
-    println!("left: {} {} {}", after.0 - before.0, after.1 - before.1, std::sync::Arc::strong_count(&kept) - 1);
+    let held = std::sync::Arc::strong_count(&kept) - 1;
+    println!("left: {} {} {held}", after.0 - before.0, after.1 - before.1);
 }
 
 fn main() {

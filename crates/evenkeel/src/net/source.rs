@@ -90,6 +90,7 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
+    #[cfg(feature = "drop-in")]
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.readiness
     }
