@@ -73,8 +73,8 @@
 //! # What it is not
 //!
 //! Not by itself a drop-in for crates that call Tokio's runtime; not real-time; no promise of
-//! fairness across a task that never returns *and* holds a lock that others need. Linux first; macOS
-//! builds without the Linux-only parts. 64-bit processors only.
+//! fairness across a task that never returns *and* holds a lock that others need. Linux first;
+//! macOS builds without the Linux-only parts. 64-bit processors only.
 
 // Locks and the clock pass through seams (`clippy.toml`); what tests use is their own.
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
