@@ -2,11 +2,16 @@
 
 use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::error::Error;
-use cargo_evenkeel::project::{self, OwnLock, Project};
+use cargo_evenkeel::lock::{self, OwnLock, Turn};
+use cargo_evenkeel::project::{self, Project};
 use cargo_evenkeel::suite;
 use clap::{Parser, Subcommand};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
@@ -45,6 +50,12 @@ enum Request {
         /// Files of tests, such as tcp_stream; without any, all.
         names: Vec<String>,
     },
+    /// Starts a program that cargo has built; cargo itself asks for this.
+    #[command(hide = true)]
+    Start {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
     /// Any of cargo's own commands, with its options.
     #[command(external_subcommand)]
     Cargo(Vec<String>),
@@ -59,6 +70,7 @@ fn main() -> ExitCode {
             json,
             names,
         } => suite::run(&target, json.as_deref(), &names),
+        Request::Start { program } => lock::start(&program),
         Request::Cargo(arguments) => cargo(&arguments),
     };
     match outcome {
@@ -72,6 +84,7 @@ fn main() -> ExitCode {
 
 fn doctor(options: &[String]) -> Result<ExitCode, Error> {
     let project = Project::find(options)?;
+    let turn = Turn::take(&project)?;
     let upstream = project.tokio()?;
     println!("tokio {} in {}", upstream.version, project.lock().display());
     let copy = Copy::prepare(&upstream, &project.target)?;
@@ -79,7 +92,7 @@ fn doctor(options: &[String]) -> Result<ExitCode, Error> {
         "its source fits all rules; the copy is in {}",
         copy.folder.display()
     );
-    let _lock = OwnLock::put(&project, &copy)?;
+    let _lock = OwnLock::put(turn, &copy)?;
     project.check(&copy)?;
     println!("no package would use another tokio; `cargo evenkeel build` can be run");
     Ok(ExitCode::SUCCESS)
@@ -87,20 +100,40 @@ fn doctor(options: &[String]) -> Result<ExitCode, Error> {
 
 fn cargo(arguments: &[String]) -> Result<ExitCode, Error> {
     let project = Project::find(arguments)?;
+    let turn = Turn::take(&project)?;
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
-    // Cargo and the program it runs end by the signal; this has to put the lock file back.
-    let ignored = ctrlc::set_handler(|| ());
-    debug_assert!(ignored.is_ok(), "one handler in this program");
-    let _lock = OwnLock::put(&project, &copy)?;
+    let lock = OwnLock::put(turn, &copy)?;
     project.check(&copy)?;
     let mut command = Command::new("cargo");
-    command.args(project::patch_options(&copy)).args(arguments);
-    let status = command.status().map_err(|source| Error::Start {
+    command.args(project::patch_options(&copy));
+    command.args(lock::runner_option().into_iter().flatten());
+    let (name, places) = lock.variable();
+    command.env(name, places).args(arguments);
+    lock.pass_turn_on();
+    let status = wait(&mut command)?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Runs cargo to its end. A terminal sends Ctrl-C to cargo as well; what ends this process alone is
+/// passed on.
+fn wait(command: &mut Command) -> Result<ExitStatus, Error> {
+    let failed = |source| Error::Start {
         command: "cargo".into(),
         source,
-    })?;
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from))
+    };
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let mut child = command.spawn().map_err(failed)?;
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let handle = signals.handle();
+    let passing_on = std::thread::spawn(move || {
+        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
+            let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+            _ = id.map(|id| kill_process(id, signal));
+        }
+    });
+    let status = child.wait().map_err(failed);
+    handle.close();
+    _ = passing_on.join();
+    status
 }

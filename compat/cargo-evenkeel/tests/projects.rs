@@ -31,6 +31,8 @@ fn come_and_go() {
 }
 
 fn main() {
+    let lock = std::fs::read_to_string("Cargo.lock").unwrap();
+    println!("lock of another graph: {}", lock.contains("evenkeel"));
     come_and_go();
     serve();
 }
@@ -128,6 +130,8 @@ fn a_project_runs_on_evenkeel_and_is_left_as_it_was() {
     let on = evenkeel(folder, &["run", "--quiet"], false);
     assert!(said(&on).contains("left: 0 0 0\n"), "{}", said(&on));
     assert!(said(&on).contains("answered 0 s"), "{}", said(&on));
+    // While the program runs, the project is as it was.
+    assert!(said(&on).contains("graph: false"), "{}", said(&on));
     let off = evenkeel(folder, &["run", "--quiet"], true);
     assert!(!said(&off).contains("answered 0 s"), "{}", said(&off));
     assert!(said(&off).contains("answered"), "{}", said(&off));
@@ -190,4 +194,28 @@ fn a_changed_checksum_is_refused() {
         said(&output)
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+}
+
+#[test]
+fn a_lock_file_that_a_killed_build_left_aside_comes_back() {
+    let project = project("=1.54.1");
+    let folder = project.path();
+    assert!(
+        cargo(folder, "cargo", &["generate-lockfile"], false)
+            .status
+            .success()
+    );
+    let (lock, aside) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.yours"));
+    let users = fs::read(&lock).unwrap();
+    fs::rename(&lock, &aside).unwrap();
+    fs::write(&lock, "version = 4\n").unwrap();
+    let output = evenkeel(folder, &["doctor"], false);
+    assert!(
+        said(&output).contains("your Cargo.lock is back"),
+        "{}",
+        said(&output)
+    );
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(fs::read(&lock).unwrap(), users);
+    assert!(!aside.exists());
 }
