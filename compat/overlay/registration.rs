@@ -31,6 +31,7 @@ impl Registration {
         _ = has_driver;
         match handle.evenkeel() {
             // A worker's queue reports no out-of-band data.
+            Some(on) if evenkeel::drop_in::is_stopping(on) => Err(gone()),
             Some(on) if !interest.is_priority() => {
                 let watched = Io::new(on, io.raw_fd());
                 if S::EAGER {
@@ -178,9 +179,13 @@ impl Registration {
     }
 }
 
+fn gone() -> io::Error {
+    io::Error::other(crate::util::error::RUNTIME_SHUTTING_DOWN_ERROR)
+}
+
 fn event(seen: Seen) -> io::Result<ReadyEvent> {
     if seen.is_shutdown {
-        return Err(io::Error::other(crate::util::error::RUNTIME_SHUTTING_DOWN_ERROR));
+        return Err(gone());
     }
     Ok(ReadyEvent {
         tick: seen.tick as _,

@@ -79,9 +79,10 @@ impl Timer {
     ) -> Poll<Result<(), crate::time::error::Error>> {
         if let Some((timer, handle)) = self.as_mut().native() {
             let on = handle.evenkeel().expect("made in its runtime");
-            return timer.poll_elapsed(on, cx).map(|elapsed| match elapsed {
-                true => Ok(()),
-                false => Err(crate::time::error::Error::shutdown()),
+            return timer.poll_elapsed(on, cx).map(|elapsed| {
+                // As Tokio's own timer says it.
+                assert!(elapsed, "{}", crate::util::error::RUNTIME_SHUTTING_DOWN_ERROR);
+                Ok(())
             });
         }
         match self.upstream() {

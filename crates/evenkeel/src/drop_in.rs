@@ -69,7 +69,9 @@ pub struct Figures {
 pub fn figures(handle: &Handle, worker: usize) -> Figures {
     let stats = handle.stats();
     let of_worker = &stats.workers[worker];
-    let is_parked = handle.shared().seats[worker].accounts.is_parked();
+    let shared = handle.shared();
+    // The accounts of a worker that has ended stay at what it did last.
+    let is_parked = shared.seats[worker].accounts.is_parked() && !shared.is_stopping();
     Figures {
         busy: of_worker.run() + of_worker.check,
         parks: of_worker.parks + u64::from(is_parked),
