@@ -103,12 +103,12 @@ What the project checks of itself.
     cargo xtask <step>       one step alone: the quick way back after a failure
     cargo xtask compare <revision> [rounds] [--json FILE]
                              the scheduler of this tree beside that of a revision, alternating in
-                             one process: what a change costs; the table as JSON, too; {} rounds
-                             if not said otherwise, which take some 20 seconds once both are
-                             built; needs git and tar
+                             one process: what a change costs; the table as JSON, too; by default
+                             {} rounds, some 20 seconds once both are built; needs git and tar
     cargo xtask chaos [rounds]
                              all tests on a machine that takes processors away in random bursts,
-                             rounds: {} if not said otherwise; Linux, and root for the priority
+                             once by default; Linux with taskset and chrt, and root for the
+                             priority
     cargo xtask preempt [--seeds N] [--seed S] [name...]
                              the integration tests with random pauses wherever threads meet, with
                              {} seeds; --seed alone runs one again; names are of test programs, or
@@ -131,7 +131,6 @@ stopped and counts as failed, since what it did not try it did not check.
 Set CARGO_TARGET_DIR to build elsewhere than in target/.
 ",
         compare::ROUNDS,
-        chaos::ROUNDS,
         preempt::SEEDS,
         steps::list(),
         models::PREEMPTIONS_MAX,
