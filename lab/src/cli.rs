@@ -16,9 +16,11 @@ use crate::{experiments, load, serve, split};
 
 /// The experiments that hold evenkeel's promise against its peers.
 ///
-/// Without a command: all experiments, shortened to two to three minutes, ending in tables,
-/// lab-report.html and lab-report.json. A number is only worth the machine's silence: run nothing
-/// else meanwhile.
+/// Without a command: all experiments, shortened to some three minutes, ending in tables,
+/// lab-report.html and lab-report.json. Other programs distort the figures: run nothing else
+/// meanwhile.
+///
+/// `evenkeel-lab <experiment> --help` says how long it takes.
 #[derive(Parser)]
 #[command(
     name = "evenkeel-lab",

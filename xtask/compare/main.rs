@@ -1,4 +1,4 @@
-//! Two versions of the runtime in one process, which take turns at the scheduler's benchmarks.
+//! Two versions of the runtime in one process, which alternate in the scheduler's benchmarks.
 //!
 //! `cargo xtask compare` builds it with one version as `before` and the other as `after`. In two
 //! processes the machine's mood would weigh more than a change of some per cent does.
@@ -16,7 +16,7 @@ use evenkeel_measure::table::{Cell, Table};
 
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
-/// The turns are looked at in so many parts as well, whose spread tells noise from a difference.
+/// The rounds are looked at in so many parts as well, whose spread tells noise from a difference.
 const PARTS: usize = 5;
 
 /// The benchmarks, for one version of the runtime.
@@ -139,20 +139,20 @@ fn micros(work: &dyn Fn()) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// Lets both take turns, A B B A, and says how they compare.
-fn compare(name: &str, turns: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Cell> {
+/// Alternates the two, A B B A, and says how they compare.
+fn compare(name: &str, rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Cell> {
     eprintln!("{name}");
-    for _ in 0..turns.div_ceil(20) {
+    for _ in 0..rounds.div_ceil(20) {
         before();
         after();
     }
-    let turn = |work: &&dyn Fn()| Ok::<_, Infallible>(micros(work));
-    let Ok(times) = alternate(turns, &[before, after], turn);
+    let run = |work: &&dyn Fn()| Ok::<_, Infallible>(micros(work));
+    let Ok(times) = alternate(rounds, &[before, after], run);
     let pairs = times[0].iter().zip(&times[1]);
     let ratios: Vec<f64> = pairs.map(|(before, after)| after / before).collect();
-    let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a turn");
-    let fifths = ratios.chunks(turns.div_ceil(PARTS)).map(middle);
-    let spread = Spread::of(fifths).expect("there is a turn");
+    let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a round");
+    let fifths = ratios.chunks(rounds.div_ceil(PARTS)).map(middle);
+    let spread = Spread::of(fifths).expect("there is a round");
     vec![
         name.into(),
         Cell::number(middle(&times[0]), "us", 1),
@@ -164,32 +164,32 @@ fn compare(name: &str, turns: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec
 
 #[derive(Parser)]
 struct Arguments {
-    /// How often each version has its turn.
-    turns: usize,
+    /// Rounds, in each of which both versions run once.
+    rounds: usize,
     #[command(flatten)]
     json: JsonOption,
 }
 
 fn main() -> std::io::Result<()> {
-    let Arguments { turns, json } = Arguments::parse();
+    let Arguments { rounds, json } = Arguments::parse();
     let mut results = json.begin("compare")?;
     let (a, b) = (before::Runtime::new(), after::Runtime::new());
     macro_rules! row {
-        ($benchmark:ident, $turns:expr) => {
-            compare(stringify!($benchmark), $turns, &|| a.$benchmark(), &|| {
+        ($benchmark:ident, $rounds:expr) => {
+            compare(stringify!($benchmark), $rounds, &|| a.$benchmark(), &|| {
                 b.$benchmark()
             })
         };
     }
     let rows = vec![
-        row!(chained_spawn, turns),
-        row!(ping_pong, turns),
-        row!(yield_many, turns / 8),
-        row!(spawn_many_local, turns / 4),
-        row!(spawn_many_remote, turns / 4),
+        row!(chained_spawn, rounds),
+        row!(ping_pong, rounds),
+        row!(yield_many, rounds / 8),
+        row!(spawn_many_local, rounds / 4),
+        row!(spawn_many_remote, rounds / 4),
     ];
     let title = format!(
-        "{WORKERS} workers, {turns} turns each: medians; the ratio is the median of all pairs' \
+        "{WORKERS} workers, {rounds} rounds: medians; the ratio is the median of all pairs' \
          after/before, and beside it that of each fifth of them"
     );
     let columns = ["benchmark", "before", "after", "ratio", "fifths"];

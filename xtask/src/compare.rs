@@ -1,6 +1,6 @@
 //! `cargo xtask compare <revision>`: the scheduler of this tree beside that of an earlier one.
 //!
-//! Both are built into one program (`compare/main.rs`) and take turns in it, so that a difference
+//! Both are built into one program (`compare/main.rs`) and alternate in it, so that a difference
 //! of a few per cent can be told from the machine's noise.
 
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo::{Cargo, root, target_dir};
 
-/// Turns of each benchmark, if not said otherwise: some 20 seconds in all.
-const TURNS: u32 = 3_000;
+/// Rounds of each benchmark, if not said otherwise: some 20 seconds in all.
+pub(crate) const ROUNDS: u32 = 3_000;
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     revision: String,
-    turns: u32,
+    rounds: u32,
     /// Where the table goes as JSON, too.
     json: Option<PathBuf>,
 }
@@ -29,24 +29,24 @@ impl Options {
             [words @ .., "--json", path] => (words, Some(PathBuf::from(path))),
             words => (words, None),
         };
-        let (revision, turns) = match words {
-            [revision] => (revision, Ok(TURNS)),
-            [revision, turns] => (revision, turns_from(turns)),
+        let (revision, rounds) = match words {
+            [revision] => (revision, Ok(ROUNDS)),
+            [revision, rounds] => (revision, rounds_from(rounds)),
             _ => return Err("give a revision; `cargo xtask help` says more".to_owned()),
         };
         Ok(Self {
             revision: (*revision).to_owned(),
-            turns: turns?,
+            rounds: rounds?,
             json,
         })
     }
 }
 
-fn turns_from(word: &str) -> Result<u32, String> {
-    let turns = word.parse().ok();
-    let turns = turns.filter(|turns| (40..=1_000_000).contains(turns));
-    turns.ok_or_else(|| {
-        format!("`{word}` is no number of turns from 40 to 1000000; `cargo xtask help` says more")
+fn rounds_from(word: &str) -> Result<u32, String> {
+    let rounds = word.parse().ok();
+    let rounds = rounds.filter(|rounds| (40..=1_000_000).contains(rounds));
+    rounds.ok_or_else(|| {
+        format!("`{word}` is no number of rounds from 40 to 1000000; `cargo xtask help` says more")
     })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .arg("--target-dir")
         .arg(folder.join("target").to_string_lossy())
         .arg("--")
-        .arg(options.turns.to_string());
+        .arg(options.rounds.to_string());
     let Some(json) = &options.json else {
         return compare.run();
     };
@@ -186,18 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_a_file_may_follow_the_revision() {
+    fn rounds_and_a_file_may_follow_the_revision() {
         let parsed = |line: &str| Options::parse(&line.split_whitespace().collect::<Vec<_>>());
-        let expected = |turns, json: Option<&str>| {
+        let expected = |rounds, json: Option<&str>| {
             Ok(Options {
                 revision: "HEAD".to_owned(),
-                turns,
+                rounds,
                 json: json.map(PathBuf::from),
             })
         };
-        assert_eq!(parsed("HEAD"), expected(TURNS, None));
+        assert_eq!(parsed("HEAD"), expected(ROUNDS, None));
         assert_eq!(parsed("HEAD 40"), expected(40, None));
-        assert_eq!(parsed("HEAD --json a"), expected(TURNS, Some("a")));
+        assert_eq!(parsed("HEAD --json a"), expected(ROUNDS, Some("a")));
         assert_eq!(parsed("HEAD 40 --json a"), expected(40, Some("a")));
         for line in [
             "",

@@ -97,21 +97,26 @@ fn help() -> String {
         "\
 What the project checks of itself.
 
-    cargo xtask ci           every step below, in order; stops at the first failure
+    cargo xtask ci           every step below, in order; stops at the first failure; some 15
+                             minutes
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
-    cargo xtask compare <revision> [turns] [--json FILE]
-                             the scheduler of this tree beside that of a revision, in one process
-                             and taking turns: what a change costs; the table as JSON, too
+    cargo xtask compare <revision> [rounds] [--json FILE]
+                             the scheduler of this tree beside that of a revision, alternating in
+                             one process: what a change costs; the table as JSON, too; by default
+                             {} rounds, some 20 seconds once both are built; needs git and tar
     cargo xtask chaos [rounds]
-                             all tests on a machine that takes processors away in random bursts;
-                             Linux, and root for the priority
+                             all tests on a machine that takes processors away in random bursts,
+                             once by default; Linux with taskset and chrt, and root for the
+                             priority
     cargo xtask preempt [--seeds N] [--seed S] [name...]
                              the integration tests with random pauses wherever threads meet, with
                              {} seeds; --seed alone runs one again; names are of test programs, or
                              parts of tests' names
     cargo xtask sanitize [address|thread] [--sample] [name...]
-                             the tests under AddressSanitizer and ThreadSanitizer
+                             the tests under AddressSanitizer and ThreadSanitizer; Linux with
+                             glibc, and a stable toolchain with their runtimes, as rustup's is;
+                             --sample is what ci runs, some tests under ThreadSanitizer
     cargo xtask breaks [--list] [--sample] [word...]
                              breaks a copy of the code on purpose, in all ways that breaks/ holds,
                              and requires that tests fail; words are parts of what is broken, or
@@ -125,6 +130,7 @@ The model tests try thread interleavings with up to {} preemptions each. Set
 stopped and counts as failed, since what it did not try it did not check.
 Set CARGO_TARGET_DIR to build elsewhere than in target/.
 ",
+        compare::ROUNDS,
         preempt::SEEDS,
         steps::list(),
         models::PREEMPTIONS_MAX,

@@ -1,4 +1,4 @@
-//! `shares`: processor time of classes against their weights, second by second.
+//! `shares`: processor time of classes against their shares, second by second.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The floors of the runtime and of the lab: which module may import which. The orders are the
-//! tables in ARCHITECTURE.md, so that what is written there is what holds.
+//! tables in ARCHITECTURE.md, so that what is written there is what holds. Each name in them is a
+//! module's.
 
 use super::Finding;
 use super::seams::named;
@@ -56,6 +57,22 @@ pub(super) fn point_down(tree: &Tree, findings: &mut Vec<Finding>) {
         for (file, tokens) in tree.rust().filter(|(file, _)| !file.is_test) {
             if let Some(below) = file.path.strip_prefix(scope) {
                 floors.check((&file.path, below), &named(tokens), findings);
+            }
+        }
+    }
+}
+
+/// Every name in the tables is a module's.
+pub(super) fn name_modules(tree: &Tree, findings: &mut Vec<Finding>) {
+    let Some(map) = tree.get(MAP).and_then(|file| file.text.as_deref()) else {
+        return;
+    };
+    for (scope, heading) in HOUSES {
+        for name in Floors::read(map, heading).0 {
+            let files = [".rs", "/mod.rs"].map(|end| format!("{scope}{name}{end}"));
+            if files.iter().all(|file| tree.get(file).is_none()) {
+                let message = format!("`{name}` names no module of {scope}");
+                findings.push(Finding::new(MAP, 0, message));
             }
         }
     }
@@ -193,6 +210,40 @@ mod tests {
         }
         // The runtime's are as they were.
         assert!(found_in("crates/evenkeel/src/trial/lab.rs", "").len() == 1);
+    }
+
+    #[test]
+    fn a_name_without_a_module_is_seen() {
+        let nameless = |left_out: &str| {
+            let runtime = ["sync/mod.rs", "sys.rs", "sched/task/mod.rs", "io.rs"];
+            let runtime = runtime.iter().chain(&["sched/mod.rs"]);
+            let runtime = runtime.map(|path| format!("crates/evenkeel/src/{path}"));
+            let lab = ["sys.rs", "trial/lab.rs", "trial/grid.rs", "cli.rs"];
+            let lab = lab.map(|path| format!("lab/src/{path}"));
+            let there = runtime.chain(lab).filter(|path| path != left_out);
+            let there: Vec<String> = there.collect();
+            let mut files: Vec<(&str, &str)> = there.iter().map(|p| (p.as_str(), "")).collect();
+            files.push((MAP, TABLE));
+            let mut findings = Vec::new();
+            name_modules(&Tree::of(&files), &mut findings);
+            let messages = findings.into_iter().map(|found| found.message);
+            messages.collect::<Vec<String>>()
+        };
+        assert_eq!(nameless(""), [""; 0]);
+        for (path, finding) in [
+            (
+                "crates/evenkeel/src/sched/task/mod.rs",
+                "`sched/task` names no module of crates/evenkeel/src/",
+            ),
+            // The runtime has one of this name.
+            ("lab/src/sys.rs", "`sys` names no module of lab/src/"),
+            (
+                "lab/src/trial/grid.rs",
+                "`trial/grid` names no module of lab/src/",
+            ),
+        ] {
+            assert_eq!(nameless(path), [finding]);
+        }
     }
 
     #[test]

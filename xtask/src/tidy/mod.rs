@@ -59,6 +59,7 @@ const RULES: &[Rule] = &[
     lines::forbidden_words,
     seams::only_through_seams,
     floors::point_down,
+    floors::name_modules,
     orderings::explained,
     models::unlimited,
     lengths::files,

@@ -25,7 +25,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "the façade offers one full set, whichever part its callers use in a given build"
+    reason = "the module offers one full set, whichever part its callers use in a given build"
 )]
 
 #[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]

@@ -125,7 +125,7 @@ impl std::task::Wake for Notice {
 }
 
 #[cfg(all(test, evenkeel_loom))]
-mod loom_tests {
+mod models {
     use std::task::Wake;
 
     use super::*;

@@ -231,7 +231,7 @@ impl Timers {
 }
 
 #[cfg(all(test, evenkeel_loom))]
-mod loom_tests;
+mod models;
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests;

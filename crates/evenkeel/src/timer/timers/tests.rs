@@ -1,4 +1,4 @@
-//! Tests with one thread; `loom_tests` has those with several.
+//! Tests with one thread; `models` has those with several.
 
 use std::task::{Wake, Waker};
 
