@@ -1,7 +1,7 @@
 //! Evenkeel beneath Tokio's multi-thread runtime.
 
 mod scheduler;
-pub(crate) use scheduler::{block_in_place, is_on, Scheduler, Seat};
+pub(crate) use scheduler::{block_in_place, is_on, is_own_task, thread_cap, Place, Scheduler};
 
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]
 mod source;

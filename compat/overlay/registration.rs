@@ -3,7 +3,7 @@
 
 use super::upstream_registration as upstream;
 use super::{Direction, ReadyEvent};
-use crate::evenkeel::Source;
+use crate::evenkeel::{is_own_task, Source};
 use crate::io::interest::Interest;
 use crate::io::ready::Ready;
 use crate::runtime::scheduler;
@@ -14,7 +14,7 @@ use std::task::{ready, Context, Poll};
 
 #[derive(Debug)]
 pub(crate) enum Registration {
-    Evenkeel(Io),
+    Evenkeel(Io, evenkeel::runtime::Handle),
     Upstream(upstream::Registration),
 }
 
@@ -31,13 +31,10 @@ impl Registration {
         _ = has_driver;
         match handle.evenkeel() {
             // A worker's queue reports no out-of-band data.
-            Some(on) if evenkeel::drop_in::is_stopping(on) => Err(gone()),
-            Some(on) if !interest.is_priority() => {
-                let watched = Io::new(on, io.raw_fd());
-                if S::EAGER {
-                    watched.look(native::Interest::READABLE)?;
-                }
-                Ok(Evenkeel(watched))
+            Some(on) if evenkeel::drop_in::is_stopping(on) && !is_own_task(on) => Err(gone()),
+            // A worker's queue reports no out-of-band data.
+            Some(on) if !S::UPSTREAM && !interest.is_priority() => {
+                Ok(Evenkeel(Io::new(on, io.raw_fd()), on.clone()))
             }
             _ => upstream::Registration::new_with_interest_and_handle(io, interest, handle)
                 .map(Upstream),
@@ -46,14 +43,14 @@ impl Registration {
 
     pub(crate) fn deregister(&mut self, io: &mut impl Source) -> io::Result<()> {
         match self {
-            Evenkeel(watched) => watched.close(),
+            Evenkeel(watched, _) => watched.close(),
             Upstream(registration) => registration.deregister(io),
         }
     }
 
     pub(crate) fn clear_readiness(&self, event: ReadyEvent) {
         match self {
-            Evenkeel(watched) => watched.clear(event.tick as u16, to_native(event.ready)),
+            Evenkeel(watched, _) => watched.clear(event.tick as u16, to_native(event.ready)),
             Upstream(registration) => registration.clear_readiness(event),
         }
     }
@@ -62,7 +59,7 @@ impl Registration {
     #[allow(dead_code)]
     pub(crate) fn assume_ready(&self, ready: Ready) {
         match self {
-            Evenkeel(watched) => watched.assume(to_native(ready)),
+            Evenkeel(watched, _) => watched.assume(to_native(ready)),
             Upstream(registration) => registration.assume_ready(ready),
         }
     }
@@ -99,9 +96,13 @@ impl Registration {
         direction: Direction,
     ) -> Poll<io::Result<ReadyEvent>> {
         match self {
-            Evenkeel(watched) => {
+            Evenkeel(watched, on) => {
                 let budget = ready!(crate::task::coop::poll_proceed(cx));
                 let seen = ready!(watched.poll_ready(cx, direction == Direction::Write))?;
+                if seen.is_shutdown && is_own_task(on) {
+                    // The runtime drops the task now.
+                    return Poll::Pending;
+                }
                 let event = event(seen)?;
                 budget.made_progress();
                 Poll::Ready(Ok(event))
@@ -136,7 +137,7 @@ impl Registration {
         f: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
         let watched = match self {
-            Evenkeel(watched) => watched,
+            Evenkeel(watched, _) => watched,
             Upstream(registration) => return registration.try_io(interest, f),
         };
         let seen = watched.look(native_interest(interest))?;
@@ -153,7 +154,14 @@ impl Registration {
 
     pub(crate) async fn readiness(&self, interest: Interest) -> io::Result<ReadyEvent> {
         match self {
-            Evenkeel(watched) => event(watched.ready(native_interest(interest)).await?),
+            Evenkeel(watched, on) => {
+                let seen = watched.ready(native_interest(interest)).await?;
+                if seen.is_shutdown && is_own_task(on) {
+                    // As in `poll_ready`.
+                    std::future::pending::<()>().await;
+                }
+                event(seen)
+            }
             Upstream(registration) => registration.readiness(interest).await,
         }
     }

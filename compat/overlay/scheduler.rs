@@ -3,7 +3,9 @@
 use crate::runtime::scheduler::{self, multi_thread};
 use crate::runtime::task::{Id, JoinHandle};
 use crate::runtime::{context, Handle, WorkerMetrics};
+use crate::task::coop;
 use pin_project_lite::pin_project;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,9 +16,9 @@ use std::time::Duration;
 
 /// The place of Evenkeel in a handle of Tokio's: empty if the runtime is Tokio's own.
 #[derive(Default)]
-pub(crate) struct Seat(OnceLock<Scheduler>);
+pub(crate) struct Place(OnceLock<Scheduler>);
 
-impl Seat {
+impl Place {
     #[inline]
     pub(crate) fn get(&self) -> Option<&Scheduler> {
         self.0.get()
@@ -43,6 +45,30 @@ impl fmt::Debug for Scheduler {
 pub(crate) fn is_on() -> bool {
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os("EVENKEEL").map_or(true, |value| value != "off"))
+}
+
+/// As many workers as Evenkeel's runtime can have.
+const WORKERS_MAX: usize = 1024;
+
+/// How many threads the pool for blocking work may have: no worker is among them, but the thread of
+/// Tokio's driver.
+pub(crate) fn thread_cap(cap: usize, workers: usize) -> usize {
+    if is_on() && workers > 0 {
+        cap - workers + 1
+    } else {
+        cap
+    }
+}
+
+thread_local! {
+    /// This thread runs the function of a `block_in_place`.
+    static BLOCKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread polls one of the runtime's own tasks, which are dropped at its end. A
+/// `block_on` within such a poll waits for itself.
+pub(crate) fn is_own_task(on: &evenkeel::runtime::Handle) -> bool {
+    evenkeel::drop_in::worker_index(on).is_some() && !BLOCKS.try_with(Cell::get).unwrap_or(true)
 }
 
 pin_project! {
@@ -86,7 +112,7 @@ struct OnPanic<'a, F>(Pin<&'a mut Option<F>>);
 impl<F: Future> OnPanic<'_, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         let future = (self.0.as_mut().as_pin_mut()).expect("polled until it is ready");
-        crate::task::coop::budget(|| future.poll(cx))
+        coop::budget(|| future.poll(cx))
     }
 }
 
@@ -146,9 +172,12 @@ impl Scheduler {
         // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
         let entered = Arc::downgrade(&handle);
         let mut builder = evenkeel::runtime::Builder::new();
-        builder.workers(handle.num_workers());
+        builder.workers(handle.num_workers().min(WORKERS_MAX));
         let spawner = &handle.blocking_spawner;
-        builder.thread_name(spawner.thread_name());
+        let name = spawner.thread_name();
+        if !name.is_empty() && !name.contains('\0') {
+            builder.thread_name(name);
+        }
         let [after_start, before_stop] = spawner.hooks();
         builder.on_thread_start(move || {
             if let Some(handle) = entered.upgrade() {
@@ -221,8 +250,17 @@ pub(crate) fn block_in_place<F: FnOnce() -> R, R>(function: F) -> Result<R, F> {
     if !matches!(context::current_enter_context(), context::EnterRuntime::Entered { .. }) {
         return Ok(function());
     }
-    let budget = crate::task::coop::stop();
-    let result = context::exit_runtime(function);
-    crate::task::coop::set(budget);
-    Ok(result)
+    /// What was there before, also after a panic.
+    struct Reset(coop::Budget);
+
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            BLOCKS.set(false);
+            coop::set(self.0);
+        }
+    }
+
+    let _reset = Reset(coop::stop());
+    BLOCKS.set(true);
+    Ok(context::exit_runtime(function))
 }

@@ -4,8 +4,8 @@ use mio::unix::SourceFd;
 use std::os::fd::{AsRawFd, RawFd};
 
 pub(crate) trait Source: mio::event::Source {
-    /// Whether a descriptor that cannot be watched is an error when it is wrapped.
-    const EAGER: bool = false;
+    /// Whether Tokio's driver watches it in any case: what is known of it does not suffice.
+    const UPSTREAM: bool = false;
 
     fn raw_fd(&self) -> RawFd;
 }
@@ -32,8 +32,9 @@ by_as_raw_fd!(
     mio::unix::pipe::Sender,
 );
 
+/// The descriptors of `AsyncFd`, whose users look at interests and errors closely.
 impl Source for SourceFd<'_> {
-    const EAGER: bool = true;
+    const UPSTREAM: bool = true;
 
     fn raw_fd(&self) -> RawFd {
         *self.0

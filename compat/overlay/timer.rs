@@ -79,11 +79,14 @@ impl Timer {
     ) -> Poll<Result<(), crate::time::error::Error>> {
         if let Some((timer, handle)) = self.as_mut().native() {
             let on = handle.evenkeel().expect("made in its runtime");
-            return timer.poll_elapsed(on, cx).map(|elapsed| {
-                // As Tokio's own timer says it.
-                assert!(elapsed, "{}", crate::util::error::RUNTIME_SHUTTING_DOWN_ERROR);
-                Ok(())
-            });
+            let elapsed = std::task::ready!(timer.poll_elapsed(on, cx));
+            if !elapsed && crate::evenkeel::is_own_task(on) {
+                // The runtime drops the task now.
+                return Poll::Pending;
+            }
+            // As Tokio's own timer says it.
+            assert!(elapsed, "{}", crate::util::error::RUNTIME_SHUTTING_DOWN_ERROR);
+            return Poll::Ready(Ok(()));
         }
         match self.upstream() {
             Some(timer) => timer.poll_elapsed(cx),

@@ -132,6 +132,9 @@ fn write_all(folder: &Path, files: &Files) -> Result<(), Error> {
 fn fingerprint(upstream: &Upstream) -> String {
     let mut hash = Sha256::new();
     hash.update(&upstream.checksum);
+    for source in [include_str!("manifest.rs"), include_str!("rules.rs")] {
+        hash.update(source);
+    }
     for folder in [&EVENKEEL, &MACROS, &OVERLAY] {
         for (name, text) in files_of(folder) {
             hash.update(name);

@@ -54,6 +54,16 @@ pub enum Error {
          If you expected a dependency, look with `cargo tree -i tokio`."
     )]
     NoTokio,
+    /// Tokio does not come from the registry.
+    #[error(
+        "tokio {version} of this project comes from a path, a repository or another patch, and \
+         Evenkeel can stand in for the published package only.\n\
+         Look for `tokio` in the manifests and in cargo's configuration."
+    )]
+    Elsewhere {
+        /// The version in the lock file.
+        version: String,
+    },
     /// The version is not supported.
     #[error(
         "this project is locked to tokio {found}; supported are {supported}.\n\

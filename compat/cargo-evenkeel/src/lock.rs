@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::project::Project;
+use crate::upstream::hash;
 
 /// The three places of a project's lock files.
 #[derive(Clone, Debug)]
@@ -45,22 +47,42 @@ impl Turn {
     ///
     /// If files cannot be made or renamed.
     pub fn take(project: &Project) -> Result<Self, Error> {
-        let folder = project.target.join("evenkeel");
-        fs::create_dir_all(&folder).map_err(error::file("make", &folder))?;
-        let path = folder.join("turn");
+        let users = project.lock();
+        // Whatever the target folder is, and also if it is cleaned.
+        let name = format!(
+            "cargo-evenkeel-{}.turn",
+            &hash(users.as_os_str().as_encoded_bytes())[..16]
+        );
+        let path = std::env::temp_dir().join(name);
         let held = File::create(&path).map_err(error::file("make", &path))?;
         if held.try_lock().is_err() {
             eprintln!("waiting for another build of this project on Evenkeel");
             held.lock().map_err(error::file("lock", &path))?;
         }
-        let users = project.lock();
         let aside = aside(&users);
         if aside.exists() {
-            fs::rename(&aside, &users).map_err(error::file("rename", &aside))?;
             eprintln!("note: an earlier build was killed; your Cargo.lock is back");
+            bring_back(&aside, &users)?;
         }
         Ok(Self { users, _held: held })
     }
+}
+
+/// Brings the user's lock file back, unless the one in its place is newer: a person's, or a plain
+/// cargo's, made while a build was under way.
+fn bring_back(aside: &Path, users: &Path) -> Result<(), Error> {
+    let now = fs::read_to_string(users).unwrap_or_default();
+    let is_ours = now.is_empty() || now.contains("name = \"tokio-traits\"");
+    let is_same = fs::read_to_string(aside).is_ok_and(|aside| aside == now);
+    if is_ours || is_same {
+        return fs::rename(aside, users).map_err(error::file("rename", aside));
+    }
+    let kept = users.with_extension("lock.before");
+    eprintln!(
+        "note: Cargo.lock was changed meanwhile, and stays; the one before is {}",
+        kept.display()
+    );
+    fs::rename(aside, &kept).map_err(error::file("rename", aside))
 }
 
 /// Where the user's lock file waits.
@@ -89,19 +111,19 @@ impl OwnLock {
         };
         let base = places.kept.with_extension("lock.base");
         let same_base = fs::read(&base).ok() == fs::read(&places.users).ok();
-        copy_file(&places.users, &base)?;
-        // A rename, so that at no moment the user's is in neither place.
-        fs::rename(&places.users, &places.aside).map_err(error::file("rename", &places.users))?;
         let from = if same_base && places.kept.exists() {
             &places.kept
         } else {
-            &places.aside
+            &places.users
         };
+        let ours = fs::read(from).map_err(error::file("read", from))?;
+        copy_file(&places.users, &base)?;
+        copy_file(&places.users, &places.aside)?;
         let lock = Self {
             places: places.clone(),
             turn: Arc::new(Mutex::new(Some(turn))),
         };
-        copy_file(from, &places.users)?;
+        write_whole(&places.users, &ours)?;
         Ok(lock)
     }
 
@@ -137,24 +159,39 @@ impl Drop for OwnLock {
 }
 
 impl Places {
-    fn bring_back(&self) -> Result<(), Error> {
-        fs::rename(&self.aside, &self.users).map_err(error::file("rename", &self.aside))
-    }
-
     /// Keeps ours, and brings the user's back. Does nothing if that was done.
     fn give_back(&self) -> Result<(), Error> {
         if !self.aside.exists() {
             return Ok(());
         }
         copy_file(&self.users, &self.kept)?;
-        self.bring_back()
+        bring_back(&self.aside, &self.users)
     }
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
-    fs::copy(from, to)
-        .map(drop)
-        .map_err(error::file("copy a lock file to", to))
+    write_whole(to, &fs::read(from).map_err(error::file("read", from))?)
+}
+
+/// Writes a file, of which nobody sees a part, also if the disk is full.
+fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut scratch =
+        tempfile::NamedTempFile::new_in(folder).map_err(error::file("write in", folder))?;
+    scratch
+        .write_all(text)
+        .map_err(error::file("write", path))?;
+    if let Ok(before) = fs::metadata(path) {
+        let rights = before.permissions();
+        scratch
+            .as_file()
+            .set_permissions(rights)
+            .map_err(error::file("write", path))?;
+    }
+    scratch
+        .persist(path)
+        .map_err(|error| error::file("write", path)(error.error))?;
+    Ok(())
 }
 
 /// Has cargo start programs through this one, so that the lock file is back before they run.

@@ -101,6 +101,12 @@ fn doctor(options: &[String]) -> Result<ExitCode, Error> {
 fn cargo(arguments: &[String]) -> Result<ExitCode, Error> {
     let project = Project::find(arguments)?;
     let turn = Turn::take(&project)?;
+    if arguments
+        .iter()
+        .any(|argument| argument == "--locked" || argument == "--frozen")
+    {
+        project.check_locked()?;
+    }
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
     let lock = OwnLock::put(turn, &copy)?;
     project.check(&copy)?;

@@ -115,7 +115,9 @@ impl Project {
         let is_tokio = |package: &&Locked| package.name == "tokio" && package.version.major == 1;
         let found = lock.package.iter().find(is_tokio).ok_or(Error::NoTokio)?;
         let Some(checksum) = found.checksum.clone().filter(|_| found.source.is_some()) else {
-            return Err(Error::NoTokio);
+            return Err(Error::Elsewhere {
+                version: found.version.to_string(),
+            });
         };
         if !SUPPORTED.contains(&found.version.minor) {
             let supported: Vec<_> = SUPPORTED.iter().map(|minor| format!("1.{minor}")).collect();
@@ -125,10 +127,26 @@ impl Project {
                 advice: NEWEST.0.into(),
             });
         }
-        Ok(Upstream {
+        let upstream = Upstream {
             version: found.version.clone(),
             checksum,
-        })
+        };
+        let may_fetch = !self.options.iter().any(|option| option == "--offline");
+        if may_fetch && !upstream.is_fetched() {
+            run(Command::new("cargo")
+                .args(["fetch", "--quiet"])
+                .args(&self.options))?;
+        }
+        Ok(upstream)
+    }
+
+    /// Makes sure that the user's own lock file fits, as `--locked` asks for.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    pub fn check_locked(&self) -> Result<(), Error> {
+        describe(&self.options, &["--locked".into()]).map(drop)
     }
 
     /// Resolves the project with the copy in Tokio's place, and makes sure that nothing uses

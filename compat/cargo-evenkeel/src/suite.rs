@@ -113,7 +113,7 @@ fn note(outcomes: &mut Outcomes, file: &mut Option<String>, line: &str) {
         eprintln!("{name}");
         outcomes.entry(name.clone()).or_default().crashed = true;
         *file = Some(name);
-    } else if line.starts_with("error: could not compile") || line.starts_with("error[") {
+    } else if line.starts_with("error") {
         eprintln!("{line}");
     }
     let Some(outcome) = file.as_ref().and_then(|name| outcomes.get_mut(name)) else {

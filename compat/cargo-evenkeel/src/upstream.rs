@@ -43,7 +43,7 @@ impl Upstream {
         };
         let path = self.archive().ok_or_else(no_source)?;
         let bytes = fs::read(&path).map_err(error::file("read", &path))?;
-        let found = hex(&Sha256::digest(&bytes));
+        let found = hash(&bytes);
         if found != self.checksum {
             return Err(Error::Checksum {
                 path,
@@ -55,8 +55,12 @@ impl Upstream {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The SHA-256 of these, in hexadecimal digits.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Where cargo keeps what it fetches.

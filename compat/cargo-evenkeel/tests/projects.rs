@@ -208,7 +208,7 @@ fn a_lock_file_that_a_killed_build_left_aside_comes_back() {
     let (lock, aside) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.yours"));
     let users = fs::read(&lock).unwrap();
     fs::rename(&lock, &aside).unwrap();
-    fs::write(&lock, "version = 4\n").unwrap();
+    fs::write(&lock, "[[package]]\nname = \"tokio-traits\"\n").unwrap();
     let output = evenkeel(folder, &["doctor"], false);
     assert!(
         said(&output).contains("your Cargo.lock is back"),
@@ -218,4 +218,32 @@ fn a_lock_file_that_a_killed_build_left_aside_comes_back() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(fs::read(&lock).unwrap(), users);
     assert!(!aside.exists());
+}
+
+#[test]
+fn a_lock_file_that_was_made_after_a_killed_build_stays() {
+    let project = project("=1.54.1");
+    let folder = project.path();
+    assert!(
+        cargo(folder, "cargo", &["generate-lockfile"], false)
+            .status
+            .success()
+    );
+    let lock = fs::read(folder.join("Cargo.lock")).unwrap();
+    fs::write(folder.join("Cargo.lock.yours"), "# older\n").unwrap();
+    let output = evenkeel(folder, &["doctor"], false);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(fs::read(folder.join("Cargo.lock")).unwrap(), lock);
+    assert_eq!(
+        fs::read(folder.join("Cargo.lock.before")).unwrap(),
+        b"# older\n"
+    );
+}
+
+#[test]
+fn locked_is_what_it_says() {
+    let project = project("=1.54.1");
+    let output = evenkeel(project.path(), &["check", "--locked"], false);
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(!project.path().join("Cargo.lock").exists());
 }

@@ -126,6 +126,7 @@ impl Ready {
 
     /// Whether all of these are among it.
     #[cfg(feature = "drop-in")]
+    #[doc(hidden)]
     pub fn contains(self, other: Ready) -> bool {
         self.0 & other.0 == other.0
     }

@@ -108,14 +108,26 @@ impl<T: Link> InjectionQueue<T> {
         }
     }
 
-    /// How many entries wait.
+    /// How many entries wait. Takes nothing: a worker about to park must not see a stack that is
+    /// empty for a moment.
     #[cfg(feature = "drop-in")]
     pub(crate) fn len(&self) -> usize {
-        let mut backlog = self.backlog.lock();
-        // Relaxed, both: written under the lock alone.
-        let len = self.backlog_len.load(Ordering::Relaxed) + self.unstack(&mut backlog);
-        self.backlog_len.store(len, Ordering::Relaxed);
-        len
+        let _backlog = self.backlog.lock();
+        // Relaxed: written under the lock that is held.
+        let mut count = self.backlog_len.load(Ordering::Relaxed);
+        // Acquire pairs with the Release of every push.
+        let mut next = self.front.0.stack.load(Ordering::Acquire);
+        while next != closed()
+            && let Some(entry) = NonNull::new(next)
+        {
+            // SAFETY: entries are taken off the stack under the lock that is held, and are valid
+            // until then, by `push`.
+            let link = unsafe { entry.as_ref() }.link();
+            // Relaxed: published by the push.
+            next = link.load(Ordering::Relaxed);
+            count += 1;
+        }
+        count
     }
 
     /// Hands out at most `limit` entries, oldest first. Returns how many. `receive` runs under a
