@@ -363,7 +363,8 @@ fn the_drop_of_a_hog_that_waits_may_use_the_runtime() {
         let entrance = gate.entrance();
         let hogs = runtime.spawn(async move {
             hogs::compute_until_handed_off();
-            entrance.wait(hogs::Hold::Sleeps);
+            // One that sleeps would be found blocked, and leave room in the pool.
+            entrance.wait(hogs::Hold::Spins);
         });
         until("the lane is full", || gate.arrived() == 1);
         go.send(()).unwrap();
