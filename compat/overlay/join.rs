@@ -18,9 +18,6 @@ enum Inner<T> {
 
 use Inner::{Evenkeel, Upstream};
 
-// SAFETY: as those of both kinds.
-unsafe impl<T: Send> Send for JoinHandle<T> {}
-unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 impl<T> UnwindSafe for JoinHandle<T> {}
 impl<T> RefUnwindSafe for JoinHandle<T> {}

@@ -50,8 +50,8 @@ pub(crate) fn is_on() -> bool {
 /// As many workers as Evenkeel's runtime can have.
 const WORKERS_MAX: usize = 1024;
 
-/// How many threads the pool for blocking work may have: no worker is among them, but the thread of
-/// Tokio's driver.
+/// How many threads the pool for blocking work may have. Tokio's workers are threads of the pool;
+/// Evenkeel's are not, but the thread of Tokio's driver is.
 pub(crate) fn thread_cap(cap: usize, workers: usize) -> usize {
     if is_on() && workers > 0 {
         cap - workers + 1
@@ -65,8 +65,9 @@ thread_local! {
     static BLOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread polls one of the runtime's own tasks, which are dropped at its end. A
-/// `block_on` within such a poll waits for itself.
+/// Whether this thread polls one of the runtime's own tasks. At the runtime's end these are
+/// dropped, so they may wait for what never comes. A `block_on` inside a `block_in_place` may not:
+/// nothing would end it.
 pub(crate) fn is_own_task(on: &evenkeel::runtime::Handle) -> bool {
     evenkeel::drop_in::worker_index(on).is_some() && !BLOCKS.try_with(Cell::get).unwrap_or(true)
 }
@@ -228,6 +229,10 @@ impl Scheduler {
 
     /// Brings a worker's figures up to date.
     pub(crate) fn refresh(&self, worker: usize, figures: &WorkerMetrics) {
+        // Tokio may have been asked for more workers than there can be; those do nothing.
+        if worker >= WORKERS_MAX {
+            return;
+        }
         let now = evenkeel::drop_in::figures(&self.handle, worker);
         let busy = now.busy.as_nanos().try_into().unwrap_or(u64::MAX);
         figures.busy_duration_total.store(busy, Relaxed);

@@ -36,6 +36,7 @@ impl Timer {
     fn upstream(self: Pin<&mut Self>) -> Option<Pin<&mut crate::runtime::Timer>> {
         // SAFETY: nothing is moved out, and what is pinned stays where it is.
         match unsafe { self.get_unchecked_mut() } {
+            // SAFETY: it is pinned as this is, by the comment above, and has no other way out.
             Upstream(timer) => Some(unsafe { Pin::new_unchecked(timer) }),
             Evenkeel { .. } => None,
         }

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// What Tokio promises of a handle, also if the output cannot be shared.
+fn can_be_shared<T: Send + Sync + Unpin + std::panic::UnwindSafe>(_: &T) {}
+
 /// Runtimes come and go, and take their threads, descriptors and memory with them.
 fn come_and_go() {
     // Tokio keeps two descriptors for signals, from the first runtime on.
@@ -52,6 +55,7 @@ async fn serve() {
             });
         }
     });
+    can_be_shared(&tokio::spawn(async { std::cell::Cell::new(0) }));
     // More than the workers, and for long.
     for _ in 0..4 {
         tokio::spawn(async {
