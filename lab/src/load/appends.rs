@@ -2,6 +2,7 @@
 //! durable, and appends the next.
 
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -26,26 +27,31 @@ pub(crate) struct AppendsSummary {
 }
 
 pub(crate) fn run(args: &AppendsArgs) -> Result<AppendsSummary> {
-    let record = vec![b'r'; args.bytes as usize];
+    let record: Rc<[u8]> = vec![b'r'; args.bytes as usize].into();
     let found = net::run(async {
         let clients = net::connect(args.target, args.clients).await?;
         let clients = clients.into_iter().map(|stream| (stream, 0));
-        let found = closed_loop(clients, args.time, Duration::ZERO, async |(stream, id)| {
-            // Whatever the welcome says suits.
-            if *id == 0 {
-                stream.write_all(&HELLO).await?;
-                stream.read_exact(&mut [0; WELCOME_LEN]).await?;
-            } else {
-                stream.write_all(&append(*id, &record)).await?;
-                let mut answer = [0; APPENDED_LEN];
-                stream.read_exact(&mut answer).await?;
-                if !acknowledges(&answer, *id) {
-                    return Err(io::ErrorKind::InvalidData.into());
+        let found = closed_loop(
+            clients,
+            args.time,
+            Duration::ZERO,
+            async move |(stream, id)| {
+                // Whatever the welcome says suits.
+                if *id == 0 {
+                    stream.write_all(&HELLO).await?;
+                    stream.read_exact(&mut [0; WELCOME_LEN]).await?;
+                } else {
+                    stream.write_all(&append(*id, &record)).await?;
+                    let mut answer = [0; APPENDED_LEN];
+                    stream.read_exact(&mut answer).await?;
+                    if !acknowledges(&answer, *id) {
+                        return Err(io::ErrorKind::InvalidData.into());
+                    }
                 }
-            }
-            *id += 1;
-            Ok(*id > 1)
-        });
+                *id += 1;
+                Ok(*id > 1)
+            },
+        );
         Ok(found.await)
     })?;
     let seconds = args.time.seconds.as_secs_f64();

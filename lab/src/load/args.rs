@@ -193,7 +193,7 @@ pub(crate) struct CamerasArgs {
     pub(crate) until_told: bool,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct HttpArgs {
     /// The HTTP server.
     pub(crate) target: SocketAddr,
@@ -226,7 +226,7 @@ pub(crate) struct RequestArgs {
     pub(crate) seconds: Duration,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MixArgs {
     /// An origin, or a relay in front of one.
     pub(crate) target: SocketAddr,

@@ -3,9 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 use std::time::Instant;
 
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -35,22 +35,22 @@ pub(crate) struct HttpSummary {
 pub(super) const FAILURES_MAX: u32 = 1_000;
 
 pub(crate) fn run(args: &HttpArgs) -> Result<HttpSummary> {
-    let all = Requests {
-        args,
+    let all = Rc::new(Requests {
+        args: args.clone(),
         request: request("GET", &args.path, args.target, args.keep_alive, ""),
         begun: Cell::new(0),
         failures: Cell::new(0),
         failure: RefCell::new(None),
         latencies: RefCell::new(Latencies::new()),
-    };
+    });
     let at_once = u64::from(args.concurrency).min(args.requests);
     let found = net::run(async {
         let start = Instant::now();
-        join_all((0..at_once).map(|_| all.client())).await;
+        net::at_once((0..at_once).map(|_| Rc::clone(&all).client())).await;
         Ok(HttpSummary::of(&all.latencies.borrow(), start))
     })?;
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let failure = match all.failure.into_inner() {
+    let failure = match all.failure.take() {
         Some(source) if found.requests == 0 && refused(&source) => {
             return Err(Error::connect(args.target)(source));
         }
@@ -77,8 +77,8 @@ impl HttpSummary {
     }
 }
 
-struct Requests<'a> {
-    args: &'a HttpArgs,
+struct Requests {
+    args: HttpArgs,
     request: Vec<u8>,
     /// Requests that were begun; those that came to a good end have a latency.
     begun: Cell<u64>,
@@ -87,9 +87,9 @@ struct Requests<'a> {
     latencies: RefCell<Latencies>,
 }
 
-impl Requests<'_> {
+impl Requests {
     /// One request after another, as long as there are any to make.
-    async fn client(&self) {
+    async fn client(self: Rc<Self>) {
         let mut kept = None;
         while self.begun.get() < self.args.requests && self.failures.get() < FAILURES_MAX {
             self.begun.update(|begun| begun + 1);

@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::args::MixArgs;
@@ -36,8 +37,8 @@ pub(crate) struct MixSummary {
     pub(crate) latency: LatencySummary,
 }
 
-struct Mix<'a> {
-    args: &'a MixArgs,
+struct Mix {
+    args: MixArgs,
     failures: Cell<u32>,
     /// Set while the time is measured.
     counts: Cell<bool>,
@@ -46,15 +47,15 @@ struct Mix<'a> {
 }
 
 pub(crate) fn run(args: &MixArgs) -> Result<MixSummary> {
-    let mix = Mix {
-        args,
+    let mix = Rc::new(Mix {
+        args: args.clone(),
         failures: Cell::new(0),
         counts: Cell::new(false),
         summary: RefCell::default(),
         latencies: RefCell::new(Latencies::new()),
-    };
-    let measured = net::run(mix.run())?;
-    let mut summary = mix.summary.into_inner();
+    });
+    let measured = net::run(Rc::clone(&mix).run())?;
+    let mut summary = mix.summary.take();
     summary.seconds = measured.as_secs_f64();
     let seconds = summary.seconds.max(f64::EPSILON);
     summary.empty_per_s = summary.empty as f64 / seconds;
@@ -63,14 +64,17 @@ pub(crate) fn run(args: &MixArgs) -> Result<MixSummary> {
     Ok(summary)
 }
 
-impl Mix<'_> {
+impl Mix {
     /// Says for how long it counted.
-    async fn run(&self) -> Result<Duration> {
+    async fn run(self: Rc<Self>) -> Result<Duration> {
         if self.args.say_ready {
             println!("ready");
         }
-        let clients = (0..self.args.large + self.args.empty)
-            .map(|client| self.client(client < self.args.large));
+        // As tasks, for the reason that `net::at_once` has.
+        let mut clients = JoinSet::new();
+        for client in 0..self.args.large + self.args.empty {
+            clients.spawn_local(Rc::clone(&self).client(client < self.args.large));
+        }
         let time = async {
             sleep(self.args.time.warmup).await;
             self.counts.set(true);
@@ -79,13 +83,13 @@ impl Mix<'_> {
             from.elapsed()
         };
         tokio::select! {
-            Err(error) = try_join_all(clients) => Err(Error::connect(self.args.target)(error)),
+            Some(Ok(error)) = clients.join_next() => Err(Error::connect(self.args.target)(error)),
             measured = time => Ok(measured),
         }
     }
 
     /// Always for the same kind of object. It fails when the server is taken for gone.
-    async fn client(&self, is_large: bool) -> io::Result<()> {
+    async fn client(self: Rc<Self>, is_large: bool) -> io::Error {
         let path = if is_large { LARGE_PATH } else { "/" };
         let request = request("GET", path, self.args.target, false, "");
         loop {
@@ -98,7 +102,7 @@ impl Mix<'_> {
                     summary.failed += 1;
                     summary.failure = Some(error.to_string());
                     if self.failures.get() >= FAILURES_MAX {
-                        return Err(error);
+                        return error;
                     }
                     continue;
                 }

@@ -1,14 +1,15 @@
 //! What every load generator stands on: one thread with Tokio's runtime on it, whose timer has no
 //! slack, and connections. What it adds to a latency, it adds to that of every server alike.
 
+use std::cell::RefCell;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::{spawn_local, yield_now};
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use super::Latencies;
@@ -115,34 +116,46 @@ pub(super) struct Closed {
     pub(super) lost: u64,
 }
 
+/// Runs clients at once until all have ended. Each is a task: what Tokio lets a task do before it
+/// has to give way, the clients would share in one, and most would wait with their answers there.
+pub(super) async fn at_once(clients: impl IntoIterator<Item = impl Future<Output = ()> + 'static>) {
+    let mut tasks = JoinSet::new();
+    for client in clients {
+        tasks.spawn_local(client);
+    }
+    tasks.join_all().await;
+}
+
 /// Lets every client make one `exchange` after another until the time is over, and those under way
 /// then come to an end within `drain`. An exchange that says `false` was a greeting and counts not.
-pub(super) async fn closed_loop<C>(
+pub(super) async fn closed_loop<C: 'static>(
     clients: impl IntoIterator<Item = C>,
     time: Measured,
     drain: Duration,
-    exchange: impl AsyncFn(&mut C) -> io::Result<bool>,
+    exchange: impl AsyncFn(&mut C) -> io::Result<bool> + 'static,
 ) -> Closed {
-    let found = std::cell::RefCell::<Closed>::default();
+    let all = Rc::new((RefCell::<Closed>::default(), exchange));
     let start = Instant::now();
     let (from, end) = (start + time.warmup, start + time.whole());
-    let clients = clients.into_iter().map(async |mut client| {
-        while Instant::now() < end {
-            // One whose answers are there at once is not to keep the others from theirs.
-            yield_now().await;
-            let begun = Instant::now();
-            let exchanged = exchange(&mut client).await;
-            let mut found = found.borrow_mut();
-            match exchanged {
-                Ok(true) if Instant::now() >= from => found.latencies.record(begun.elapsed()),
-                Ok(_) => {}
-                Err(_) => return found.lost += 1,
+    let clients = clients.into_iter().map(|mut client| {
+        let all = Rc::clone(&all);
+        async move {
+            let (found, exchange) = &*all;
+            while Instant::now() < end {
+                let begun = Instant::now();
+                let exchanged = exchange(&mut client).await;
+                let mut found = found.borrow_mut();
+                match exchanged {
+                    Ok(true) if Instant::now() >= from => found.latencies.record(begun.elapsed()),
+                    Ok(_) => {}
+                    Err(_) => return found.lost += 1,
+                }
             }
         }
     });
     // Whoever is still under way then has neither succeeded nor failed.
-    let _ = timeout(time.whole() + drain, join_all(clients)).await;
-    found.into_inner()
+    let _ = timeout(time.whole() + drain, at_once(clients)).await;
+    all.0.take()
 }
 
 /// Says where it listens, then `ready`, then serves every connection until the process is ended.

@@ -35,7 +35,7 @@ pub(crate) fn request(args: &RequestArgs) -> Result<HttpSummary> {
             Ok(true)
         };
         let start = Instant::now();
-        let in_time = async |stream: &mut _| timeout(PATIENCE, asked(stream)).await?;
+        let in_time = async move |stream: &mut _| timeout(PATIENCE, asked(stream)).await?;
         let found = closed_loop(clients, Measured { seconds, warmup }, PATIENCE, in_time).await;
         Ok(HttpSummary {
             failed: found.lost,
