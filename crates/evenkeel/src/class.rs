@@ -15,9 +15,9 @@ const NAME_LEN_MAX: usize = 32;
 
 /// A class of tasks, to which their CPU time is charged, and which has run queues of its own.
 ///
-/// A task belongs to one class for its whole life: the one given to [`spawn_in`](crate::spawn_in),
-/// or that of the task that spawned it. A task that is spawned outside every task is
-/// [`NORMAL`](Class::NORMAL).
+/// A task begins in the class given to [`spawn_in`](crate::spawn_in), or in that of the task that
+/// spawned it, and may [change its class](crate::task::change_class). A task that is spawned
+/// outside every task is [`NORMAL`](Class::NORMAL).
 ///
 /// Three classes exist in every runtime. [`Builder::class`](crate::runtime::Builder::class) changes
 /// their [`ClassConfig`] and adds classes of other names, which

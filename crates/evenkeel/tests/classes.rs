@@ -333,6 +333,72 @@ fn what_is_spawned_from_outside_every_task_is_normal() {
     });
 }
 
+/// Changes its class, and waits before it looks: true if it is in the new one then, and what it
+/// spawns is as well.
+async fn changes_to(class: Class) -> bool {
+    let before = task::class().unwrap();
+    assert_ne!(before, class);
+    assert_eq!(task::change_class(class), Ok(before));
+    let is_there = move || async move { task::class() == Some(class) };
+    let at_once = is_there().await && evenkeel::spawn(is_there()).await.unwrap();
+    yield_now().await;
+    at_once && is_there().await && evenkeel::spawn(is_there()).await.unwrap()
+}
+
+#[test]
+fn a_task_changes_its_class_from_its_next_poll_on() {
+    watched("changed", || {
+        let (runtime, _, video) = two_runtimes();
+        let task = runtime.spawn(changes_to(video));
+        assert!(runtime.block_on(within(task)).unwrap());
+        // The poll in which it changed counts as it began.
+        let polls = polls(&runtime);
+        assert_eq!(polls[..3], [0, 1, 0]);
+        assert!(polls[3] > 3, "{polls:?}");
+
+        let there_and_back = runtime.spawn_in(Class::URGENT, async move {
+            changes_to(video).await && changes_to(Class::URGENT).await
+        });
+        assert!(runtime.block_on(within(there_and_back)).unwrap());
+    });
+}
+
+#[test]
+fn a_task_changes_its_class_in_the_heavy_pool_as_well() {
+    watched("changed in the pool", || {
+        let (runtime, _, video) = two_runtimes();
+        let hog = runtime.spawn(async move {
+            compute_until_handed_off();
+            yield_now().await;
+            // This poll is in the pool, and so is the next.
+            assert_eq!(task::change_class(video), Ok(Class::NORMAL));
+            compute(Duration::from_millis(3));
+            yield_now().await;
+            compute(Duration::from_millis(3));
+            task::class() == Some(video)
+        });
+        assert!(runtime.block_on(within(hog)).unwrap());
+        // A poll in the pool is charged after it has ended.
+        until("the last poll is charged", || {
+            !runtime.stats().classes[video.index()].heavy.is_zero()
+        });
+    });
+}
+
+#[test]
+fn only_a_task_changes_its_class() {
+    watched("no task", || {
+        let (runtime, _, video) = two_runtimes();
+        let outside = move || (task::class(), task::change_class(video).is_ok());
+        assert_eq!(outside(), (None, false));
+        assert_eq!(runtime.block_on(async { outside() }), (None, false));
+        let work = runtime.spawn_blocking(outside);
+        assert_eq!(runtime.block_on(work).unwrap(), (None, false));
+        let error = task::change_class(video).unwrap_err();
+        assert!(error.to_string().contains("no task"), "{error}");
+    });
+}
+
 /// The message of a panic in `body`.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
@@ -358,11 +424,12 @@ fn a_class_of_another_runtime_panics_with_what_to_do() {
         ];
         assert_eq!(from_outside, [says; 5]);
 
-        let from_a_task: [fn(Class); 4] = [
+        let from_a_task: [fn(Class); 5] = [
             |video| drop(evenkeel::spawn_in(video, async {})),
             |video| drop(Handle::current().spawn_in(video, async {})),
             |video| drop(task::Builder::new().class(video).spawn(async {})),
             |video| drop(JoinSet::new().spawn_in(video, async {})),
+            |video| _ = task::change_class(video),
         ];
         for spawn in from_a_task {
             let task = other.spawn(async move { panic_of(|| spawn(video)) });

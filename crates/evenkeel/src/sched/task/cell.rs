@@ -69,7 +69,10 @@ pub(crate) struct Header {
     state: State,
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
-    attributes: Attributes,
+    spawned_at: &'static Location<'static>,
+    name: Option<&'static str>,
+    /// The index of its class, which a task may change while it runs.
+    class: Byte,
     /// When the task was last queued, in cycles: a statistic.
     pub(crate) queued_at: Count,
     /// The task's key in the runtime's registry, plus one, or in the queue of its lane; 0 if it is
@@ -84,12 +87,16 @@ pub(crate) struct Header {
     pub(crate) cut_short: Byte,
 }
 
-/// A number that only the task's runner touches. Relaxed, as `state` orders one runner after
-/// another.
+/// A number that only the task's runner changes. Relaxed, as `state` orders one runner, and whoever
+/// queues the task, after another.
 #[derive(Debug)]
 pub(crate) struct Byte(AtomicU8);
 
 impl Byte {
+    fn new(value: u8) -> Self {
+        Self(AtomicU8::new(value))
+    }
+
     #[inline]
     pub(crate) fn load(&self) -> u8 {
         // Relaxed: see above.
@@ -320,12 +327,14 @@ where
                 state: State::new(),
                 link: AtomicPtr::new(ptr::null_mut()),
                 vtable: &Cell::<F, S>::VTABLE,
-                attributes,
+                spawned_at: attributes.spawned_at,
+                name: attributes.name,
+                class: Byte::new(attributes.class.index() as u8),
                 queued_at: Count::new(),
                 key: AtomicU64::new(0),
-                profile: Byte(AtomicU8::new(0)),
-                streak: Byte(AtomicU8::new(0)),
-                cut_short: Byte(AtomicU8::new(0)),
+                profile: Byte::new(0),
+                streak: Byte::new(0),
+                cut_short: Byte::new(0),
             },
             scheduler,
             join_waker: UnsafeCell::new(None),
@@ -476,17 +485,23 @@ impl Runnable {
 impl Header {
     #[inline]
     pub(crate) fn class(&self) -> Class {
-        self.attributes.class
+        Class::at(self.class.load().into())
+    }
+
+    /// Puts the task into another class. For the task's runner: in a queue, a task stays where it
+    /// is.
+    pub(crate) fn change_class(&self, class: Class) {
+        self.class.put(class.index() as u8);
     }
 
     #[inline]
     pub(crate) fn name(&self) -> Option<&'static str> {
-        self.attributes.name
+        self.name
     }
 
     #[inline]
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
-        self.attributes.spawned_at
+        self.spawned_at
     }
 
     #[inline]

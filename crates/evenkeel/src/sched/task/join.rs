@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use super::cell::{Join, Reference};
 use super::error::JoinError;
+use super::id::Id;
 
 /// The right to a task's output.
 ///
@@ -74,6 +75,11 @@ impl<T> JoinHandle<T> {
         self.join.task().is_complete()
     }
 
+    /// Tells the task from others.
+    pub fn id(&self) -> Id {
+        self.join.task().header().into()
+    }
+
     /// Where in the source the task was spawned.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.join.task().header().spawned_at()
@@ -128,6 +134,11 @@ impl AbortHandle {
     /// Whether the task has ended, in whatever way.
     pub fn is_finished(&self) -> bool {
         self.task.is_complete()
+    }
+
+    /// Tells the task from others.
+    pub fn id(&self) -> Id {
+        self.task.header().into()
     }
 }
 

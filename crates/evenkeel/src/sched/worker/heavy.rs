@@ -269,6 +269,7 @@ impl Worker {
             |task| {
                 self.judge(task.header(), before, began, false);
                 self.slice.note_cuts(task.header());
+                self.running.keep_class(task.header());
                 shared.registry.insert(task, self.index)
             },
             |header| {

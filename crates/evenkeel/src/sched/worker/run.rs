@@ -10,12 +10,14 @@ use crate::counters::accounts::State;
 use crate::sched::hog::{self, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::run_queues::Rank;
+use crate::sched::task::Id;
 use crate::sched::task::cell::{Header, Ran, Runnable};
 
 /// The task that is polled now, if any.
 pub(super) struct Running {
     /// Only compared; null between polls.
     task: Cell<*const Header>,
+    /// Of what it spawns. The task itself gets into it when the poll ends.
     class: Cell<Option<Class>>,
 }
 
@@ -37,6 +39,17 @@ impl Running {
         debug_assert!(self.task.get().is_null(), "one task at a time");
         self.task.set(task);
         self.class.set(Some(task.class()));
+    }
+
+    /// The poll is about to return pending: the task may have changed its class.
+    #[inline]
+    pub(super) fn keep_class(&self, task: &Header) {
+        debug_assert!(ptr::eq(self.task.get(), task), "it is the task that runs");
+        if let Some(class) = self.class.get()
+            && class != task.class()
+        {
+            task.change_class(class);
+        }
     }
 
     #[inline]
@@ -72,6 +85,7 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.learn_from_pending(task.header(), now, is_plain);
+                self.running.keep_class(task.header());
                 registry.insert(task, self.index)
             },
             |header| {
@@ -190,7 +204,24 @@ impl Worker {
     }
 
     pub(crate) fn current_class(&self) -> Class {
-        self.running.class().unwrap_or_default()
+        self.running_class().unwrap_or_default()
+    }
+
+    /// That of the task that runs, if one does.
+    pub(crate) fn running_class(&self) -> Option<Class> {
+        self.running.class()
+    }
+
+    pub(crate) fn running_id(&self) -> Option<Id> {
+        Id::of(self.running.task.get())
+    }
+
+    /// Puts the running task into another class, and says which it was in. `None` if no task runs.
+    pub(crate) fn change_class(&self, class: Class) -> Option<Class> {
+        let before = self.running.class()?;
+        self.shared.check_class(class);
+        self.running.class.set(Some(class));
+        Some(before)
     }
 
     pub(crate) fn current_spawned_at(&self) -> Option<&'static Location<'static>> {

@@ -1,0 +1,58 @@
+//! Puts the routes and tenants of an HTTP service into classes of the [evenkeel] runtime.
+//!
+//! A [class](evenkeel::Class) has a share of the processor time and a latency target. A connection
+//! is one task, and what it asks for is known only once a request's head has been read. The
+//! [`ClassLayer`] then puts the task into the class of the request, until the answer's body has
+//! ended. It is a layer of tower's, so it works with axum, tonic, and whatever else is built of
+//! tower services over `http` requests.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use evenkeel::Class;
+//! use evenkeel_tower::ClassLayer;
+//!
+//! let exports = Router::new()
+//!     .route("/export", get(async || "much"))
+//!     .route_layer(ClassLayer::new(Class::BULK));
+//! let health = Router::new()
+//!     .route("/healthz", get(async || "ok"))
+//!     .route_layer(ClassLayer::new(Class::URGENT));
+//! let service: Router = exports.merge(health);
+//! ```
+//!
+//! The class can depend on the request, for example on a tenant in its head:
+//!
+//! ```
+//! use evenkeel::Class;
+//! use evenkeel_tower::ClassLayer;
+//!
+//! let layer = ClassLayer::new(|request: &http::Request<axum::body::Body>| {
+//!     let plan = request.headers().get("x-plan")?;
+//!     (plan == "free").then_some(Class::BULK)
+//! });
+//! # let _: axum::Router = axum::Router::new().layer(layer);
+//! ```
+//!
+//! Where no task of evenkeel's runs (a service that is also built for another runtime), nothing
+//! happens.
+//!
+//! # What it guarantees
+//!
+//! - A request that changes the task's class first gives way once, so that all that its service
+//!   does is done, and charged, in the new class.
+//! - What the service spawns meanwhile inherits the class, also `spawn_blocking`.
+//! - When the answer's body has ended or is dropped, or the service failed, the task is in the
+//!   class that it had before, whatever was done to its class meanwhile. So a layer around a whole
+//!   service ends what [`enter`] and the extractor `axum::InClass` do.
+//! - If another task than the one that called the service takes the answer's body, nothing is done
+//!   to that task's class.
+
+#[cfg(feature = "axum")]
+pub mod axum;
+mod body;
+mod layer;
+mod stay;
+
+pub use body::ClassBody;
+pub use layer::{ClassFuture, ClassLayer, ClassService, Classify};
+pub use stay::enter;
