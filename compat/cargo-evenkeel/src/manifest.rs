@@ -67,8 +67,18 @@ pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     let mut own = by_path(None, "../evenkeel", &["drop-in"]);
     own.insert("optional", true.into());
     manifest["dependencies"]["evenkeel"] = value(own);
-    if let Some(features) = manifest["features"]["rt-multi-thread"].as_array_mut() {
-        features.push("dep:evenkeel");
+    let mut traits = by_path(Some("tokio-traits"), "../tokio-traits", &[]);
+    traits.insert("optional", true.into());
+    manifest["dependencies"]["evenkeel-traits"] = value(traits);
+    for (feature, brings) in [
+        ("rt-multi-thread", "dep:evenkeel"),
+        ("rt-multi-thread", "dep:evenkeel-traits"),
+        // The buffer is one that `bytes` can fill.
+        ("io-util", "evenkeel-traits?/io-util"),
+    ] {
+        if let Some(features) = manifest["features"][feature].as_array_mut() {
+            features.push(brings);
+        }
     }
     manifest["package"]["rust-version"] = value("1.95");
     quiet(&mut manifest);
@@ -78,7 +88,7 @@ pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Tokio as it was, under another name and without features: the traits of its sockets.
+/// Tokio as it was, under another name and with hardly a feature: the traits of sockets.
 pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
     let mut manifest = read(&files)?;
     manifest["package"]["name"] = value("tokio-traits");
