@@ -1,0 +1,224 @@
+//! The tests of crates that stand on Tokio.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// `suites.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Suites {
+    suite: Vec<Suite>,
+}
+
+/// A crate whose published package has its tests.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Suite {
+    name: String,
+    version: String,
+    /// For `cargo test`.
+    arguments: Vec<String>,
+}
+
+/// What came of a crate's tests: by name, whether each passed.
+type Outcomes = BTreeMap<String, bool>;
+
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    version: String,
+    /// With Evenkeel beneath.
+    on: Outcomes,
+    /// With Tokio itself.
+    off: Outcomes,
+}
+
+/// Whether nothing failed that passes on Tokio.
+pub(crate) fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Result<bool, Error> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Suites { suite } = toml::from_str(&fs::read_to_string(folder.join("suites.toml"))?)?;
+    let is_known = |name: &&String| !suite.iter().any(|suite| suite.name == **name);
+    if let Some(name) = names.iter().find(is_known) {
+        return Err(format!("there is no `{name}` in suites.toml").into());
+    }
+    fs::create_dir_all(target)?;
+    let target = target.canonicalize()?;
+    let mut reports = Vec::new();
+    for suite in suite {
+        if names.is_empty() || names.contains(&suite.name) {
+            let report = suite.run(&target)?;
+            report.print();
+            reports.push(report);
+        }
+    }
+    if let Some(path) = json {
+        fs::write(path, serde_json::to_string_pretty(&reports)?)?;
+    }
+    Ok(reports.iter().all(|report| report.lost().next().is_none()))
+}
+
+impl Suite {
+    fn run(self, target: &Path) -> Result<Report, Error> {
+        let package = self.unpack(target)?;
+        Ok(Report {
+            on: self.test(&package, target, "on")?,
+            off: self.test(&package, target, "off")?,
+            name: self.name,
+            version: self.version,
+        })
+    }
+
+    /// Writes the published package below `target`, as a project of its own. Cargo fetches it.
+    fn unpack(&self, target: &Path) -> Result<PathBuf, Error> {
+        let (name, version) = (&self.name, &self.version);
+        let package = target.join("packages").join(format!("{name}-{version}"));
+        if package.is_dir() {
+            return Ok(package);
+        }
+        let fetch = target.join("fetch");
+        fs::create_dir_all(fetch.join("src"))?;
+        fs::write(fetch.join("src/lib.rs"), "")?;
+        let manifest = format!(
+            "[workspace]\n[package]\nname = \"fetch\"\nversion = \"0.0.0\"\n\
+             [dependencies]\n{name} = \"={version}\"\n"
+        );
+        fs::write(fetch.join("Cargo.toml"), manifest)?;
+        // What was locked for another crate is no concern of this one.
+        let _ = fs::remove_file(fetch.join("Cargo.lock"));
+        succeed(Command::new("cargo").arg("fetch").current_dir(&fetch))?;
+        let archive = archive(&format!("{name}-{version}.crate"))?;
+        let bytes = flate2::read::GzDecoder::new(fs::File::open(archive)?);
+        tar::Archive::new(bytes).unpack(target.join("packages"))?;
+        // The newest of everything, as a new project has.
+        let _ = fs::remove_file(package.join("Cargo.lock"));
+        let manifest = package.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)?;
+        fs::write(&manifest, format!("{text}\n[workspace]\n"))?;
+        Ok(package)
+    }
+
+    fn test(&self, package: &Path, target: &Path, how: &str) -> Result<Outcomes, Error> {
+        eprintln!("{} {}, {how}", self.name, self.version);
+        let mut command = Command::new(crate::cargo_evenkeel()?);
+        command
+            .args(["evenkeel", "test", "--no-fail-fast"])
+            .args(&self.arguments)
+            .current_dir(package)
+            .env("EVENKEEL", how)
+            .env("CARGO_TARGET_DIR", target.join("build"))
+            .env("CARGO_PROFILE_TEST_DEBUG", "0");
+        let output = command.output()?;
+        let (said, told) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        let outcomes = outcomes(&said);
+        if outcomes.is_empty() {
+            return Err(format!("the tests of {} cannot be built:\n{told}", self.name).into());
+        }
+        Ok(outcomes)
+    }
+}
+
+/// Where cargo keeps what it has fetched.
+fn archive(name: &str) -> Result<PathBuf, Error> {
+    let home = match std::env::var_os("CARGO_HOME") {
+        Some(home) => PathBuf::from(home),
+        None => PathBuf::from(std::env::var_os("HOME").ok_or("there is no HOME")?).join(".cargo"),
+    };
+    for registry in fs::read_dir(home.join("registry/cache"))? {
+        let path = registry?.path().join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    Err(format!("cargo has not fetched {name}").into())
+}
+
+fn succeed(command: &mut Command) -> Result<(), Error> {
+    if command.status()?.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed").into())
+    }
+}
+
+/// What tests said. Those of several programs may have one name: it passed if all did. A program
+/// that ends early has a test that has not ended, or none.
+fn outcomes(said: &str) -> Outcomes {
+    let mut outcomes = Outcomes::new();
+    for line in said.lines() {
+        let test = line
+            .strip_prefix("test ")
+            .and_then(|test| test.split_once(" ... "));
+        if let Some((name, how)) = test
+            && !how.starts_with("ignored")
+        {
+            let passed = outcomes.entry(name.to_owned()).or_insert(true);
+            *passed &= how.starts_with("ok");
+        }
+    }
+    outcomes
+}
+
+impl Report {
+    /// Tests that pass on Tokio, and fail or are missing on Evenkeel.
+    fn lost(&self) -> impl Iterator<Item = &str> {
+        let passed = |outcomes: &Outcomes, name| outcomes.get(name) == Some(&true);
+        let names = self.off.keys();
+        let lost = names.filter(move |&name| passed(&self.off, name) && !passed(&self.on, name));
+        lost.map(String::as_str)
+    }
+
+    fn print(&self) {
+        let passed = |outcomes: &Outcomes| outcomes.values().filter(|&&passed| passed).count();
+        println!(
+            "{} {}: {} of {} pass on Evenkeel, {} of {} on Tokio",
+            self.name,
+            self.version,
+            passed(&self.on),
+            self.on.len(),
+            passed(&self.off),
+            self.off.len(),
+        );
+        for name in self.lost() {
+            println!("    fails on Evenkeel alone: {name}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(on: &str, off: &str) -> Report {
+        let (name, version) = (String::new(), String::new());
+        let (on, off) = (outcomes(on), outcomes(off));
+        Report {
+            name,
+            version,
+            on,
+            off,
+        }
+    }
+
+    #[test]
+    fn a_test_is_lost_that_fails_or_is_missing_on_one_side_alone() {
+        let off = "test a ... ok\ntest b ... ok\ntest c ... FAILED\ntest d ... ok\n";
+        let on = "test a ... ok\ntest b ... FAILED\ntest c ... FAILED\n";
+        assert_eq!(report(on, off).lost().collect::<Vec<_>>(), ["b", "d"]);
+        assert_eq!(report(off, on).lost().count(), 0);
+    }
+
+    #[test]
+    fn one_name_in_two_programs_passes_if_both_do() {
+        let both = outcomes("test a ... ok\ntest a ... FAILED\ntest b ... ignored, slow\n");
+        assert_eq!(both, Outcomes::from([("a".to_owned(), false)]));
+    }
+}
