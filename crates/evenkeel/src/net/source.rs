@@ -104,6 +104,23 @@ impl<E: AsRawFd> Source<E> {
         &self.readiness
     }
 
+    /// Refuses to wait for events that were not asked for, as they would never come.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a part of `interest` is not watched.
+    pub(crate) fn check(&self, interest: Interest) -> io::Result<()> {
+        let watched = self.interest;
+        let message = if interest.is_readable() && !watched.is_readable() {
+            "this descriptor is watched for writing only; a wait until it is readable would not end"
+        } else if interest.is_writable() && !watched.is_writable() {
+            "this descriptor is watched for reading only; a wait until it is writable would not end"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    }
+
     pub(crate) fn get_ref(&self) -> &E {
         match &self.io {
             Some(io) => io,

@@ -13,6 +13,7 @@ use super::guard::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, Reported};
 use crate::io::interest::{Interest, Ready};
 use crate::net::source::{Direction, Source};
 use crate::runtime::Handle;
+use crate::sched::coop;
 
 /// A descriptor of any kind, whose readiness tasks can wait for.
 ///
@@ -78,7 +79,6 @@ use crate::runtime::Handle;
 pub struct AsyncFd<T: AsRawFd> {
     // Dropped before `inner`, so that the descriptor is deregistered while it is open.
     source: Source<RawFd>,
-    interest: Interest,
     inner: T,
 }
 
@@ -129,11 +129,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     pub fn try_with_interest(inner: T, interest: Interest) -> Result<Self, AsyncFdTryNewError<T>> {
         let fd = inner.as_raw_fd();
         match watch(fd, interest) {
-            Ok(source) => Ok(Self {
-                source,
-                interest,
-                inner,
-            }),
+            Ok(source) => Ok(Self { source, inner }),
             Err(cause) => Err(AsyncFdTryNewError { inner, cause }),
         }
     }
@@ -407,9 +403,9 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 
     async fn reported(&self, interest: Interest) -> io::Result<Reported> {
-        self.check(interest)?;
+        self.source.check(interest)?;
         let seen = self.source.seen(interest).await?;
-        crate::sched::coop::got_on();
+        coop::got_on();
         Ok(Reported::new(seen, interest))
     }
 
@@ -418,25 +414,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<Reported>> {
-        self.check(direction.into())?;
+        self.source.check(direction.into())?;
         let seen = ready!(self.source.poll_seen(cx, direction))?;
-        crate::sched::coop::got_on();
+        coop::got_on();
         Poll::Ready(Ok(Reported::new(seen, direction.into())))
-    }
-
-    /// Refuses to wait for events that were not asked for, as they would never come.
-    fn check(&self, interest: Interest) -> io::Result<()> {
-        let watched = self.interest;
-        if interest.is_readable() && !watched.is_readable()
-            || interest.is_writable() && !watched.is_writable()
-        {
-            let message = format!(
-                "the descriptor is watched for {watched:?} only, and would never be reported as \
-                 ready for {interest:?}; make the `AsyncFd` with both interests"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
-        Ok(())
     }
 }
 
