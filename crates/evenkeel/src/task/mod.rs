@@ -2,14 +2,21 @@
 //!
 //! [`spawn`] starts a task and returns a [`JoinHandle`] for its output. An [`AbortHandle`] aborts
 //! it, a [`JoinSet`] holds many tasks, and a [`Builder`] gives a task a name. [`yield_now`] and
-//! [`checkpoint`] let other tasks run.
+//! [`checkpoint`] let other tasks run. A [`LocalKey`] names a value that belongs to a task.
 // The memory of a task is in `sched::task`, giving way in `sched::coop`.
 
 mod builder;
 mod join_set;
+mod local;
 mod ready_list;
 
 pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
 pub use crate::sched::coop::{checkpoint, yield_now};
 pub use crate::sched::task::{AbortHandle, JoinError, JoinHandle};
 pub use {builder::Builder, join_set::JoinSet};
+pub use {local::AccessError, local::LocalKey};
+
+/// Futures of this module that have names.
+pub mod futures {
+    pub use super::local::TaskLocalFuture;
+}
