@@ -65,6 +65,7 @@ pub struct Builder {
     workers: Option<usize>,
     heavy_threads: Option<usize>,
     disk_wait_limit: Option<Duration>,
+    start_paused: bool,
     /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
 }
@@ -106,6 +107,7 @@ impl Builder {
             workers: None,
             heavy_threads: None,
             disk_wait_limit: Some(defaults::DISK_WAIT),
+            start_paused: false,
             class_error: None,
         }
     }
@@ -198,6 +200,26 @@ setters! {
     /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
     /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
     disk_wait_limit(limit: Option<Duration>) => disk_wait_limit = limit;
+    /// Makes a runtime for tests, whose time can be [paused](crate::time::pause), and is. Default:
+    /// false.
+    ///
+    /// It has one worker: another number is refused. Hand-off is switched off, so that a poll that
+    /// blocks holds up the other tasks, and threads do all file work.
+    ///
+    /// ```
+    /// use evenkeel::runtime::Builder;
+    /// use evenkeel::time::{Duration, Instant, sleep};
+    ///
+    /// let runtime = Builder::new().start_paused(true).build()?;
+    /// runtime.block_on(async {
+    ///     let hour = Duration::from_secs(3600);
+    ///     let start = Instant::now();
+    ///     sleep(hour).await; // takes no time, as nothing else can run
+    ///     assert_eq!(start.elapsed(), hour);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    start_paused(paused: bool) => start_paused = paused;
     /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
     /// panics, the thread goes on.
     on_thread_start(hook: impl Fn() + Send + Sync + 'static)
@@ -238,7 +260,11 @@ impl Builder {
     /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
         let config = self.config()?;
-        let clock = Clock::start();
+        let clock = if self.start_paused {
+            Clock::start_paused()
+        } else {
+            Clock::start()
+        };
         let extensions = Extensions::default()
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
@@ -253,12 +279,13 @@ impl Builder {
     }
 
     fn config(&self) -> Result<Config, BuildError> {
-        let workers = self
-            .workers
-            .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
+        let workers = self.workers.unwrap_or_else(|| match self.start_paused {
+            true => 1,
+            false => cpus::usable().min(WORKERS_MAX),
+        });
         let for_all = workers.saturating_mul(defaults::HEAVY_THREADS_EACH);
         let by_default = for_all.clamp(defaults::HEAVY_THREADS_MIN, HEAVY_THREADS_MAX);
-        let config = Config {
+        let mut config = Config {
             workers,
             quota: cpus::quota().is_some(),
             heavy_threads: self.heavy_threads.unwrap_or(by_default),
@@ -268,11 +295,28 @@ impl Builder {
         if let Some(error) = &self.class_error {
             return Err(BuildError::Class(error.clone()));
         }
+        if self.start_paused {
+            suit_paused(&mut config)?;
+        }
         check_scheduling(&config)?;
         check_threads(&config)?;
         check_disk(&config)?;
         Ok(config)
     }
+}
+
+/// The worker alone knows when all wait, so there is one, and none of its tasks is elsewhere.
+fn suit_paused(config: &mut Config) -> Result<(), BuildError> {
+    let workers = config.workers;
+    check(
+        workers == 1,
+        "start_paused",
+        format!("true with workers({workers})"),
+        "leave `workers` out, or use one: with more, nobody knows when all tasks wait",
+    )?;
+    config.hand_off_after = None;
+    config.disk_ring = false;
+    Ok(())
 }
 
 fn check_scheduling(config: &Config) -> Result<(), BuildError> {
