@@ -66,6 +66,8 @@
 //!
 //! - `macros` (on by default): [`main`] and [`test`].
 //! - `hyper`: hyper's I/O traits, executor and timer, in `evenkeel::hyper`.
+//! - `serve`: [`serve()`](serve::serve), which serves axum's routers and other services over HTTP;
+//!   with `hyper`.
 //! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
 //!   scope, method calls are ambiguous: import one.
 //! - `tracing`: an event for each report of a hog.
@@ -127,6 +129,8 @@ pub mod net;
 #[cfg(not(evenkeel_loom))]
 pub mod runtime;
 mod sched;
+#[cfg(all(feature = "serve", not(evenkeel_loom)))]
+pub mod serve;
 #[cfg(not(evenkeel_loom))]
 pub mod signal;
 #[cfg(not(evenkeel_loom))]
@@ -166,3 +170,5 @@ pub use runtime::{spawn, spawn_blocking, spawn_in};
 #[cfg(not(evenkeel_loom))]
 pub use sched::HogReport;
 pub use sched::{BusyWait, ParseBusyWaitError};
+#[cfg(all(feature = "serve", not(evenkeel_loom)))]
+pub use serve::serve;
