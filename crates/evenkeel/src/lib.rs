@@ -57,10 +57,11 @@
 //! # Coming from Tokio
 //!
 //! Sockets implement `tokio::io::{AsyncRead, AsyncWrite}`, and `tokio::sync` works unchanged, as it
-//! needs no runtime. With the feature `hyper`, streams go into hyper as they are, and axum as a
-//! tower service on top. Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves
-//! need a Tokio runtime. The chapter [Coming from Tokio](guide::coming_from_tokio) has the move
-//! step by step, what behaves differently, and a table of names.
+//! needs no runtime. With the feature `hyper`, streams go into hyper as they are; with `serve`,
+//! [`serve()`](serve::serve) takes axum's routers. Crates that call `tokio::spawn`, `tokio::net` or
+//! `tokio::time` themselves need a Tokio runtime beside this one (feature `tokio-context`). The
+//! chapter [Coming from Tokio](guide::coming_from_tokio) has the move step by step, what behaves
+//! differently, and a table of names.
 //!
 //! # Features
 //!
@@ -70,6 +71,8 @@
 //!   with `hyper`.
 //! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
 //!   scope, method calls are ambiguous: import one.
+//! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
+//!   Tokio's beside this one.
 //! - `tracing`: an event for each report of a hog.
 //!
 //! # What it is not

@@ -410,9 +410,11 @@ impl Core {
             let config = &shared.config;
             let _entered = context::enter(Arc::clone(&shared));
             let _leave = Leave(&core, &shared);
-            config.on_thread_start.iter().for_each(Hook::run);
-            core.run_thread(&shared);
-            config.on_thread_stop.iter().for_each(Hook::run);
+            config.surrounded(|| {
+                config.on_thread_start.iter().for_each(Hook::run);
+                core.run_thread(&shared);
+                config.on_thread_stop.iter().for_each(Hook::run);
+            });
         });
         match started {
             Ok(thread) => self.keep_track(thread),

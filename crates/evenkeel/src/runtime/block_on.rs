@@ -79,6 +79,11 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
          Await the future instead, or call `block_on` inside `spawn_blocking`"
     );
     let _entered = context::enter(Arc::clone(handle.shared()));
+    let config = &handle.shared().config;
+    config.surrounded(|| block_here(handle, future))
+}
+
+fn block_here<F: Future>(handle: &Handle, future: F) -> F::Output {
     let unpark = std::sync::Arc::new(Unpark {
         thread: thread::current(),
         notified: AtomicBool::new(false),
