@@ -69,6 +69,8 @@
 //! - `hyper`: hyper's I/O traits, executor and timer, in `evenkeel::hyper`.
 //! - `serve`: [`serve()`](serve::serve), which serves axum's routers and other services over HTTP;
 //!   with `hyper`.
+//! - `client`: `hyper::Connector`, connections for the client of the crate hyper-util; with
+//!   `hyper`. That crate then has Tokio's sockets compiled, and uses none.
 //! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
 //!   scope, method calls are ambiguous: import one.
 //! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
