@@ -21,6 +21,8 @@ use crate::entry::{Entry, expand};
 /// - `workers = N`: as many workers as this instead of one per core.
 /// - `busy_wait = "..."`: how long an idle worker spins before it parks: a level of `BusyWait` as
 ///   it is printed, such as `"none"`, `"very_short"` or `"adaptive"`.
+/// - `start_paused = true`: a runtime for tests, whose time stands still while anything can run,
+///   and jumps to the next timer when all tasks wait (`time::pause`). It has one worker.
 /// - `crate = "..."`: the path of the `evenkeel` crate, if it goes by another name.
 ///
 /// Tokio's `worker_threads` is `workers` here, and its `flavor` has nothing to choose from: it is

@@ -7,20 +7,17 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit, LitStr, MetaNameValue, Path, Result, Token, parse_quote};
 
-const KNOWN: &str = "`workers = N`, `busy_wait = \"...\"` and `crate = \"...\"`";
+const KNOWN: &str =
+    "`workers = N`, `busy_wait = \"...\"`, `start_paused = true` and `crate = \"...\"`";
 
 /// The options of Tokio's attributes, and what to do with them here.
-const TOKIOS: [(&str, &str); 5] = [
+const TOKIOS: [(&str, &str); 4] = [
     ("worker_threads", "write `workers = N`"),
     (
         "flavor",
         "there is one kind of runtime, with as many workers as you say: leave this out, or write \
          `workers = 1` where a runtime for one thread was meant (its tasks have to be `Send` all \
          the same)",
-    ),
-    (
-        "start_paused",
-        "time cannot be paused: leave this out, and test with short durations",
     ),
     (
         "unhandled_panic",
@@ -44,6 +41,7 @@ const BUSY_WAITS: [(&str, &str); 7] = [
 pub(crate) struct Options {
     workers: Option<usize>,
     busy_wait: Option<&'static str>,
+    start_paused: Option<bool>,
     krate: Option<Path>,
 }
 
@@ -63,7 +61,9 @@ impl Options {
             let level = format_ident!("{level}");
             quote!(.busy_wait(#krate::BusyWait::#level))
         });
-        quote!(#krate::runtime::Builder::new() #workers #busy_wait .build())
+        let paused = self.start_paused;
+        let start_paused = paused.map(|paused| quote!(.start_paused(#paused)));
+        quote!(#krate::runtime::Builder::new() #workers #busy_wait #start_paused .build())
     }
 }
 
@@ -72,6 +72,7 @@ impl Parse for Options {
         let mut options = Self {
             workers: None,
             busy_wait: None,
+            start_paused: None,
             krate: None,
         };
         for option in Punctuated::<MetaNameValue, Token![,]>::parse_terminated(input)? {
@@ -86,6 +87,10 @@ impl Parse for Options {
                     .busy_wait
                     .replace(busy_wait(&option.value)?)
                     .is_none(),
+                "start_paused" => options
+                    .start_paused
+                    .replace(truth(&option.value)?)
+                    .is_none(),
                 "crate" => options
                     .krate
                     .replace(text(&option.value)?.parse()?)
@@ -94,6 +99,10 @@ impl Parse for Options {
             };
             if !is_new {
                 let message = format!("`{name}` is given twice");
+                return Err(Error::new(option.path.span(), message));
+            }
+            if options.start_paused == Some(true) && options.workers.is_some_and(|n| n > 1) {
+                let message = "a runtime whose time is paused has one worker: leave `workers` out";
                 return Err(Error::new(option.path.span(), message));
             }
         }
@@ -120,6 +129,19 @@ fn workers(value: &Expr) -> Result<usize> {
             _ => Err(Error::new(value.span(), message)),
         },
         _ => Err(Error::new(value.span(), message)),
+    }
+}
+
+fn truth(value: &Expr) -> Result<bool> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(truth),
+            ..
+        }) => Ok(truth.value),
+        _ => Err(Error::new(
+            value.span(),
+            "`start_paused` is `true` or `false`",
+        )),
     }
 }
 
@@ -165,6 +187,10 @@ mod tests {
             "a::b::runtime::Builder::new().workers(3usize)\
              .busy_wait(a::b::BusyWait::VeryLong).build()"
         );
+        assert_eq!(
+            built("start_paused = true, workers = 1").unwrap(),
+            "::evenkeel::runtime::Builder::new().workers(1usize).start_paused(true).build()"
+        );
     }
 
     #[test]
@@ -176,7 +202,8 @@ mod tests {
                 "no `worker_threads`: write `workers = N`",
             ),
             ("flavor = \"current_thread\"", "`workers = 1`"),
-            ("start_paused = true", "short durations"),
+            ("start_paused = 1", "`true` or `false`"),
+            ("start_paused = true, workers = 2", "one worker"),
             ("unhandled_panic = \"ignore\"", "stays in its task"),
             ("workers = 0", "from 1 on"),
             ("workers = \"2\"", "from 1 on"),

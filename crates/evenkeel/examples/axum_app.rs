@@ -1,11 +1,11 @@
 //! An axum application.
 //!
-//! axum's `serve` needs Tokio's sockets, so axum's feature `tokio` is off. The router is a tower
-//! service: `TowerToHyperService` makes a hyper service of it, and hyper serves it on sockets of
-//! this runtime. Extractors, state and limits work as usual.
+//! axum's own `serve` needs Tokio's sockets, so axum's feature `tokio` is off, and
+//! `evenkeel::serve` takes the router instead. Extractors, state and limits work as usual. At
+//! Ctrl-C it stops accepting, and lets running requests finish.
 //!
 //! ```sh
-//! cargo run --example axum_app --features hyper -- 127.0.0.1:7002
+//! cargo run --example axum_app --features serve -- 127.0.0.1:7002
 //! curl http://127.0.0.1:7002/hello/Ada
 //! curl --data 'some text' http://127.0.0.1:7002/shout
 //! curl http://127.0.0.1:7002/visits
@@ -21,10 +21,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::routing::{get, post};
-use evenkeel::hyper::Timer;
 use evenkeel::net::TcpListener;
-use hyper::server::conn::http1;
-use hyper_util::service::TowerToHyperService;
+use evenkeel::signal::unix::{SignalKind, signal};
+
+/// When this many connections are open, the next one waits in the listener's backlog.
+const CONNECTIONS_MAX: usize = 10_000;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,27 +54,20 @@ async fn main() -> ExitCode {
 }
 
 async fn run(address: &str) -> Result<(), String> {
+    // Listening from here on, so that even an early Ctrl-C shuts down properly.
+    let mut interrupts = signal(SignalKind::interrupt())
+        .map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
     let cannot = |error| format!("cannot listen on {address}: {error}");
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
     println!("listening on {}", listener.local_addr().map_err(cannot)?);
-    let app = application();
-    let mut http = http1::Builder::new();
-    http.timer(Timer).header_read_timeout(HEAD_TIMEOUT);
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                // A router is cheap to clone: its routes are shared.
-                let service = TowerToHyperService::new(app.clone());
-                let connection = http.serve_connection(stream, service);
-                evenkeel::spawn(async move {
-                    if let Err(error) = connection.await {
-                        eprintln!("{peer}: {error}");
-                    }
-                });
-            }
-            Err(error) => eprintln!("cannot accept: {error}"),
-        }
-    }
+    let served = evenkeel::serve(listener, application())
+        .max_connections(CONNECTIONS_MAX)
+        .header_read_timeout(Some(HEAD_TIMEOUT))
+        .on_error(|error| eprintln!("{error}"))
+        .with_graceful_shutdown(async move { _ = interrupts.recv().await })
+        .await;
+    println!("closed, {} connections cut off", served.cut_off);
+    Ok(())
 }
 
 fn application() -> Router {

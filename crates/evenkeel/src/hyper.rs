@@ -1,6 +1,7 @@
 //! The runtime interface of the HTTP library hyper: [`Executor`] and [`Timer`] here, and
 //! `hyper::rt::{Read, Write}` for [`TcpStream`], [`UnixStream`](crate::net::UnixStream) and their
-//! owned halves. So hyper's connection builders take a stream as it is, without an adapter.
+//! owned halves. So hyper's connection builders take a stream as it is, without an adapter. With
+//! the feature `client`, `Connector` makes connections for the client of the crate hyper-util.
 //!
 //! # Examples
 //!
@@ -17,6 +18,9 @@
 //! http2_takes(Executor);
 //! ```
 
+#[cfg(feature = "client")]
+mod connector;
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -29,6 +33,9 @@ use crate::class::Class;
 use crate::net::tcp::{self, TcpStream};
 use crate::net::{methods, read};
 use crate::runtime;
+
+#[cfg(feature = "client")]
+pub use connector::Connector;
 
 /// Runs hyper's own tasks, such as the streams of an HTTP/2 connection, as tasks of the runtime.
 ///

@@ -57,17 +57,24 @@
 //! # Coming from Tokio
 //!
 //! Sockets implement `tokio::io::{AsyncRead, AsyncWrite}`, and `tokio::sync` works unchanged, as it
-//! needs no runtime. With the feature `hyper`, streams go into hyper as they are, and axum as a
-//! tower service on top. Crates that call `tokio::spawn`, `tokio::net` or `tokio::time` themselves
-//! need a Tokio runtime. The chapter [Coming from Tokio](guide::coming_from_tokio) has the move
-//! step by step, what behaves differently, and a table of names.
+//! needs no runtime. With the feature `hyper`, streams go into hyper as they are; with `serve`,
+//! [`serve()`](serve::serve) takes axum's routers. Crates that call `tokio::spawn`, `tokio::net` or
+//! `tokio::time` themselves need a Tokio runtime beside this one (feature `tokio-context`). The
+//! chapter [Coming from Tokio](guide::coming_from_tokio) has the move step by step, what behaves
+//! differently, and a table of names.
 //!
 //! # Features
 //!
 //! - `macros` (on by default): [`main`] and [`test`].
 //! - `hyper`: hyper's I/O traits, executor and timer, in `evenkeel::hyper`.
+//! - `serve`: [`serve()`](serve::serve), which serves axum's routers and other services over HTTP;
+//!   with `hyper`.
+//! - `client`: `hyper::Connector`, connections for the client of the crate hyper-util; with
+//!   `hyper`. That crate then has Tokio's sockets compiled, and uses none.
 //! - `futures-io`: the I/O traits of the futures family. With both families' extension traits in
 //!   scope, method calls are ambiguous: import one.
+//! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
+//!   Tokio's beside this one.
 //! - `tracing`: an event for each report of a hog.
 //!
 //! # What it is not
@@ -127,6 +134,8 @@ pub mod net;
 #[cfg(not(evenkeel_loom))]
 pub mod runtime;
 mod sched;
+#[cfg(all(feature = "serve", not(evenkeel_loom)))]
+pub mod serve;
 #[cfg(not(evenkeel_loom))]
 pub mod signal;
 #[cfg(not(evenkeel_loom))]
@@ -166,3 +175,5 @@ pub use runtime::{spawn, spawn_blocking, spawn_in};
 #[cfg(not(evenkeel_loom))]
 pub use sched::HogReport;
 pub use sched::{BusyWait, ParseBusyWaitError};
+#[cfg(all(feature = "serve", not(evenkeel_loom)))]
+pub use serve::serve;

@@ -17,6 +17,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel::io::Interest;
+use evenkeel::io::unix::AsyncFd;
 use evenkeel::net::{
     TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
     lookup_host,
@@ -44,6 +45,9 @@ struct World {
     unix_end: UnixStream,
     datagram: UnixDatagram,
     datagram_end: UnixDatagram,
+    /// One of two ends, of which the other says nothing.
+    quiet: std::os::unix::net::UnixStream,
+    _quiet_end: std::os::unix::net::UnixStream,
 }
 
 impl World {
@@ -58,6 +62,7 @@ impl World {
         let unix_listener = UnixListener::bind(&path).unwrap();
         let (unix, unix_end) = UnixStream::pair().unwrap();
         let (datagram, datagram_end) = UnixDatagram::pair().unwrap();
+        let (quiet, _quiet_end) = std::os::unix::net::UnixStream::pair().unwrap();
         let world = Self {
             address,
             listener,
@@ -70,6 +75,8 @@ impl World {
             unix_end,
             datagram,
             datagram_end,
+            quiet,
+            _quiet_end,
         };
         // Nothing can be written either, until the peer reads.
         let full = [0; 65_536];
@@ -178,6 +185,10 @@ fn other_socket_operations() -> Vec<Constructor> {
             let sent = one.send(&[1]).await;
             drop(other);
             sent
+        };
+        "AsyncFd::readable": |w| {
+            let quiet = AsyncFd::new(w.quiet.try_clone().unwrap()).unwrap();
+            quiet.readable().await.map(drop)
         };
         "Signal::recv": |_w| signal(SignalKind::window_change()).unwrap().recv().await;
         "ctrl_c": |_w| evenkeel::signal::ctrl_c().await;

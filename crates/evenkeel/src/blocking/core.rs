@@ -30,6 +30,7 @@ use crate::counters::accounts::{BUCKETS, bucket_of};
 use crate::sched::BusyWait;
 use crate::sched::config::{Config, Hook};
 use crate::sched::context;
+use crate::sched::presence::Busy;
 use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spin::Spinner;
@@ -93,6 +94,8 @@ struct Job {
     kept: bool,
     /// Whether it is done however long it waits, and even if there is no thread for it.
     patient: bool,
+    /// Dropped when it is done, and has woken whoever waits for it.
+    busy: Busy,
 }
 
 #[derive(Debug)]
@@ -278,6 +281,7 @@ impl Core {
             task,
             kept,
             patient: false,
+            busy: Busy::new(shared),
         };
         note_ticket(&state.order, &job);
         if let Err(job) = state.order.push(now, class, job) {
@@ -331,6 +335,7 @@ impl Core {
             task,
             kept: true,
             patient: true,
+            busy: Busy::new(shared),
         };
         state.order.push_anyway(now, class, job);
         self.note_queued(&state);
@@ -405,9 +410,11 @@ impl Core {
             let config = &shared.config;
             let _entered = context::enter(Arc::clone(&shared));
             let _leave = Leave(&core, &shared);
-            config.on_thread_start.iter().for_each(Hook::run);
-            core.run_thread(&shared);
-            config.on_thread_stop.iter().for_each(Hook::run);
+            config.surrounded(|| {
+                config.on_thread_start.iter().for_each(Hook::run);
+                core.run_thread(&shared);
+                config.on_thread_stop.iter().for_each(Hook::run);
+            });
         });
         match started {
             Ok(thread) => self.keep_track(thread),
@@ -495,7 +502,7 @@ impl Core {
         let clock = &shared.clock;
         let mut first = None;
         let mut state = self.state.lock();
-        while let Some((since, Job { task, .. }, charge)) = state.take(shared) {
+        while let Some((since, Job { task, busy, .. }, charge)) = state.take(shared) {
             first = first.or(Some(since));
             // Cancelled work is only dropped, which says nothing about how long work takes.
             let cancelled = task.is_aborted();
@@ -523,6 +530,7 @@ impl Core {
             if let Ran::Again(task) = task.run(|_| true, account) {
                 task.cancel(|_| ());
             }
+            drop(busy);
             state = self.state.lock();
             state.running.remove(running);
             if cancelled {

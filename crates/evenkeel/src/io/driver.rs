@@ -1,8 +1,8 @@
 //! A worker's I/O driver: its readiness queue, and the descriptors registered with it.
 //!
-//! Descriptors are registered once, for both directions, edge-triggered, and never re-armed. The
-//! worker that owns the queue checks it; any other thread, a *visitor*, may do so when the owner
-//! cannot.
+//! Descriptors are registered once, for both directions (a pipe's end or a user's descriptor for
+//! those it is waited for), edge-triggered, and never re-armed. The worker that owns the queue
+//! checks it; any other thread, a *visitor*, may do so when the owner cannot.
 //!
 //! The owner's wake-up is an event like others, and the kernel reports it once. A visitor that gets
 //! it stores it for the owner, under the lock of the queue, which the owner holds while it sleeps.
@@ -23,7 +23,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 
 use crate::clock::Clock;
-use crate::io::interest::Ready;
+use crate::io::interest::{Interest, Ready};
 use crate::io::pressure::Pressure;
 use crate::io::readiness::{Ground, Readiness, WakeList};
 use crate::io::slots::{Slots, Token};
@@ -122,13 +122,19 @@ impl Driver {
         self.slots.lock().len()
     }
 
-    /// Registers a descriptor. Its first event comes at once if it is ready.
+    /// Registers a descriptor for the directions of `interest`. Its first event comes at once if it
+    /// is ready.
     ///
     /// # Errors
     ///
     /// The kernel cannot watch such a descriptor, its limit is reached, or the runtime has
     /// shut down.
-    pub(crate) fn register(&self, fd: RawFd, readiness: &Arc<Readiness>) -> io::Result<Token> {
+    pub(crate) fn register(
+        &self,
+        fd: RawFd,
+        readiness: &Arc<Readiness>,
+        interest: Interest,
+    ) -> io::Result<Token> {
         let mut slots = self.slots.lock();
         // Relaxed: under the lock.
         if self.closed.load(Ordering::Relaxed) {
@@ -136,10 +142,14 @@ impl Driver {
         }
         let token = slots.insert(Arc::clone(readiness));
         drop(slots);
-        let both = mio::Interest::READABLE | mio::Interest::WRITABLE;
+        let interest = match (interest.is_readable(), interest.is_writable()) {
+            (true, false) => mio::Interest::READABLE,
+            (false, true) => mio::Interest::WRITABLE,
+            _ => mio::Interest::READABLE | mio::Interest::WRITABLE,
+        };
         if let Err(error) = self
             .kernel
-            .register(&mut SourceFd(&fd), mio::Token(token.0), both)
+            .register(&mut SourceFd(&fd), mio::Token(token.0), interest)
         {
             let removed = self.slots.lock().remove(token);
             debug_assert!(removed.is_some(), "nobody else has the token yet");

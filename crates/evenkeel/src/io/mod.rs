@@ -8,5 +8,7 @@ pub(crate) mod pace;
 pub(crate) mod pressure;
 pub(crate) mod readiness;
 pub(crate) mod slots;
+#[cfg(not(evenkeel_loom))]
+pub mod unix;
 
 pub use interest::{Interest, Ready};

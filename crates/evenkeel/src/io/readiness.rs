@@ -156,6 +156,19 @@ impl Readiness {
             });
     }
 
+    /// (2) As [`clear`](Self::clear), for any flags.
+    #[cfg(not(evenkeel_loom))]
+    pub(crate) fn clear_flags(&self, seen: Seen, ready: Ready) {
+        let flags = ready.bits() & !Ready::SHUTDOWN.bits();
+        // Orderings: see the module.
+        let _ = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                let is_same = now & !FLAGS == seen.word & !FLAGS;
+                is_same.then_some(now & !flags)
+            });
+    }
+
     /// (2) As [`clear`](Self::clear), for callers that keep only some bits of the tick. Closed
     /// sides stay.
     #[cfg(feature = "drop-in")]

@@ -49,6 +49,21 @@ pub(super) fn peek_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result
     fill(buf, |unfilled| SockRef::from(socket).peek_from(unfilled)).map(|(_, from)| from)
 }
 
+/// As [`recv`], for a descriptor that is not a socket.
+pub(super) fn read(fd: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+    fill(buf, |unfilled| Ok((call_read(fd, unfilled)?, ()))).map(|(len, ())| len)
+}
+
+/// As [`recv_buf`], for a descriptor that is not a socket.
+pub(super) fn read_buf(fd: &impl AsFd, buf: &mut impl BufMut) -> io::Result<usize> {
+    fill_buf(buf, |room| Ok((call_read(fd, room)?, ()))).map(|(len, ())| len)
+}
+
+fn call_read(fd: &impl AsFd, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let (filled, _) = rustix::io::read(fd, room)?;
+    Ok(filled.len())
+}
+
 /// `rustix` makes the system call itself. libc's function is a cancellation point of its thread,
 /// which nobody uses here and which costs each call two atomic operations.
 fn call_recv(socket: &impl AsFd, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {

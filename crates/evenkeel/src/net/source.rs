@@ -57,6 +57,8 @@ pub(crate) struct Source<E: AsRawFd> {
     home: Mutex<Option<Registration>>,
     /// Bytes that the current delivery has brought; only the reader changes it.
     brought: AtomicU64,
+    /// The directions whose events are asked for.
+    interest: Interest,
     runtime: Handle,
 }
 
@@ -79,6 +81,13 @@ impl<E: AsRawFd> Source<E> {
 
     /// A descriptor of the given runtime, on which the directions of `ready` may be tried at once.
     pub(crate) fn on(runtime: Handle, io: E, ready: Ready) -> Self {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        Self::with_interest(runtime, io, ready, both)
+    }
+
+    /// As [`on`](Source::on), for a descriptor that is not waited for in other directions than
+    /// those of `interest`.
+    pub(crate) fn with_interest(runtime: Handle, io: E, ready: Ready, interest: Interest) -> Self {
         Self {
             io: Some(io),
             readiness: Arc::new(Readiness::new(ready)),
@@ -86,13 +95,30 @@ impl<E: AsRawFd> Source<E> {
             worker: AtomicUsize::new(0),
             brought: AtomicU64::new(0),
             home: Mutex::new(None),
+            interest,
             runtime,
         }
     }
 
-    #[cfg(feature = "drop-in")]
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.readiness
+    }
+
+    /// Refuses to wait for events that were not asked for, as they would never come.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a part of `interest` is not watched.
+    pub(crate) fn check(&self, interest: Interest) -> io::Result<()> {
+        let watched = self.interest;
+        let message = if interest.is_readable() && !watched.is_readable() {
+            "this descriptor is watched for writing only; a wait until it is readable would not end"
+        } else if interest.is_writable() && !watched.is_writable() {
+            "this descriptor is watched for reading only; a wait until it is writable would not end"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 
     pub(crate) fn get_ref(&self) -> &E {
@@ -171,7 +197,11 @@ impl<E: AsRawFd> Source<E> {
     /// Waits for readiness. If there is some but the task's slice is used up, gives way first. A
     /// task that has to wait gives way anyhow, and needs no reading of the clock.
     #[inline]
-    fn poll_seen(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
+    pub(crate) fn poll_seen(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Seen>> {
         loop {
             let seen = self.readiness.look();
             if !seen.ready().for_interest(direction.into()).is_empty() {
@@ -216,7 +246,7 @@ impl<E: AsRawFd> Source<E> {
     }
 
     /// As [`poll_seen`](Self::poll_seen), for any number of waiters.
-    async fn seen(&self, interest: Interest) -> io::Result<Seen> {
+    pub(crate) async fn seen(&self, interest: Interest) -> io::Result<Seen> {
         let mut enlisted = Enlisted::new(&self.readiness);
         poll_fn(|cx| {
             loop {
@@ -341,7 +371,8 @@ impl<E: AsRawFd> Source<E> {
             let shared = self.runtime.shared();
             let worker = context::worker_index(shared).unwrap_or_else(|| shared.next_home());
             let fd = self.get_ref().as_raw_fd();
-            let token = shared.driver(worker).register(fd, &self.readiness)?;
+            let driver = shared.driver(worker);
+            let token = driver.register(fd, &self.readiness, self.interest)?;
             *home = Some(Registration { worker, token });
             self.worker.store(worker, Ordering::Relaxed);
             self.readiness.settle(fd);

@@ -214,7 +214,7 @@ fn send_vectored(stream: &impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> 
 
 /// The buffers that one call passes on. The first is not empty: a call that moves nothing would be
 /// taken for the end of the stream.
-fn passed_on(bufs: &[impl Deref<Target = [u8]>]) -> Range<usize> {
+pub(super) fn passed_on(bufs: &[impl Deref<Target = [u8]>]) -> Range<usize> {
     let first = bufs.iter().position(|buf| !buf.is_empty()).unwrap_or(0);
     let passed = first..bufs.len().min(first + BUFFERS_MAX);
     debug_assert!(passed.start <= passed.end && passed.len() <= BUFFERS_MAX);

@@ -21,6 +21,8 @@ use super::hog_report;
 use super::runtime::Runtime;
 use super::setters::setters;
 use super::threads::{StartError, Threads};
+#[cfg(feature = "tokio-context")]
+use super::tokio_context::TokioContext;
 
 /// More than any machine has processors; a greater number is a mistake.
 const WORKERS_MAX: usize = 1024;
@@ -65,6 +67,9 @@ pub struct Builder {
     workers: Option<usize>,
     heavy_threads: Option<usize>,
     disk_wait_limit: Option<Duration>,
+    start_paused: bool,
+    #[cfg(feature = "tokio-context")]
+    tokio_context: bool,
     /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
 }
@@ -100,12 +105,16 @@ impl Builder {
             disk_wait_limit: Duration::MAX,
             on_thread_start: None,
             on_thread_stop: None,
+            surround: None,
         };
         Self {
             config,
             workers: None,
             heavy_threads: None,
             disk_wait_limit: Some(defaults::DISK_WAIT),
+            start_paused: false,
+            #[cfg(feature = "tokio-context")]
+            tokio_context: false,
             class_error: None,
         }
     }
@@ -198,6 +207,58 @@ setters! {
     /// device hangs: at least a millisecond, or `None` for no limit. Default: 30 seconds,
     /// [`defaults::DISK_WAIT`]. Work that has begun has no time limit: nothing can end it.
     disk_wait_limit(limit: Option<Duration>) => disk_wait_limit = limit;
+    /// Makes a runtime for tests, whose time can be [paused](crate::time::pause), and is. Default:
+    /// false.
+    ///
+    /// It has one worker: another number is refused. Hand-off is switched off, so that a poll that
+    /// blocks holds up the other tasks, and threads do all file work.
+    ///
+    /// ```
+    /// use evenkeel::runtime::Builder;
+    /// use evenkeel::time::{Duration, Instant, sleep};
+    ///
+    /// let runtime = Builder::new().start_paused(true).build()?;
+    /// runtime.block_on(async {
+    ///     let hour = Duration::from_secs(3600);
+    ///     let start = Instant::now();
+    ///     sleep(hour).await; // takes no time, as nothing else can run
+    ///     assert_eq!(start.elapsed(), hour);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    start_paused(paused: bool) => start_paused = paused;
+    /// Sets whether a runtime of Tokio's runs beside this one, for crates that need it: those that
+    /// call `tokio::spawn`, or make Tokio's sockets and timers, in tasks of this runtime. Default:
+    /// false. Needs the feature `tokio-context`.
+    ///
+    /// It has one thread, which starts and ends with this runtime. Its context is entered on all
+    /// threads of this runtime, and in [`block_on`](Runtime::block_on).
+    ///
+    /// # What it costs
+    ///
+    /// - A task that waits for a socket or a timer of Tokio's is woken by that thread: each wake-up
+    ///   crosses threads.
+    /// - What Tokio spawns runs on that one thread, by Tokio's rules: it has no class, a poll that
+    ///   takes long holds up all of Tokio's sockets and timers, and the accounts do not show it.
+    ///   Use [`spawn`](crate::spawn) for whatever is in your hands.
+    /// - When this runtime ends, Tokio's ends after it, whatever its tasks do. This waits a second
+    ///   at most for one that is in a poll.
+    /// - Time that is [paused](crate::time::pause) takes no account of it.
+    ///
+    /// ```
+    /// use evenkeel::runtime::Builder;
+    /// use std::time::Duration;
+    ///
+    /// let runtime = Builder::new().tokio_context(true).build()?;
+    /// let task = runtime.spawn(async {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     tokio::spawn(async { 42 }).await.unwrap()
+    /// });
+    /// assert_eq!(runtime.block_on(task)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio-context")]
+    tokio_context(context: bool) => tokio_context = context;
     /// Sets a function that runs first on each thread that runs tasks or blocking work. If it
     /// panics, the thread goes on.
     on_thread_start(hook: impl Fn() + Send + Sync + 'static)
@@ -238,7 +299,13 @@ impl Builder {
     /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
         let config = self.config()?;
-        let clock = Clock::start();
+        #[cfg(feature = "tokio-context")]
+        let (config, tokio) = self.with_tokio(config)?;
+        let clock = if self.start_paused {
+            Clock::start_paused()
+        } else {
+            Clock::start()
+        };
         let extensions = Extensions::default()
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
@@ -249,16 +316,33 @@ impl Builder {
             StartError::Thread(error) => BuildError::Thread(error),
             StartError::RealTime(error) => BuildError::RealTime(error),
         })?;
-        Ok(Runtime::new_with(shared, threads))
+        let runtime = Runtime::new_with(shared, threads);
+        #[cfg(feature = "tokio-context")]
+        let runtime = match tokio {
+            Some(tokio) => runtime.start_tokio(tokio).map_err(BuildError::Thread)?,
+            None => runtime,
+        };
+        Ok(runtime)
+    }
+
+    #[cfg(feature = "tokio-context")]
+    fn with_tokio(&self, config: Config) -> Result<(Config, Option<TokioContext>), BuildError> {
+        if !self.tokio_context {
+            return Ok((config, None));
+        }
+        let context = TokioContext::new().map_err(BuildError::ReadinessQueue)?;
+        let surround = Some(context.surround());
+        Ok((Config { surround, ..config }, Some(context)))
     }
 
     fn config(&self) -> Result<Config, BuildError> {
-        let workers = self
-            .workers
-            .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
+        let workers = self.workers.unwrap_or_else(|| match self.start_paused {
+            true => 1,
+            false => cpus::usable().min(WORKERS_MAX),
+        });
         let for_all = workers.saturating_mul(defaults::HEAVY_THREADS_EACH);
         let by_default = for_all.clamp(defaults::HEAVY_THREADS_MIN, HEAVY_THREADS_MAX);
-        let config = Config {
+        let mut config = Config {
             workers,
             quota: cpus::quota().is_some(),
             heavy_threads: self.heavy_threads.unwrap_or(by_default),
@@ -268,11 +352,28 @@ impl Builder {
         if let Some(error) = &self.class_error {
             return Err(BuildError::Class(error.clone()));
         }
+        if self.start_paused {
+            suit_paused(&mut config)?;
+        }
         check_scheduling(&config)?;
         check_threads(&config)?;
         check_disk(&config)?;
         Ok(config)
     }
+}
+
+/// The worker alone knows when all wait, so there is one, and none of its tasks is elsewhere.
+fn suit_paused(config: &mut Config) -> Result<(), BuildError> {
+    let workers = config.workers;
+    check(
+        workers == 1,
+        "start_paused",
+        format!("true with workers({workers})"),
+        "leave `workers` out, or use one: with more, nobody knows when all tasks wait",
+    )?;
+    config.hand_off_after = None;
+    config.disk_ring = false;
+    Ok(())
 }
 
 fn check_scheduling(config: &Config) -> Result<(), BuildError> {

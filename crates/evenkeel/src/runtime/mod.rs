@@ -18,6 +18,8 @@ pub(crate) mod setters;
 mod shutdown;
 mod spawn;
 mod threads;
+#[cfg(feature = "tokio-context")]
+mod tokio_context;
 
 pub use crate::sched::context::NoRuntime;
 pub use builder::{BuildError, Builder};

@@ -39,6 +39,9 @@ pub struct Runtime {
     handle: Handle,
     /// `Some` until the runtime is shut down.
     threads: Mutex<Option<Threads>>,
+    /// Dropped last, as the drop of a task may need it.
+    #[cfg(feature = "tokio-context")]
+    tokio: Option<super::tokio_context::TokioThread>,
 }
 
 impl Runtime {
@@ -46,7 +49,18 @@ impl Runtime {
         Self {
             handle: Handle::from_shared(shared),
             threads: Mutex::new(Some(threads)),
+            #[cfg(feature = "tokio-context")]
+            tokio: None,
         }
+    }
+
+    #[cfg(feature = "tokio-context")]
+    pub(super) fn start_tokio(
+        mut self,
+        tokio: super::tokio_context::TokioContext,
+    ) -> std::io::Result<Self> {
+        self.tokio = Some(tokio.start(self.handle.shared())?);
+        Ok(self)
     }
 
     /// Makes a runtime with all defaults.
@@ -136,7 +150,11 @@ impl Runtime {
 
     fn shut_down(&self, timeout: Duration) -> Result<(), ShutdownError> {
         match self.threads.lock().take() {
-            Some(threads) => shutdown::shut_down(self.handle.shared(), threads, timeout),
+            Some(threads) => {
+                let shared = self.handle.shared();
+                let end = || shutdown::shut_down(shared, threads, timeout);
+                shared.config.surrounded(end)
+            }
             None => Ok(()),
         }
     }

@@ -152,9 +152,11 @@ impl Threads {
             context::own_thread(&shared);
             let config = shared.config.clone();
             drop(shared);
-            config.on_thread_start.iter().for_each(Hook::run);
-            run();
-            config.on_thread_stop.iter().for_each(Hook::run);
+            config.surrounded(|| {
+                config.on_thread_start.iter().for_each(Hook::run);
+                run();
+                config.on_thread_stop.iter().for_each(Hook::run);
+            });
         })
     }
 

@@ -54,6 +54,26 @@ impl fmt::Debug for HogHook {
     }
 }
 
+/// What to do around all that runs on a thread of the runtime, or in its `block_on`.
+#[derive(Clone)]
+pub(crate) struct Surround(Arc<Around>);
+
+/// Calls the function that it is given, once.
+type Around = dyn Fn(&mut dyn FnMut()) + Send + Sync;
+
+impl Surround {
+    #[cfg(feature = "tokio-context")]
+    pub(crate) fn new(surround: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(surround))
+    }
+}
+
+impl fmt::Debug for Surround {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Surround")
+    }
+}
+
 /// A valid configuration, made by the builder.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -85,4 +105,18 @@ pub(crate) struct Config {
     pub(crate) disk_wait_limit: Duration,
     pub(crate) on_thread_start: Option<Hook>,
     pub(crate) on_thread_stop: Option<Hook>,
+    pub(crate) surround: Option<Surround>,
+}
+
+impl Config {
+    /// Runs a function with what surrounds all that runs.
+    pub(crate) fn surrounded<R>(&self, run: impl FnOnce() -> R) -> R {
+        let Some(Surround(surround)) = &self.surround else {
+            return run();
+        };
+        let mut run = Some(run);
+        let mut result = None;
+        surround(&mut || result = run.take().map(|run| run()));
+        result.expect("what surrounds a function calls it once")
+    }
 }

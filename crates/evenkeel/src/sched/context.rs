@@ -75,6 +75,14 @@ pub(crate) fn current() -> Result<Arc<Shared>, NoRuntime> {
         .ok_or(NoRuntime(()))
 }
 
+/// The time of this thread's runtime, if its clock can be paused.
+#[cold]
+pub(crate) fn pausable_now() -> Option<Instant> {
+    let shared = current().ok()?;
+    shared.clock.pausable()?;
+    Some(shared.clock.instant())
+}
+
 /// Makes this thread belong to a runtime until the guard is dropped.
 pub(crate) fn enter(shared: Arc<Shared>) -> Entered {
     Entered {

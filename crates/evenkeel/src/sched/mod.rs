@@ -37,6 +37,8 @@ pub(crate) mod ledger;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod presence;
 pub(crate) mod run_queues;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;

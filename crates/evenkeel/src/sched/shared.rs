@@ -257,6 +257,12 @@ impl Shared {
         }
     }
 
+    /// Nobody but the worker can run, as far as a clock that can be paused knows. Its runtime has
+    /// one worker, which looks whether all wait.
+    pub(crate) fn look_for_lull(&self) {
+        self.unpark(0);
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         // Acquire pairs with the Release in `stop`.
         self.stopping.load(Ordering::Acquire)

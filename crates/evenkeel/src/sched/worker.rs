@@ -30,6 +30,7 @@ mod look;
 mod real_time;
 mod run;
 mod slice;
+mod stand;
 
 use std::cell::{Cell, RefCell};
 

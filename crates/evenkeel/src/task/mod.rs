@@ -2,12 +2,13 @@
 //!
 //! [`spawn`] starts a task and returns a [`JoinHandle`] for its output. An [`AbortHandle`] aborts
 //! it, a [`JoinSet`] holds many tasks, and a [`Builder`] gives a task a name. [`change_class`] puts
-//! the running task into another class. [`yield_now`] and
-//! [`checkpoint`] let other tasks run.
+//! the running task into another class, and a [`LocalKey`] names a value that belongs to a task.
+//! [`yield_now`] and [`checkpoint`] let other tasks run.
 // The memory of a task is in `sched::task`, giving way in `sched::coop`.
 
 mod builder;
 mod join_set;
+mod local;
 mod ready_list;
 mod running;
 
@@ -17,5 +18,12 @@ pub use crate::sched::task::{AbortHandle, Id, JoinError, JoinHandle};
 pub use {
     builder::Builder,
     join_set::JoinSet,
+    local::AccessError,
+    local::LocalKey,
     running::{NotInTask, change_class, class, id},
 };
+
+/// Futures of this module that have names.
+pub mod futures {
+    pub use super::local::TaskLocalFuture;
+}

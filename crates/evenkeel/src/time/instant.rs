@@ -7,6 +7,9 @@
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
+use crate::clock::is_any_pausable;
+use crate::sched::context;
+
 /// A stand-in for "never": about a hundred years. Clocks that count nanoseconds in 64 bits reach
 /// 584 years from their start, so this can be added on every system.
 const FAR_AWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -30,8 +33,13 @@ const FAR_AWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// The current time.
+    /// The current time: that of the thread's runtime, if its time is [paused](super::pause).
     pub fn now() -> Self {
+        if is_any_pausable()
+            && let Some(now) = context::pausable_now()
+        {
+            return Self(now);
+        }
         Self(std::time::Instant::now())
     }
 

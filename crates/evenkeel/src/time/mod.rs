@@ -3,6 +3,7 @@
 //! - [`sleep()`] and [`sleep_until`] wait.
 //! - [`timeout()`] and [`timeout_at`] give up on a future that takes too long.
 //! - [`interval()`] and [`interval_at`] tick at a period.
+//! - [`pause`], [`advance`] and [`resume`] let a test decide what time it is.
 //! - [`Instant`] is a point in time of the monotonic clock they all use.
 //!
 //! # Guarantee
@@ -20,11 +21,13 @@
 
 mod instant;
 mod interval;
+mod pause;
 mod sleep;
 mod timeout;
 
 pub use instant::Instant;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use pause::{advance, pause, resume};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 

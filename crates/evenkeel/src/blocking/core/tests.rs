@@ -26,6 +26,7 @@ fn work_whose_thread_was_not_to_be_had_waits_no_longer_than_it_may() {
             task,
             kept: false,
             patient: false,
+            busy: Busy::new(shared),
         };
         // As if a second one had been called.
         {

@@ -1,4 +1,4 @@
-//! Unix sockets: listeners, streams, their halves, and datagrams.
+//! Unix sockets: listeners, streams, their halves, and datagrams; and [pipes](pipe).
 //!
 //! Addresses are those of the standard library ([`std::os::unix::net::SocketAddr`]), which on Linux
 //! may be abstract names as well as paths. A path stays in the file system when its socket is
@@ -6,6 +6,7 @@
 
 mod datagram;
 mod listener;
+pub mod pipe;
 mod split;
 mod stream;
 mod ucred;

@@ -162,6 +162,9 @@ impl Worker {
 
     /// Sleeps until an event, a timer, or a wake-up by another thread.
     fn park(&self) {
+        if self.passes_time() {
+            return;
+        }
         self.retire();
         self.sleep(State::Park, None);
         // A worker that sleeps has no task in its run queues.

@@ -1,0 +1,195 @@
+//! The loop of a server: it accepts, watches its connections, and ends.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::hyper::body::{Body, Incoming};
+use ::hyper::service::Service;
+use ::hyper::{Request, Response};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+
+use super::connection::{Noted, within_limit};
+use super::{AnyError, Listener, Serve, ServeError, Served, Settings};
+use crate::hyper::{Executor, Timer};
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+use crate::task::{JoinError, JoinSet};
+use crate::time::{Sleep, sleep, timeout};
+
+/// How long accepting pauses after an error, and at most after several in a row.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How often a client of HTTP/2 is asked whether it is there, and how long it may take to answer.
+const PING_EACH: Duration = Duration::from_secs(30);
+const PING_ANSWER: Duration = Duration::from_secs(20);
+
+type Connections = JoinSet<Result<(), AnyError>>;
+
+pub(super) async fn run<L, S, B>(serve: Serve<L, S>) -> Served
+where
+    L: Listener,
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<AnyError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<AnyError>,
+{
+    let Serve {
+        mut listener,
+        service,
+        mut shutdown,
+        settings,
+    } = serve;
+    let http = http(&settings);
+    let graceful = GracefulShutdown::new();
+    let mut connections = Connections::new();
+    let mut pause = Pause::new();
+    let mut served = Served::default();
+    loop {
+        let next = {
+            let mut accept = pin!(listener.accept());
+            let accept = |cx: &mut Context<'_>| accept.as_mut().poll(cx);
+            let room = settings.connections_max;
+            let shutdown = shutdown.as_mut();
+            next_event(
+                accept,
+                shutdown,
+                &mut connections,
+                &mut pause,
+                room,
+                &settings,
+            )
+            .await
+        };
+        let (stream, peer) = match next {
+            Event::Accepted(Ok(accepted)) => accepted,
+            Event::Accepted(Err(error)) => {
+                settings.report(ServeError::Accept(error));
+                continue;
+            }
+            Event::Shutdown => break,
+        };
+        served.connections += 1;
+        let asked = Arc::new(AtomicBool::new(false));
+        let noted = Noted {
+            service: service.clone(),
+            peer,
+            asked: Arc::clone(&asked),
+        };
+        let connection = http.serve_connection_with_upgrades(stream, noted);
+        let watched = graceful.watch(connection.into_owned());
+        let limit = settings.header_read_timeout;
+        drop(connections.spawn(within_limit(watched, limit, asked)));
+    }
+    drop(listener);
+    // If it is late, the set shows how many are left.
+    let _ = timeout(
+        settings.drain_limit,
+        drain(graceful, &mut connections, &settings),
+    )
+    .await;
+    served.cut_off = connections.len();
+    connections.shutdown().await;
+    served
+}
+
+fn http(settings: &Settings) -> auto::Builder<Executor> {
+    let mut http = auto::Builder::new(Executor);
+    http.http1()
+        .timer(Timer)
+        .header_read_timeout(settings.header_read_timeout);
+    http.http2()
+        .timer(Timer)
+        .keep_alive_interval(PING_EACH)
+        .keep_alive_timeout(PING_ANSWER);
+    http
+}
+
+enum Event<A> {
+    Accepted(io::Result<A>),
+    Shutdown,
+}
+
+/// Waits for a connection or the shutdown, and takes connections that have ended out of the set.
+async fn next_event<A>(
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<A>>,
+    mut shutdown: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    connections: &mut Connections,
+    pause: &mut Pause,
+    room: usize,
+    settings: &Settings,
+) -> Event<A> {
+    poll_fn(|cx| {
+        if shutdown.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Event::Shutdown);
+        }
+        while let Poll::Ready(Some(ended)) = connections.poll_join_next(cx) {
+            note_end(ended, settings);
+        }
+        if connections.len() >= room || pause.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        accept(cx).map(|accepted| {
+            pause.note(accepted.is_err());
+            Event::Accepted(accepted)
+        })
+    })
+    .await
+}
+
+/// Tells all connections to end after the answers that are under way, and waits for them.
+async fn drain(graceful: GracefulShutdown, connections: &mut Connections, settings: &Settings) {
+    let mut told = pin!(graceful.shutdown());
+    // It tells them at its first poll. The set knows better when they have ended.
+    let _ = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
+    while let Some(ended) = connections.join_next().await {
+        note_end(ended, settings);
+    }
+}
+
+fn note_end(ended: Result<Result<(), AnyError>, JoinError>, settings: &Settings) {
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => settings.report(ServeError::Connection(error)),
+        Err(error) => settings.report(ServeError::Task(error)),
+    }
+}
+
+/// The pause after errors of accepting.
+struct Pause {
+    length: Duration,
+    until: Option<Sleep>,
+}
+
+impl Pause {
+    fn new() -> Self {
+        Self {
+            length: PAUSE_MIN,
+            until: None,
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(until) = &mut self.until {
+            if until.poll_elapsed(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.until = None;
+        }
+        Poll::Ready(())
+    }
+
+    fn note(&mut self, failed: bool) {
+        if failed {
+            self.until = Some(sleep(self.length));
+            self.length = (self.length * 2).min(PAUSE_MAX);
+        } else {
+            self.length = PAUSE_MIN;
+        }
+    }
+}
