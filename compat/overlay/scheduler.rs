@@ -5,7 +5,6 @@ use crate::runtime::task::{Id, JoinHandle};
 use crate::runtime::{context, Handle, WorkerMetrics};
 use crate::task::coop;
 use pin_project_lite::pin_project;
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -60,16 +59,11 @@ pub(crate) fn thread_cap(cap: usize, workers: usize) -> usize {
     }
 }
 
-thread_local! {
-    /// This thread runs the function of a `block_in_place`.
-    static BLOCKS: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Whether this thread polls one of the runtime's own tasks. At the runtime's end these are
 /// dropped, so they may wait for what never comes. A `block_on` inside a `block_in_place` may not:
 /// nothing would end it.
 pub(crate) fn is_own_task(on: &evenkeel::runtime::Handle) -> bool {
-    evenkeel::drop_in::worker_index(on).is_some() && !BLOCKS.try_with(Cell::get).unwrap_or(true)
+    evenkeel::drop_in::worker_index(on).is_some() && !evenkeel::drop_in::is_in_place()
 }
 
 pin_project! {
@@ -260,12 +254,10 @@ pub(crate) fn block_in_place<F: FnOnce() -> R, R>(function: F) -> Result<R, F> {
 
     impl Drop for Reset {
         fn drop(&mut self) {
-            BLOCKS.set(false);
             coop::set(self.0);
         }
     }
 
     let _reset = Reset(coop::stop());
-    BLOCKS.set(true);
-    Ok(context::exit_runtime(function))
+    Ok(evenkeel::block_in_place(|| context::exit_runtime(function)))
 }

@@ -14,6 +14,7 @@ pub use timer::Timer;
 use crate::runtime::Handle;
 use crate::sched::context;
 use crate::sched::spawn::Spawn;
+use crate::sched::worker::Worker;
 use crate::task::JoinHandle;
 
 /// Spawns on this runtime, in the class of the task that spawns.
@@ -29,6 +30,11 @@ where
 /// The seat of this thread's worker, if it is one of this runtime's.
 pub fn worker_index(handle: &Handle) -> Option<usize> {
     context::worker_index(handle.shared())
+}
+
+/// Whether this thread is in a function that a task runs by `block_in_place`.
+pub fn is_in_place() -> bool {
+    context::with_worker(|worker| worker.is_some_and(Worker::is_in_place))
 }
 
 /// Promises to wake `waker` when the task ends. Returns false if it has.

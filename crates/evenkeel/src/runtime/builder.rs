@@ -242,7 +242,8 @@ impl Builder {
         let extensions = Extensions::default()
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
-            .with(Buffers::default());
+            .with(Buffers::default())
+            .with(Threads::default());
         let shared = Shared::new(config, clock, hog_report::pass_on, extensions);
         let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
         let threads = Threads::start(&shared).map_err(|error| match error {

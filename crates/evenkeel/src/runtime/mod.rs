@@ -9,6 +9,7 @@ mod builder;
 pub mod defaults;
 pub(crate) mod handle;
 mod hog_report;
+mod in_place;
 #[allow(
     clippy::module_inception,
     reason = "the file holds the type of that name"
@@ -22,6 +23,7 @@ mod threads;
 pub use crate::sched::context::NoRuntime;
 pub use builder::{BuildError, Builder};
 pub use handle::Handle;
+pub use in_place::block_in_place;
 pub use runtime::Runtime;
 pub use shutdown::{ShutdownError, StuckThread};
 pub use spawn::{spawn, spawn_blocking, spawn_in};

@@ -29,7 +29,8 @@ pub(crate) enum StartError {
     RealTime(io::Error),
 }
 
-#[derive(Clone, Debug)]
+/// An extension of the runtime, so that a poll can ask for an heir.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     alive: Arc<Alive>,
 }
@@ -40,36 +41,36 @@ impl Threads {
     /// A thread cannot be started, or not with real-time priority. The threads that were started
     /// end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
+        let threads = shared.extensions.get::<Self>().clone();
         if !shared.config.real_time {
-            return Self::start_all(shared).map_err(StartError::Thread);
+            threads.start_all(shared).map_err(StartError::Thread)?;
+            return Ok(threads);
         }
         // The threads inherit the priority. If each had to get a processor first, to ask for it, it
         // could wait long behind those that have it already.
-        let shared = Arc::clone(shared);
+        let (all, shared) = (threads.clone(), Arc::clone(shared));
         let starter = Builder::new().spawn(move || {
             thread::set_real_time(thread::REAL_TIME_MONITOR, true).map_err(StartError::RealTime)?;
-            Self::start_all(&shared).map_err(StartError::Thread)
+            all.start_all(&shared).map_err(StartError::Thread)
         });
         let started = starter.map_err(StartError::Thread)?.join();
         // The thread does not panic.
-        started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))
+        started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))?;
+        Ok(threads)
     }
 
-    fn start_all(shared: &Arc<Shared>) -> io::Result<Self> {
-        let threads = Self {
-            alive: Arc::new(Alive::default()),
-        };
+    fn start_all(&self, shared: &Arc<Shared>) -> io::Result<()> {
         for worker in 0..shared.seats.len() {
-            if let Err(error) = threads.start_worker(Arc::clone(shared), worker) {
-                return Err(threads.give_up(shared, error));
+            if let Err(error) = self.start_worker(Arc::clone(shared), worker) {
+                return Err(self.give_up(shared, error));
             }
         }
         // Without hand-off, a single worker has nobody to help it.
         let watched = shared.seats.len() > 1 || shared.config.hand_off_after.is_some();
-        if watched && let Err(error) = threads.start_monitor(Arc::clone(shared)) {
-            return Err(threads.give_up(shared, error));
+        if watched && let Err(error) = self.start_monitor(Arc::clone(shared)) {
+            return Err(self.give_up(shared, error));
         }
-        Ok(threads)
+        Ok(())
     }
 
     fn give_up(&self, shared: &Shared, error: io::Error) -> io::Error {
@@ -91,7 +92,7 @@ impl Threads {
     }
 
     /// Starts a thread that takes over a seat, if its holder is still stuck.
-    fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
+    pub(super) fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
         let name = format!("{}-{}", shared.config.thread_name, stuck.worker);
         self.start_thread(name, &Arc::clone(&shared), move || {
             if let Some((worker, desk)) = Worker::take_over(&shared, stuck) {

@@ -9,7 +9,7 @@ mod builder;
 mod join_set;
 mod ready_list;
 
-pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
+pub use crate::runtime::{block_in_place, spawn, spawn_blocking, spawn_in};
 pub use crate::sched::coop::{checkpoint, yield_now};
 pub use crate::sched::task::{AbortHandle, JoinError, JoinHandle};
 pub use {builder::Builder, join_set::JoinSet};
