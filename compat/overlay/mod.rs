@@ -1,7 +1,10 @@
 //! Evenkeel beneath Tokio's multi-thread runtime.
 
 mod scheduler;
-pub(crate) use scheduler::{block_in_place, is_on, is_own_task, thread_cap, Place, Scheduler};
+pub(crate) use scheduler::{block_in_place, is_own_task, thread_cap, Place, Scheduler};
+
+mod settings;
+pub(crate) use settings::{is_on, settings};
 
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]
 mod source;

@@ -2,6 +2,7 @@
 
 use crate::runtime::scheduler::{self, multi_thread};
 use crate::runtime::task::{Id, JoinHandle};
+use crate::evenkeel::is_on;
 use crate::runtime::{context, Handle, WorkerMetrics};
 use crate::task::coop;
 use pin_project_lite::pin_project;
@@ -38,12 +39,6 @@ impl fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler").finish_non_exhaustive()
     }
-}
-
-/// Whether new multi-thread runtimes are Evenkeel's.
-pub(crate) fn is_on() -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("EVENKEEL").map_or(true, |value| value != "off"))
 }
 
 /// As many workers as Evenkeel's runtime can have.
@@ -183,6 +178,7 @@ impl Scheduler {
         if let Some(hook) = before_stop {
             builder.on_thread_stop(move || hook());
         }
+        builder.settings_from_env();
         let runtime = builder.build().expect("OS can't spawn worker thread");
         let in_unpark = Arc::downgrade(&handle);
         let scheduler = Scheduler {

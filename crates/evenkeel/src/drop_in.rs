@@ -2,6 +2,7 @@
 //! changes without notice, in step with that package.
 
 mod io;
+mod settings;
 mod timer;
 
 use std::future::Future;
@@ -9,6 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub use io::{Io, Seen};
+pub use settings::Settings;
 pub use timer::Timer;
 
 use crate::runtime::Handle;

@@ -20,6 +20,7 @@ use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
 use super::setters::setters;
+use super::settings::SettingsError;
 use super::threads::{StartError, Threads};
 
 /// More than any machine has processors; a greater number is a mistake.
@@ -67,6 +68,8 @@ pub struct Builder {
     disk_wait_limit: Option<Duration>,
     /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
+    /// Why settings were refused, the first time.
+    settings_error: Option<SettingsError>,
 }
 
 impl Default for Builder {
@@ -107,6 +110,7 @@ impl Builder {
             heavy_threads: None,
             disk_wait_limit: Some(defaults::DISK_WAIT),
             class_error: None,
+            settings_error: None,
         }
     }
 }
@@ -253,7 +257,20 @@ impl Builder {
         Ok(Runtime::new_with(shared, threads))
     }
 
-    fn config(&self) -> Result<Config, BuildError> {
+    pub(super) fn has_class(&self, name: &str) -> bool {
+        self.config.classes.find(name).is_some()
+    }
+
+    pub(super) fn refuse_settings(&mut self, error: SettingsError) {
+        self.settings_error.get_or_insert(error);
+    }
+
+    /// Checks all settings, but for what only the system can say.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        self.config().map(drop)
+    }
+
+    pub(crate) fn config(&self) -> Result<Config, BuildError> {
         let workers = self
             .workers
             .unwrap_or_else(|| cpus::usable().min(WORKERS_MAX));
@@ -266,6 +283,9 @@ impl Builder {
             disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
             ..self.config.clone()
         };
+        if let Some(error) = &self.settings_error {
+            return Err(BuildError::Settings(error.clone()));
+        }
         if let Some(error) = &self.class_error {
             return Err(BuildError::Class(error.clone()));
         }
@@ -394,6 +414,8 @@ pub enum BuildError {
     },
     /// A setting of a class is invalid.
     Class(ClassError),
+    /// Settings that are written as text are invalid.
+    Settings(SettingsError),
     /// A readiness queue for a worker could not be made; usually the process is out of descriptors.
     ReadinessQueue(io::Error),
     /// A thread for a worker could not be started.
@@ -413,6 +435,7 @@ impl fmt::Display for BuildError {
                 write!(f, "`Builder::{setting}` was given {value}: {advice}")
             }
             BuildError::Class(error) => write!(f, "`Builder::class` was refused: {error}"),
+            BuildError::Settings(error) => error.fmt(f),
             BuildError::ReadinessQueue(error) => write!(
                 f,
                 "no readiness queue for a worker: {error}; each worker needs three descriptors"
@@ -445,6 +468,8 @@ impl std::error::Error for BuildError {
         match self {
             BuildError::Setting { .. } => None,
             BuildError::Class(error) => Some(error),
+            // Its message is all there is.
+            BuildError::Settings(_) => None,
             BuildError::ReadinessQueue(error)
             | BuildError::Thread(error)
             | BuildError::RealTime(error) => Some(error),

@@ -16,6 +16,7 @@ mod in_place;
 )]
 mod runtime;
 pub(crate) mod setters;
+pub(crate) mod settings;
 mod shutdown;
 mod spawn;
 mod threads;
@@ -25,5 +26,6 @@ pub use builder::{BuildError, Builder};
 pub use handle::Handle;
 pub use in_place::block_in_place;
 pub use runtime::Runtime;
+pub use settings::SettingsError;
 pub use shutdown::{ShutdownError, StuckThread};
 pub use spawn::{spawn, spawn_blocking, spawn_in};
