@@ -44,6 +44,17 @@ impl fmt::Debug for Scheduler {
 /// As many workers as Evenkeel's runtime can have.
 const WORKERS_MAX: usize = 1024;
 
+/// The smallest stack that a thread of Evenkeel's has.
+const STACK_MIN: usize = 64 * 1024;
+
+/// The names of workers, which come from the program.
+fn names(next: impl Fn() -> String, workers: usize) -> Vec<String> {
+    let is_name = |name: &String| !name.is_empty() && !name.contains('\0');
+    let names = (0..workers).map(|_| Some(next()).filter(is_name));
+    // What Tokio names them.
+    names.map(|name| name.unwrap_or_else(|| "tokio-rt-worker".into())).collect()
+}
+
 /// How many threads the pool for blocking work may have. Tokio's workers are threads of the pool;
 /// Evenkeel's are not, but the thread of Tokio's driver is.
 pub(crate) fn thread_cap(cap: usize, workers: usize) -> usize {
@@ -164,12 +175,24 @@ impl Scheduler {
         let mut builder = evenkeel::runtime::Builder::new();
         builder.workers(handle.num_workers().min(WORKERS_MAX));
         let spawner = &handle.blocking_spawner;
-        let name = spawner.thread_name();
-        if !name.is_empty() && !name.contains('\0') {
-            builder.thread_name(name);
+        let names = names(|| spawner.thread_name(), handle.num_workers().min(WORKERS_MAX));
+        builder.thread_name(&*names[0]).worker_name_fn(move |worker| names[worker].clone());
+        if let Some(bytes) = spawner.stack_size() {
+            builder.thread_stack_size(bytes.max(STACK_MIN));
+        }
+        let [before_park, after_unpark] = handle.park_hooks();
+        if let Some(hook) = before_park {
+            builder.on_thread_park(move || hook());
+        }
+        if let Some(hook) = after_unpark {
+            builder.on_thread_unpark(move || hook());
         }
         let [after_start, before_stop] = spawner.hooks();
+        let launched = Arc::new(OnceLock::new());
+        let is_launched = Arc::clone(&launched);
         builder.on_thread_start(move || {
+            // Before, what a hook spawns would be Tokio's.
+            is_launched.wait();
             if let Some(handle) = entered.upgrade() {
                 context::enter_for_life(&scheduler::Handle::MultiThread(handle));
             }
@@ -179,7 +202,11 @@ impl Scheduler {
             builder.on_thread_stop(move || hook());
         }
         builder.settings_from_env();
-        let runtime = builder.build().expect("OS can't spawn worker thread");
+        let runtime = builder.build();
+        if runtime.is_err() {
+            _ = launched.set(());
+        }
+        let runtime = runtime.expect("OS can't spawn worker thread");
         let in_unpark = Arc::downgrade(&handle);
         let scheduler = Scheduler {
             handle: runtime.handle().clone(),
@@ -194,6 +221,7 @@ impl Scheduler {
         if handle.evenkeel.0.set(scheduler).is_err() {
             unreachable!("a runtime is launched once");
         }
+        _ = launched.set(());
         crate::runtime::spawn_blocking(move || {
             let scheduler = handle.evenkeel.get().expect("set above");
             while !evenkeel::drop_in::is_stopping(&scheduler.handle) {

@@ -9,7 +9,7 @@ use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, ClassTable};
 use crate::clock::Clock;
-use crate::sched::config::{Config, HogHook, Hook};
+use crate::sched::config::{Config, HogHook, Hook, NameFn};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
@@ -42,6 +42,9 @@ const DISK_THREADS_MAX: usize = 1024;
 /// A greater number is a mistake.
 const HEAVY_THREADS_MAX: usize = 1024;
 
+/// What a worker needs for itself, with room for a small task.
+const STACK_MIN: usize = 64 * 1024;
+
 /// Makes a [`Runtime`].
 ///
 /// # Examples
@@ -64,6 +67,7 @@ pub struct Builder {
     /// Invalid, perhaps, and without what is unknown before `build`.
     config: Config,
     workers: Option<usize>,
+    worker_names: Option<NameFn>,
     heavy_threads: Option<usize>,
     disk_wait_limit: Option<Duration>,
     /// The first invalid setting of a class, which `build` refuses.
@@ -85,6 +89,8 @@ impl Builder {
             workers: 0,
             real_time: false,
             thread_name: "evenkeel".to_owned(),
+            worker_names: Arc::new([]),
+            thread_stack_size: None,
             busy_wait: BusyWait::default(),
             quota: false,
             io_check_bound: defaults::IO_CHECK_BOUND,
@@ -103,10 +109,13 @@ impl Builder {
             disk_wait_limit: Duration::MAX,
             on_thread_start: None,
             on_thread_stop: None,
+            on_thread_park: None,
+            on_thread_unpark: None,
         };
         Self {
             config,
             workers: None,
+            worker_names: None,
             heavy_threads: None,
             disk_wait_limit: Some(defaults::DISK_WAIT),
             class_error: None,
@@ -138,9 +147,9 @@ setters! {
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
     real_time_workers(real_time: bool) => config.real_time = real_time;
-    /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
-    /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
-    thread_name(name: impl Into<String>) => config.thread_name = name.into();
+    /// Sets the stack size of the threads that run tasks or blocking work, in bytes: at least 64
+    /// KiB. Default: that of the standard library, 2 MiB.
+    thread_stack_size(bytes: usize) => config.thread_stack_size = Some(bytes);
     /// Sets how long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
     busy_wait(level: BusyWait) => config.busy_wait = level;
     /// Sets the longest time between two I/O checks of a busy worker; a poll that is under way then
@@ -210,9 +219,38 @@ setters! {
     /// panics, nothing else happens.
     on_thread_stop(hook: impl Fn() + Send + Sync + 'static)
         => config.on_thread_stop = Some(Hook::new(hook));
+    /// Sets a function that runs on a worker each time it has nothing to do and is about to sleep.
+    /// It may spawn tasks: the worker then does not sleep. It has to be short, as nothing takes the
+    /// seat from a worker between two polls. If it panics, the worker goes on.
+    on_thread_park(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_park = Some(Hook::new(hook));
+    /// Sets a function that runs on a worker after each such sleep, or when there is none after
+    /// all; as [`on_thread_park`](Builder::on_thread_park).
+    on_thread_unpark(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_unpark = Some(Hook::new(hook));
 }
 
 impl Builder {
+    /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
+    /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
+    pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.config.thread_name = name.into();
+        self.worker_names = None;
+        self
+    }
+
+    /// Sets a function that names each worker, by its number from 0 on. [`build`](Builder::build)
+    /// calls it. A thread that takes over a worker's seat has the name of that worker. Other
+    /// threads are named as [`thread_name`](Builder::thread_name) says, which is to be called
+    /// before: it takes this function back.
+    pub fn worker_name_fn(
+        &mut self,
+        name: impl Fn(usize) -> String + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.worker_names = Some(NameFn::new(name));
+        self
+    }
+
     /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
     /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
     /// defaults.
@@ -241,7 +279,8 @@ impl Builder {
     /// A setting is invalid, or the system refuses a thread, a readiness queue, or the real-time
     /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
-        let config = self.config()?;
+        let mut config = self.config()?;
+        config.worker_names = self.worker_names(config.workers)?.into();
         let clock = Clock::start();
         let extensions = Extensions::default()
             .with(Lanes::new(&config, clock))
@@ -255,6 +294,17 @@ impl Builder {
             StartError::RealTime(error) => BuildError::RealTime(error),
         })?;
         Ok(Runtime::new_with(shared, threads))
+    }
+
+    fn worker_names(&self, workers: usize) -> Result<Vec<String>, BuildError> {
+        let names = self.worker_names.iter();
+        let names: Vec<_> = names
+            .flat_map(|names| (0..workers).map(|worker| names.name(worker)))
+            .collect();
+        for name in &names {
+            check_name("worker_name_fn", name)?;
+        }
+        Ok(names)
     }
 
     pub(super) fn has_class(&self, name: &str) -> bool {
@@ -331,12 +381,10 @@ fn check_threads(config: &Config) -> Result<(), BuildError> {
     )?;
     let (blocked, most) = (config.blocked_threads, BLOCKING_THREADS_MAX);
     within("blocked_threads", blocked, 0..=most, "use at most 32768")?;
-    check(
-        !config.thread_name.is_empty() && !config.thread_name.contains('\0'),
-        "thread_name",
-        format!("{:?}", config.thread_name),
-        "use a name of at least one character and without NUL",
-    )?;
+    check_name("thread_name", &config.thread_name)?;
+    let stack = config.thread_stack_size.unwrap_or(STACK_MIN);
+    let enough = "use at least 65536 bytes: a thread needs some for itself";
+    within("thread_stack_size", stack, STACK_MIN..=usize::MAX, enough)?;
     let blocking = config.max_blocking_threads;
     within("max_blocking_threads", blocking, 1..=most, "use 1 to 32768")?;
     within(
@@ -344,6 +392,15 @@ fn check_threads(config: &Config) -> Result<(), BuildError> {
         config.blocking_queue_limit,
         1..=usize::MAX,
         "use at least 1: every piece of blocking work passes through the queue",
+    )
+}
+
+fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
+    check(
+        !name.is_empty() && !name.contains('\0'),
+        setting,
+        format!("{name:?}"),
+        "use a name of at least one character and without NUL",
     )
 }
 

@@ -80,7 +80,7 @@ impl Threads {
     }
 
     fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<()> {
-        let name = format!("{}-{index}", shared.config.thread_name);
+        let name = shared.config.worker_name(index);
         self.start_thread(name, &Arc::clone(&shared), move || {
             let desk = shared.seats[index].desk();
             let sitting = Sitting::new(&shared, desk);
@@ -93,7 +93,7 @@ impl Threads {
 
     /// Starts a thread that takes over a seat, if its holder is still stuck.
     pub(super) fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
-        let name = format!("{}-{}", shared.config.thread_name, stuck.worker);
+        let name = shared.config.worker_name(stuck.worker);
         self.start_thread(name, &Arc::clone(&shared), move || {
             if let Some((worker, desk)) = Worker::take_over(&shared, stuck) {
                 let sitting = Sitting::new(&shared, desk);
@@ -125,7 +125,7 @@ impl Threads {
     fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-monitor", shared.config.thread_name);
         let threads = self.clone();
-        self.start_bare(name, move || {
+        self.start_bare(Builder::new().name(name), move || {
             if shared.config.real_time {
                 // It has inherited the priority. The threads that it starts are not to.
                 let _ = thread::set_real_time(thread::REAL_TIME_MONITOR, false);
@@ -144,8 +144,9 @@ impl Threads {
         shared: &Arc<Shared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        let thread = shared.config.thread(name);
         let shared = Arc::clone(shared);
-        self.start_bare(name, move || {
+        self.start_bare(thread, move || {
             if shared.config.real_time {
                 // The first workers have inherited the priority. Hooks run without it.
                 let _ = thread::set_ordinary();
@@ -159,10 +160,10 @@ impl Threads {
         })
     }
 
-    fn start_bare(&self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    fn start_bare(&self, thread: Builder, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let alive = Arc::clone(&self.alive);
         *alive.count.lock() += 1;
-        let started = Builder::new().name(name).spawn(move || {
+        let started = thread.spawn(move || {
             let _leave = Leave(alive);
             run();
         });
