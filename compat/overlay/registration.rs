@@ -3,7 +3,7 @@
 
 use super::upstream_registration as upstream;
 use super::{Direction, ReadyEvent};
-use crate::evenkeel::{is_own_task, Source};
+use crate::evenkeel::{is_own_task, leave, LeftToTokio, Source};
 use crate::io::interest::Interest;
 use crate::io::ready::Ready;
 use crate::runtime::scheduler;
@@ -39,8 +39,13 @@ impl Registration {
                 }
                 Ok(Evenkeel(watched, on.clone()))
             }
-            _ => upstream::Registration::new_with_interest_and_handle(io, interest, handle)
-                .map(Upstream),
+            on => {
+                if on.is_some() {
+                    leave(LeftToTokio::Priority);
+                }
+                upstream::Registration::new_with_interest_and_handle(io, interest, handle)
+                    .map(Upstream)
+            }
         }
     }
 

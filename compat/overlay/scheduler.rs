@@ -2,7 +2,8 @@
 
 use crate::runtime::scheduler::{self, multi_thread};
 use crate::runtime::task::{Id, JoinHandle};
-use crate::evenkeel::is_on;
+use super::is_on;
+use super::report::spawn_site;
 use crate::runtime::{context, Handle, WorkerMetrics};
 use crate::task::coop;
 use pin_project_lite::pin_project;
@@ -156,7 +157,8 @@ impl Scheduler {
             id,
             alive: Arc::clone(&self.alive),
         };
-        JoinHandle::of_evenkeel(evenkeel::drop_in::spawn(&self.handle, future), id)
+        let join = evenkeel::drop_in::spawn(&self.handle, future, spawn_site());
+        JoinHandle::of_evenkeel(join, id)
     }
 
     /// Begins the end; the thread of the driver waits for it.
@@ -207,6 +209,7 @@ impl Scheduler {
             _ = launched.set(());
         }
         let runtime = runtime.expect("OS can't spawn worker thread");
+        evenkeel::drop_in::begin(runtime.handle());
         let in_unpark = Arc::downgrade(&handle);
         let scheduler = Scheduler {
             handle: runtime.handle().clone(),
@@ -231,6 +234,7 @@ impl Scheduler {
             if let Some(runtime) = runtime {
                 _ = runtime.shutdown(Duration::from_secs(u32::MAX.into()));
             }
+            evenkeel::drop_in::end(&scheduler.handle);
             parker.shutdown(&handle.driver);
         });
     }

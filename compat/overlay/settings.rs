@@ -1,5 +1,6 @@
 //! What whoever operates a program sets by its environment.
 
+use super::{leave, LeftToTokio};
 use evenkeel::drop_in::Settings;
 use std::io;
 use std::sync::OnceLock;
@@ -20,7 +21,9 @@ pub(crate) fn settings() -> io::Result<Settings> {
             )));
         }
     }
+    evenkeel::drop_in::prepare()?;
     if !is_on() {
+        leave(LeftToTokio::SwitchedOff);
         return Ok(Settings::default());
     }
     Settings::from_env()

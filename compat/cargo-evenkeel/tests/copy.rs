@@ -9,7 +9,7 @@ use std::process::Command;
 fn project() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests-on-copy");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tests-on-copy");
-    for part in ["", "src", "tests"] {
+    for part in ["", "src", "src/bin", "tests"] {
         fs::create_dir_all(folder.join(part)).unwrap();
         for entry in fs::read_dir(source.join(part)).unwrap().flatten() {
             let to = folder.join(part).join(entry.file_name());

@@ -2,14 +2,17 @@
 //! changes without notice, in step with that package.
 
 mod io;
+mod report;
 mod settings;
 mod timer;
 
 use std::future::Future;
+use std::panic::Location;
 use std::task::Waker;
 use std::time::Duration;
 
 pub use io::{Io, Seen};
+pub use report::{LeftToTokio, begin, end, leave, prepare};
 pub use settings::Settings;
 pub use timer::Timer;
 
@@ -20,13 +23,18 @@ use crate::sched::worker::Worker;
 use crate::task::JoinHandle;
 
 /// Spawns on this runtime, in the class of the task that spawns.
-#[track_caller]
-pub fn spawn<F>(handle: &Handle, future: F) -> JoinHandle<F::Output>
+pub fn spawn<F>(
+    handle: &Handle,
+    future: F,
+    spawned_at: &'static Location<'static>,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Spawn::new(None, None).on(handle.shared(), future)
+    let mut spawn = Spawn::new(None, None);
+    spawn.spawned_at = spawned_at;
+    spawn.on(handle.shared(), future)
 }
 
 /// The seat of this thread's worker, if it is one of this runtime's.
