@@ -1,7 +1,9 @@
 //! Evenkeel's runtime in the place of Tokio's workers.
 
 use crate::runtime::scheduler::{self, multi_thread};
-use crate::runtime::task::{Id, JoinHandle};
+use crate::runtime::task::{Id, JoinHandle, SpawnLocation};
+#[cfg(tokio_unstable)]
+use crate::runtime::{TaskHooks, TaskMeta};
 use super::is_on;
 use super::report::spawn_site;
 use crate::runtime::{context, Handle, WorkerMetrics};
@@ -31,9 +33,28 @@ pub(crate) struct Scheduler {
     handle: evenkeel::runtime::Handle,
     /// Until it is shut down.
     runtime: Mutex<Option<evenkeel::runtime::Runtime>>,
-    /// Counts the tasks that are alive, by its references.
-    alive: Arc<()>,
+    tasks: Arc<Tasks>,
     unpark: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What all tasks of a runtime share. Its references count those that are alive.
+pub(crate) struct Tasks {
+    /// What the program wants to be told of. Only an unstable interface can ask for it.
+    #[cfg(tokio_unstable)]
+    hooks: TaskHooks,
+    #[cfg(tokio_unstable)]
+    spawned: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(tokio_unstable)]
+fn meta(id: Id, spawned_at: SpawnLocation) -> TaskMeta<'static> {
+    TaskMeta {
+        id,
+        spawned_at,
+        #[cfg(feature = "schedule-latency")]
+        schedule_latency: None,
+        _phantom: std::marker::PhantomData,
+    }
 }
 
 impl fmt::Debug for Scheduler {
@@ -79,7 +100,9 @@ pin_project! {
         #[pin]
         future: Option<F>,
         id: Id,
-        alive: Arc<()>,
+        // Empty, unless unstable interfaces are there.
+        spawned_at: SpawnLocation,
+        tasks: Arc<Tasks>,
     }
 
     impl<F> PinnedDrop for Polled<F> {
@@ -88,6 +111,12 @@ pin_project! {
             if this.future.is_some() {
                 let _id = Running::new(*this.id);
                 this.future.set(None);
+            }
+            #[cfg(tokio_unstable)]
+            if let Some(hook) = &this.tasks.hooks.task_terminate_callback {
+                let meta = meta(*this.id, *this.spawned_at);
+                // As Tokio does: a panic there is not the task's.
+                _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook(&meta)));
             }
         }
     }
@@ -132,8 +161,12 @@ impl<F: Future> Future for Polled<F> {
         let _id = Running::new(*this.id);
         // A future that panics is dropped while the panic unwinds, as Tokio does.
         let mut guard = OnPanic(this.future.as_mut());
+        #[cfg(tokio_unstable)]
+        (this.tasks.hooks).poll_start_callback(&meta(*this.id, *this.spawned_at));
         let output = guard.poll(cx);
         std::mem::forget(guard);
+        #[cfg(tokio_unstable)]
+        (this.tasks.hooks).poll_stop_callback(&meta(*this.id, *this.spawned_at));
         if output.is_ready() {
             this.future.set(None);
         }
@@ -152,12 +185,20 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let site = spawn_site();
+        let spawned_at = SpawnLocation::from(site);
+        #[cfg(tokio_unstable)]
+        {
+            self.tasks.hooks.spawn(&meta(id, spawned_at));
+            self.tasks.spawned.fetch_add(1, Relaxed);
+        }
         let future = Polled {
             future: Some(future),
             id,
-            alive: Arc::clone(&self.alive),
+            spawned_at,
+            tasks: Arc::clone(&self.tasks),
         };
-        let join = evenkeel::drop_in::spawn(&self.handle, future, spawn_site());
+        let join = evenkeel::drop_in::spawn(&self.handle, future, site);
         JoinHandle::of_evenkeel(join, id)
     }
 
@@ -214,7 +255,12 @@ impl Scheduler {
         let scheduler = Scheduler {
             handle: runtime.handle().clone(),
             runtime: Mutex::new(Some(runtime)),
-            alive: Arc::default(),
+            tasks: Arc::new(Tasks {
+                #[cfg(tokio_unstable)]
+                hooks: handle.task_hooks.clone(),
+                #[cfg(tokio_unstable)]
+                spawned: Default::default(),
+            }),
             unpark: Box::new(move || {
                 if let Some(handle) = in_unpark.upgrade() {
                     unparker.unpark(&handle.driver);
@@ -241,7 +287,22 @@ impl Scheduler {
 
     /// How many tasks have been spawned and have not ended.
     pub(crate) fn alive(&self) -> usize {
-        Arc::strong_count(&self.alive) - 1
+        Arc::strong_count(&self.tasks) - 1
+    }
+
+    /// How many tasks have been spawned.
+    #[cfg(tokio_unstable)]
+    pub(crate) fn spawned(&self) -> u64 {
+        self.tasks.spawned.load(Relaxed)
+    }
+
+    /// How many tasks wait in a worker's run queues.
+    #[cfg(tokio_unstable)]
+    pub(crate) fn queued(&self, worker: usize) -> usize {
+        if worker >= WORKERS_MAX {
+            return 0;
+        }
+        evenkeel::drop_in::figures(&self.handle, worker).queued
     }
 
     /// How many tasks wait in the injection queues.
@@ -261,6 +322,13 @@ impl Scheduler {
         figures.park_count.store(now.parks, Relaxed);
         let unparks = now.parks - u64::from(now.is_parked);
         figures.park_unpark_count.store(now.parks + unparks, Relaxed);
+        #[cfg(tokio_unstable)]
+        {
+            figures.poll_count.store(now.polls, Relaxed);
+            figures.steal_count.store(now.steals, Relaxed);
+            let poll_mean = now.poll_mean.as_nanos().try_into().unwrap_or(u64::MAX);
+            figures.mean_poll_time.store(poll_mean, Relaxed);
+        }
     }
 }
 
