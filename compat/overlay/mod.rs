@@ -1,7 +1,14 @@
 //! Evenkeel beneath Tokio's multi-thread runtime.
 
 mod scheduler;
-pub(crate) use scheduler::{block_in_place, is_on, is_own_task, thread_cap, Place, Scheduler};
+pub(crate) use scheduler::{block_in_place, is_own_task, thread_cap, Place, Scheduler};
+
+mod report;
+pub(crate) use report::{leave, note_spawn_site, LeftToTokio};
+
+mod settings;
+pub(crate) use evenkeel::drop_in::prepare;
+pub(crate) use settings::{is_on, settings};
 
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]
 mod source;

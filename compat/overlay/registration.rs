@@ -3,7 +3,7 @@
 
 use super::upstream_registration as upstream;
 use super::{Direction, ReadyEvent};
-use crate::evenkeel::{is_own_task, Source};
+use crate::evenkeel::{is_own_task, leave, LeftToTokio, Source};
 use crate::io::interest::Interest;
 use crate::io::ready::Ready;
 use crate::runtime::scheduler;
@@ -30,14 +30,22 @@ impl Registration {
         let has_driver = handle.driver().io();
         _ = has_driver;
         match handle.evenkeel() {
-            // A worker's queue reports no out-of-band data.
             Some(on) if evenkeel::drop_in::is_stopping(on) && !is_own_task(on) => Err(gone()),
             // A worker's queue reports no out-of-band data.
-            Some(on) if !S::UPSTREAM && !interest.is_priority() => {
-                Ok(Evenkeel(Io::new(on, io.raw_fd()), on.clone()))
+            Some(on) if !interest.is_priority() => {
+                let watched = Io::new(on, io.raw_fd());
+                if S::FOREIGN {
+                    watched.look(native_interest(interest))?;
+                }
+                Ok(Evenkeel(watched, on.clone()))
             }
-            _ => upstream::Registration::new_with_interest_and_handle(io, interest, handle)
-                .map(Upstream),
+            on => {
+                if on.is_some() {
+                    leave(LeftToTokio::Priority);
+                }
+                upstream::Registration::new_with_interest_and_handle(io, interest, handle)
+                    .map(Upstream)
+            }
         }
     }
 
@@ -206,7 +214,9 @@ fn native_interest(interest: Interest) -> native::Interest {
     match (interest.is_readable(), interest.is_writable()) {
         (true, true) => native::Interest::READABLE | native::Interest::WRITABLE,
         (_, true) => native::Interest::WRITABLE,
-        _ => native::Interest::READABLE,
+        (true, _) => native::Interest::READABLE,
+        // Errors belong to every interest.
+        _ => native::Interest::ERRORS,
     }
 }
 

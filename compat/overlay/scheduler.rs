@@ -1,11 +1,14 @@
 //! Evenkeel's runtime in the place of Tokio's workers.
 
 use crate::runtime::scheduler::{self, multi_thread};
-use crate::runtime::task::{Id, JoinHandle};
+use crate::runtime::task::{Id, JoinHandle, SpawnLocation};
+#[cfg(tokio_unstable)]
+use crate::runtime::{TaskHooks, TaskMeta};
+use super::is_on;
+use super::report::spawn_site;
 use crate::runtime::{context, Handle, WorkerMetrics};
 use crate::task::coop;
 use pin_project_lite::pin_project;
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -30,9 +33,28 @@ pub(crate) struct Scheduler {
     handle: evenkeel::runtime::Handle,
     /// Until it is shut down.
     runtime: Mutex<Option<evenkeel::runtime::Runtime>>,
-    /// Counts the tasks that are alive, by its references.
-    alive: Arc<()>,
+    tasks: Arc<Tasks>,
     unpark: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What all tasks of a runtime share. Its references count those that are alive.
+pub(crate) struct Tasks {
+    /// What the program wants to be told of. Only an unstable interface can ask for it.
+    #[cfg(tokio_unstable)]
+    hooks: TaskHooks,
+    #[cfg(tokio_unstable)]
+    spawned: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(tokio_unstable)]
+fn meta(id: Id, spawned_at: SpawnLocation) -> TaskMeta<'static> {
+    TaskMeta {
+        id,
+        spawned_at,
+        #[cfg(feature = "schedule-latency")]
+        schedule_latency: None,
+        _phantom: std::marker::PhantomData,
+    }
 }
 
 impl fmt::Debug for Scheduler {
@@ -41,14 +63,19 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Whether new multi-thread runtimes are Evenkeel's.
-pub(crate) fn is_on() -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("EVENKEEL").map_or(true, |value| value != "off"))
-}
-
 /// As many workers as Evenkeel's runtime can have.
 const WORKERS_MAX: usize = 1024;
+
+/// The smallest stack that a thread of Evenkeel's has.
+const STACK_MIN: usize = 64 * 1024;
+
+/// The names of workers, which come from the program.
+fn names(next: impl Fn() -> String, workers: usize) -> Vec<String> {
+    let is_name = |name: &String| !name.is_empty() && !name.contains('\0');
+    let names = (0..workers).map(|_| Some(next()).filter(is_name));
+    // What Tokio names them.
+    names.map(|name| name.unwrap_or_else(|| "tokio-rt-worker".into())).collect()
+}
 
 /// How many threads the pool for blocking work may have. Tokio's workers are threads of the pool;
 /// Evenkeel's are not, but the thread of Tokio's driver is.
@@ -60,16 +87,11 @@ pub(crate) fn thread_cap(cap: usize, workers: usize) -> usize {
     }
 }
 
-thread_local! {
-    /// This thread runs the function of a `block_in_place`.
-    static BLOCKS: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Whether this thread polls one of the runtime's own tasks. At the runtime's end these are
 /// dropped, so they may wait for what never comes. A `block_on` inside a `block_in_place` may not:
 /// nothing would end it.
 pub(crate) fn is_own_task(on: &evenkeel::runtime::Handle) -> bool {
-    evenkeel::drop_in::worker_index(on).is_some() && !BLOCKS.try_with(Cell::get).unwrap_or(true)
+    evenkeel::drop_in::worker_index(on).is_some() && !evenkeel::drop_in::is_in_place()
 }
 
 pin_project! {
@@ -78,7 +100,9 @@ pin_project! {
         #[pin]
         future: Option<F>,
         id: Id,
-        alive: Arc<()>,
+        // Empty, unless unstable interfaces are there.
+        spawned_at: SpawnLocation,
+        tasks: Arc<Tasks>,
     }
 
     impl<F> PinnedDrop for Polled<F> {
@@ -87,6 +111,12 @@ pin_project! {
             if this.future.is_some() {
                 let _id = Running::new(*this.id);
                 this.future.set(None);
+            }
+            #[cfg(tokio_unstable)]
+            if let Some(hook) = &this.tasks.hooks.task_terminate_callback {
+                let meta = meta(*this.id, *this.spawned_at);
+                // As Tokio does: a panic there is not the task's.
+                _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook(&meta)));
             }
         }
     }
@@ -131,8 +161,12 @@ impl<F: Future> Future for Polled<F> {
         let _id = Running::new(*this.id);
         // A future that panics is dropped while the panic unwinds, as Tokio does.
         let mut guard = OnPanic(this.future.as_mut());
+        #[cfg(tokio_unstable)]
+        (this.tasks.hooks).poll_start_callback(&meta(*this.id, *this.spawned_at));
         let output = guard.poll(cx);
         std::mem::forget(guard);
+        #[cfg(tokio_unstable)]
+        (this.tasks.hooks).poll_stop_callback(&meta(*this.id, *this.spawned_at));
         if output.is_ready() {
             this.future.set(None);
         }
@@ -151,12 +185,21 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let site = spawn_site();
+        let spawned_at = SpawnLocation::from(site);
+        #[cfg(tokio_unstable)]
+        {
+            self.tasks.hooks.spawn(&meta(id, spawned_at));
+            self.tasks.spawned.fetch_add(1, Relaxed);
+        }
         let future = Polled {
             future: Some(future),
             id,
-            alive: Arc::clone(&self.alive),
+            spawned_at,
+            tasks: Arc::clone(&self.tasks),
         };
-        JoinHandle::of_evenkeel(evenkeel::drop_in::spawn(&self.handle, future), id)
+        let join = evenkeel::drop_in::spawn(&self.handle, future, site);
+        JoinHandle::of_evenkeel(join, id)
     }
 
     /// Begins the end; the thread of the driver waits for it.
@@ -175,12 +218,24 @@ impl Scheduler {
         let mut builder = evenkeel::runtime::Builder::new();
         builder.workers(handle.num_workers().min(WORKERS_MAX));
         let spawner = &handle.blocking_spawner;
-        let name = spawner.thread_name();
-        if !name.is_empty() && !name.contains('\0') {
-            builder.thread_name(name);
+        let names = names(|| spawner.thread_name(), handle.num_workers().min(WORKERS_MAX));
+        builder.thread_name(&*names[0]).worker_name_fn(move |worker| names[worker].clone());
+        if let Some(bytes) = spawner.stack_size() {
+            builder.thread_stack_size(bytes.max(STACK_MIN));
+        }
+        let [before_park, after_unpark] = handle.park_hooks();
+        if let Some(hook) = before_park {
+            builder.on_thread_park(move || hook());
+        }
+        if let Some(hook) = after_unpark {
+            builder.on_thread_unpark(move || hook());
         }
         let [after_start, before_stop] = spawner.hooks();
+        let launched = Arc::new(OnceLock::new());
+        let is_launched = Arc::clone(&launched);
         builder.on_thread_start(move || {
+            // Before, what a hook spawns would be Tokio's.
+            is_launched.wait();
             if let Some(handle) = entered.upgrade() {
                 context::enter_for_life(&scheduler::Handle::MultiThread(handle));
             }
@@ -189,12 +244,23 @@ impl Scheduler {
         if let Some(hook) = before_stop {
             builder.on_thread_stop(move || hook());
         }
-        let runtime = builder.build().expect("OS can't spawn worker thread");
+        builder.settings_from_env();
+        let runtime = builder.build();
+        if runtime.is_err() {
+            _ = launched.set(());
+        }
+        let runtime = runtime.expect("OS can't spawn worker thread");
+        evenkeel::drop_in::begin(runtime.handle());
         let in_unpark = Arc::downgrade(&handle);
         let scheduler = Scheduler {
             handle: runtime.handle().clone(),
             runtime: Mutex::new(Some(runtime)),
-            alive: Arc::default(),
+            tasks: Arc::new(Tasks {
+                #[cfg(tokio_unstable)]
+                hooks: handle.task_hooks.clone(),
+                #[cfg(tokio_unstable)]
+                spawned: Default::default(),
+            }),
             unpark: Box::new(move || {
                 if let Some(handle) = in_unpark.upgrade() {
                     unparker.unpark(&handle.driver);
@@ -204,6 +270,7 @@ impl Scheduler {
         if handle.evenkeel.0.set(scheduler).is_err() {
             unreachable!("a runtime is launched once");
         }
+        _ = launched.set(());
         crate::runtime::spawn_blocking(move || {
             let scheduler = handle.evenkeel.get().expect("set above");
             while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
@@ -213,13 +280,29 @@ impl Scheduler {
             if let Some(runtime) = runtime {
                 _ = runtime.shutdown(Duration::from_secs(u32::MAX.into()));
             }
+            evenkeel::drop_in::end(&scheduler.handle);
             parker.shutdown(&handle.driver);
         });
     }
 
     /// How many tasks have been spawned and have not ended.
     pub(crate) fn alive(&self) -> usize {
-        Arc::strong_count(&self.alive) - 1
+        Arc::strong_count(&self.tasks) - 1
+    }
+
+    /// How many tasks have been spawned.
+    #[cfg(tokio_unstable)]
+    pub(crate) fn spawned(&self) -> u64 {
+        self.tasks.spawned.load(Relaxed)
+    }
+
+    /// How many tasks wait in a worker's run queues.
+    #[cfg(tokio_unstable)]
+    pub(crate) fn queued(&self, worker: usize) -> usize {
+        if worker >= WORKERS_MAX {
+            return 0;
+        }
+        evenkeel::drop_in::figures(&self.handle, worker).queued
     }
 
     /// How many tasks wait in the injection queues.
@@ -239,6 +322,13 @@ impl Scheduler {
         figures.park_count.store(now.parks, Relaxed);
         let unparks = now.parks - u64::from(now.is_parked);
         figures.park_unpark_count.store(now.parks + unparks, Relaxed);
+        #[cfg(tokio_unstable)]
+        {
+            figures.poll_count.store(now.polls, Relaxed);
+            figures.steal_count.store(now.steals, Relaxed);
+            let poll_mean = now.poll_mean.as_nanos().try_into().unwrap_or(u64::MAX);
+            figures.mean_poll_time.store(poll_mean, Relaxed);
+        }
     }
 }
 
@@ -260,12 +350,10 @@ pub(crate) fn block_in_place<F: FnOnce() -> R, R>(function: F) -> Result<R, F> {
 
     impl Drop for Reset {
         fn drop(&mut self) {
-            BLOCKS.set(false);
             coop::set(self.0);
         }
     }
 
     let _reset = Reset(coop::stop());
-    BLOCKS.set(true);
-    Ok(context::exit_runtime(function))
+    Ok(evenkeel::block_in_place(|| context::exit_runtime(function)))
 }

@@ -4,8 +4,9 @@ use mio::unix::SourceFd;
 use std::os::fd::{AsRawFd, RawFd};
 
 pub(crate) trait Source: mio::event::Source {
-    /// Whether Tokio's driver watches it in any case: what is known of it does not suffice.
-    const UPSTREAM: bool = false;
+    /// Whether anybody may have made it, so that the system may refuse to watch it: that is to be
+    /// known at once.
+    const FOREIGN: bool = false;
 
     fn raw_fd(&self) -> RawFd;
 }
@@ -32,9 +33,9 @@ by_as_raw_fd!(
     mio::unix::pipe::Sender,
 );
 
-/// The descriptors of `AsyncFd`, whose users look at interests and errors closely.
+/// The descriptors of `AsyncFd`.
 impl Source for SourceFd<'_> {
-    const UPSTREAM: bool = true;
+    const FOREIGN: bool = true;
 
     fn raw_fd(&self) -> RawFd {
         *self.0

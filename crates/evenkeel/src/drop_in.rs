@@ -2,33 +2,50 @@
 //! changes without notice, in step with that package.
 
 mod io;
+mod report;
+mod settings;
 mod timer;
 
 use std::future::Future;
+use std::panic::Location;
 use std::task::Waker;
 use std::time::Duration;
 
 pub use io::{Io, Seen};
+pub use report::{LeftToTokio, begin, end, leave, prepare};
+pub use settings::Settings;
 pub use timer::Timer;
 
+use crate::counters::accounts::Count;
 use crate::runtime::Handle;
 use crate::sched::context;
 use crate::sched::spawn::Spawn;
+use crate::sched::worker::Worker;
 use crate::task::JoinHandle;
 
 /// Spawns on this runtime, in the class of the task that spawns.
-#[track_caller]
-pub fn spawn<F>(handle: &Handle, future: F) -> JoinHandle<F::Output>
+pub fn spawn<F>(
+    handle: &Handle,
+    future: F,
+    spawned_at: &'static Location<'static>,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Spawn::new(None, None).on(handle.shared(), future)
+    let mut spawn = Spawn::new(None, None);
+    spawn.spawned_at = spawned_at;
+    spawn.on(handle.shared(), future)
 }
 
 /// The seat of this thread's worker, if it is one of this runtime's.
 pub fn worker_index(handle: &Handle) -> Option<usize> {
     context::worker_index(handle.shared())
+}
+
+/// Whether this thread is in a function that a task runs by `block_in_place`.
+pub fn is_in_place() -> bool {
+    context::with_worker(|worker| worker.is_some_and(Worker::is_in_place))
 }
 
 /// Promises to wake `waker` when the task ends. Returns false if it has.
@@ -59,6 +76,13 @@ pub struct Figures {
     /// How often it has gone to sleep, a sleep under way included.
     pub parks: u64,
     pub is_parked: bool,
+    /// How many polls it has begun in its seat, and how long one took on average.
+    pub polls: u64,
+    pub poll_mean: Duration,
+    /// How many tasks it took from other workers.
+    pub steals: u64,
+    /// How many tasks are in its run queues.
+    pub queued: usize,
 }
 
 /// What the worker has done so far.
@@ -71,10 +95,21 @@ pub fn figures(handle: &Handle, worker: usize) -> Figures {
     let of_worker = &stats.workers[worker];
     let shared = handle.shared();
     // The accounts of a worker that has ended stay at what it did last.
-    let is_parked = shared.seats[worker].accounts.is_parked() && !shared.is_stopping();
+    let seat = &shared.seats[worker];
+    let is_parked = seat.accounts.is_parked() && !shared.is_stopping();
+    let polls: u64 = seat.accounts.polls.iter().map(Count::load).sum();
+    let run_queues = &shared.desk_of(seat).run_queues;
+    let classes = shared.config.classes.iter();
     Figures {
         busy: of_worker.run() + of_worker.check,
         parks: of_worker.parks + u64::from(is_parked),
         is_parked,
+        polls,
+        poll_mean: (of_worker
+            .run()
+            .checked_div(u32::try_from(polls).unwrap_or(u32::MAX)))
+        .unwrap_or_default(),
+        steals: of_worker.steals,
+        queued: classes.map(|(class, _)| run_queues.len_of(class)).sum(),
     }
 }

@@ -171,7 +171,7 @@ pub use class::{Class, ClassConfig, ClassError, ClassInfo};
 #[cfg(all(feature = "macros", not(evenkeel_loom)))]
 pub use evenkeel_macros::{main, test};
 #[cfg(not(evenkeel_loom))]
-pub use runtime::{spawn, spawn_blocking, spawn_in};
+pub use runtime::{block_in_place, spawn, spawn_blocking, spawn_in};
 #[cfg(not(evenkeel_loom))]
 pub use sched::HogReport;
 pub use sched::{BusyWait, ParseBusyWaitError};

@@ -298,3 +298,91 @@ fn every_worker_runs_tasks() {
         }
     });
 }
+
+#[test]
+fn workers_have_names_of_their_own_and_so_have_their_heirs() {
+    watched("names", || {
+        let mut builder = Builder::new();
+        builder.workers(1).thread_name("other");
+        builder.worker_name_fn(|worker| format!("mine {worker}"));
+        let runtime = builder.build().unwrap();
+        let name = || thread::current().name().map(str::to_owned).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let names = runtime.spawn(async move {
+            evenkeel::block_in_place(|| {
+                drop(evenkeel::spawn(async move { sender.send(name()).unwrap() }));
+                (name(), receiver.recv().unwrap())
+            })
+        });
+        let (holder, heir) = runtime.block_on(names).unwrap();
+        assert_eq!((&*holder, &*heir), ("mine 0", "mine 0"));
+        let blocking = runtime.block_on(runtime.spawn_blocking(name)).unwrap();
+        assert_eq!(blocking, "other-blocking");
+        drop(runtime);
+        let runtime = builder.thread_name("again").build().unwrap();
+        let worker = runtime.block_on(runtime.spawn(async move { name() }));
+        assert_eq!(worker.unwrap(), "again-0");
+        let error = builder.worker_name_fn(|_| String::new()).build();
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("worker_name_fn"), "{text}");
+    });
+}
+
+#[test]
+fn stacks_are_as_large_as_was_asked_for() {
+    /// Needs more than the 2 MiB that there are by default.
+    fn deep(left: usize) -> usize {
+        let frame = std::hint::black_box([left; 512]);
+        if left == 0 {
+            return frame[0];
+        }
+        deep(left - 1) + frame[511] - left + 1
+    }
+
+    watched("stacks", || {
+        let mut builder = Builder::new();
+        builder.workers(1).thread_stack_size(16 * 1024 * 1024);
+        let runtime = builder.build().unwrap();
+        let in_task = runtime.spawn(async { deep(600) });
+        let in_work = runtime.spawn_blocking(|| deep(600));
+        assert_eq!(runtime.block_on(in_task).unwrap(), 600);
+        assert_eq!(runtime.block_on(in_work).unwrap(), 600);
+        let error = builder.thread_stack_size(65_535).build().unwrap_err();
+        assert!(error.to_string().contains("65536"), "{error}");
+        let runtime = builder.thread_stack_size(256 * 1024).build().unwrap();
+        assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_worker_says_when_it_sleeps_and_wakes_and_may_be_given_work_then() {
+    watched("park hooks", || {
+        let count = || Arc::new(AtomicUsize::new(0));
+        let (parks, unparks, ran) = (count(), count(), count());
+        let [park, unpark, run] = [&parks, &unparks, &ran].map(Arc::clone);
+        let mut builder = Builder::new();
+        builder.workers(1).on_thread_unpark(move || {
+            unpark.fetch_add(1, SeqCst);
+        });
+        builder.on_thread_park(move || {
+            if park.fetch_add(1, SeqCst) < 3 {
+                let run = Arc::clone(&run);
+                drop(evenkeel::spawn(async move {
+                    run.fetch_add(1, SeqCst);
+                }));
+            }
+            if park.load(SeqCst) == 2 {
+                panic!("on purpose");
+            }
+        });
+        let runtime = builder.build().unwrap();
+        // No event and no timer wakes the worker meanwhile.
+        until("the tasks ran", || ran.load(SeqCst) == 3);
+        until("it sleeps", || {
+            parks.load(SeqCst) == unparks.load(SeqCst) + 1
+        });
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        runtime.shutdown(Duration::from_secs(60)).unwrap();
+        assert_eq!(parks.load(SeqCst), unparks.load(SeqCst));
+    });
+}

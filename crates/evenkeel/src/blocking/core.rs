@@ -405,7 +405,7 @@ impl Core {
         let core = Arc::clone(self);
         let runtime = &shared.config.thread_name;
         let name = format!("{runtime}-{}", self.settings.thread_suffix);
-        let started = thread::Builder::new().name(name).spawn(move || {
+        let started = starter.config.thread(name).spawn(move || {
             context::own_thread(&shared);
             let config = &shared.config;
             let _entered = context::enter(Arc::clone(&shared));

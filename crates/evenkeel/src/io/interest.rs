@@ -26,6 +26,10 @@ impl Interest {
     pub const READABLE: Interest = Interest(0b01);
     /// Wait until a write would not block, or the writing side is closed.
     pub const WRITABLE: Interest = Interest(0b10);
+    /// Wait for errors, which belong to every interest, and for nothing else.
+    #[cfg(feature = "drop-in")]
+    #[doc(hidden)]
+    pub const ERRORS: Interest = Interest(0);
 
     /// Whether this includes reading.
     pub fn is_readable(self) -> bool {
@@ -137,7 +141,7 @@ impl Ready {
 
     /// The part of this that an interest asks for; closing and errors belong to every interest.
     pub(crate) fn for_interest(self, interest: Interest) -> Ready {
-        let mut sides = 0;
+        let mut sides = Self::ERROR.0 | Self::SHUTDOWN.0;
         if interest.is_readable() {
             sides |= Self::READ_SIDE;
         }

@@ -72,11 +72,13 @@ impl Drop for Over<'_> {
 
 #[track_caller]
 pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
-    let on_worker = context::with_worker(|worker| worker.is_some());
+    let on_worker =
+        context::with_worker(|worker| worker.is_some_and(|worker| !worker.is_in_place()));
     assert!(
         !on_worker,
         "`block_on` was called on a worker, which must not block: other tasks wait for it. \
-         Await the future instead, or call `block_on` inside `spawn_blocking`"
+         Await the future instead, or call `block_on` inside `block_in_place` or \
+         `spawn_blocking`"
     );
     let _entered = context::enter(Arc::clone(handle.shared()));
     let config = &handle.shared().config;

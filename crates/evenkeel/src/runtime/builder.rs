@@ -9,7 +9,7 @@ use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, ClassTable};
 use crate::clock::Clock;
-use crate::sched::config::{Config, HogHook, Hook};
+use crate::sched::config::{Config, HogHook, Hook, NameFn};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
@@ -20,6 +20,7 @@ use super::defaults;
 use super::hog_report;
 use super::runtime::Runtime;
 use super::setters::setters;
+use super::settings::SettingsError;
 use super::threads::{StartError, Threads};
 #[cfg(feature = "tokio-context")]
 use super::tokio_context::TokioContext;
@@ -43,6 +44,9 @@ const DISK_THREADS_MAX: usize = 1024;
 /// A greater number is a mistake.
 const HEAVY_THREADS_MAX: usize = 1024;
 
+/// What a worker needs for itself, with room for a small task.
+const STACK_MIN: usize = 64 * 1024;
+
 /// Makes a [`Runtime`].
 ///
 /// # Examples
@@ -65,6 +69,7 @@ pub struct Builder {
     /// Invalid, perhaps, and without what is unknown before `build`.
     config: Config,
     workers: Option<usize>,
+    worker_names: Option<NameFn>,
     heavy_threads: Option<usize>,
     disk_wait_limit: Option<Duration>,
     start_paused: bool,
@@ -72,6 +77,8 @@ pub struct Builder {
     tokio_context: bool,
     /// The first invalid setting of a class, which `build` refuses.
     class_error: Option<ClassError>,
+    /// Why settings were refused, the first time.
+    settings_error: Option<SettingsError>,
 }
 
 impl Default for Builder {
@@ -87,6 +94,8 @@ impl Builder {
             workers: 0,
             real_time: false,
             thread_name: "evenkeel".to_owned(),
+            worker_names: Arc::new([]),
+            thread_stack_size: None,
             busy_wait: BusyWait::default(),
             quota: false,
             io_check_bound: defaults::IO_CHECK_BOUND,
@@ -106,16 +115,20 @@ impl Builder {
             on_thread_start: None,
             on_thread_stop: None,
             surround: None,
+            on_thread_park: None,
+            on_thread_unpark: None,
         };
         Self {
             config,
             workers: None,
+            worker_names: None,
             heavy_threads: None,
             disk_wait_limit: Some(defaults::DISK_WAIT),
             start_paused: false,
             #[cfg(feature = "tokio-context")]
             tokio_context: false,
             class_error: None,
+            settings_error: None,
         }
     }
 }
@@ -143,9 +156,9 @@ setters! {
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
     real_time_workers(real_time: bool) => config.real_time = real_time;
-    /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
-    /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
-    thread_name(name: impl Into<String>) => config.thread_name = name.into();
+    /// Sets the stack size of the threads that run tasks or blocking work, in bytes: at least 64
+    /// KiB. Default: that of the standard library, 2 MiB.
+    thread_stack_size(bytes: usize) => config.thread_stack_size = Some(bytes);
     /// Sets how long a worker without work stays awake. Default: [`BusyWait::Adaptive`].
     busy_wait(level: BusyWait) => config.busy_wait = level;
     /// Sets the longest time between two I/O checks of a busy worker; a poll that is under way then
@@ -267,9 +280,38 @@ setters! {
     /// panics, nothing else happens.
     on_thread_stop(hook: impl Fn() + Send + Sync + 'static)
         => config.on_thread_stop = Some(Hook::new(hook));
+    /// Sets a function that runs on a worker each time it has nothing to do and is about to sleep.
+    /// It may spawn tasks: the worker then does not sleep. It has to be short, as nothing takes the
+    /// seat from a worker between two polls. If it panics, the worker goes on.
+    on_thread_park(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_park = Some(Hook::new(hook));
+    /// Sets a function that runs on a worker after each such sleep, or when there is none after
+    /// all; as [`on_thread_park`](Builder::on_thread_park).
+    on_thread_unpark(hook: impl Fn() + Send + Sync + 'static)
+        => config.on_thread_unpark = Some(Hook::new(hook));
 }
 
 impl Builder {
+    /// Sets the prefix of thread names, to which the number of a worker, `-heavy`, `-blocking` or
+    /// `-monitor` is appended. Default: `evenkeel`. Linux shows the first 15 bytes.
+    pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.config.thread_name = name.into();
+        self.worker_names = None;
+        self
+    }
+
+    /// Sets a function that names each worker, by its number from 0 on. [`build`](Builder::build)
+    /// calls it. A thread that takes over a worker's seat has the name of that worker. Other
+    /// threads are named as [`thread_name`](Builder::thread_name) says, which is to be called
+    /// before: it takes this function back.
+    pub fn worker_name_fn(
+        &mut self,
+        name: impl Fn(usize) -> String + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.worker_names = Some(NameFn::new(name));
+        self
+    }
+
     /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
     /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
     /// defaults.
@@ -298,7 +340,8 @@ impl Builder {
     /// A setting is invalid, or the system refuses a thread, a readiness queue, or the real-time
     /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
-        let config = self.config()?;
+        let mut config = self.config()?;
+        config.worker_names = self.worker_names(config.workers)?.into();
         #[cfg(feature = "tokio-context")]
         let (config, tokio) = self.with_tokio(config)?;
         let clock = if self.start_paused {
@@ -309,7 +352,8 @@ impl Builder {
         let extensions = Extensions::default()
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
-            .with(Buffers::default());
+            .with(Buffers::default())
+            .with(Threads::default());
         let shared = Shared::new(config, clock, hog_report::pass_on, extensions);
         let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
         let threads = Threads::start(&shared).map_err(|error| match error {
@@ -335,7 +379,31 @@ impl Builder {
         Ok((Config { surround, ..config }, Some(context)))
     }
 
-    fn config(&self) -> Result<Config, BuildError> {
+    fn worker_names(&self, workers: usize) -> Result<Vec<String>, BuildError> {
+        let names = self.worker_names.iter();
+        let names: Vec<_> = names
+            .flat_map(|names| (0..workers).map(|worker| names.name(worker)))
+            .collect();
+        for name in &names {
+            check_name("worker_name_fn", name)?;
+        }
+        Ok(names)
+    }
+
+    pub(super) fn has_class(&self, name: &str) -> bool {
+        self.config.classes.find(name).is_some()
+    }
+
+    pub(super) fn refuse_settings(&mut self, error: SettingsError) {
+        self.settings_error.get_or_insert(error);
+    }
+
+    /// Checks all settings, but for what only the system can say.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        self.config().map(drop)
+    }
+
+    pub(crate) fn config(&self) -> Result<Config, BuildError> {
         let workers = self.workers.unwrap_or_else(|| match self.start_paused {
             true => 1,
             false => cpus::usable().min(WORKERS_MAX),
@@ -349,6 +417,9 @@ impl Builder {
             disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
             ..self.config.clone()
         };
+        if let Some(error) = &self.settings_error {
+            return Err(BuildError::Settings(error.clone()));
+        }
         if let Some(error) = &self.class_error {
             return Err(BuildError::Class(error.clone()));
         }
@@ -411,12 +482,10 @@ fn check_threads(config: &Config) -> Result<(), BuildError> {
     )?;
     let (blocked, most) = (config.blocked_threads, BLOCKING_THREADS_MAX);
     within("blocked_threads", blocked, 0..=most, "use at most 32768")?;
-    check(
-        !config.thread_name.is_empty() && !config.thread_name.contains('\0'),
-        "thread_name",
-        format!("{:?}", config.thread_name),
-        "use a name of at least one character and without NUL",
-    )?;
+    check_name("thread_name", &config.thread_name)?;
+    let stack = config.thread_stack_size.unwrap_or(STACK_MIN);
+    let enough = "use at least 65536 bytes: a thread needs some for itself";
+    within("thread_stack_size", stack, STACK_MIN..=usize::MAX, enough)?;
     let blocking = config.max_blocking_threads;
     within("max_blocking_threads", blocking, 1..=most, "use 1 to 32768")?;
     within(
@@ -424,6 +493,15 @@ fn check_threads(config: &Config) -> Result<(), BuildError> {
         config.blocking_queue_limit,
         1..=usize::MAX,
         "use at least 1: every piece of blocking work passes through the queue",
+    )
+}
+
+fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
+    check(
+        !name.is_empty() && !name.contains('\0'),
+        setting,
+        format!("{name:?}"),
+        "use a name of at least one character and without NUL",
     )
 }
 
@@ -494,6 +572,8 @@ pub enum BuildError {
     },
     /// A setting of a class is invalid.
     Class(ClassError),
+    /// Settings that are written as text are invalid.
+    Settings(SettingsError),
     /// A readiness queue for a worker could not be made; usually the process is out of descriptors.
     ReadinessQueue(io::Error),
     /// A thread for a worker could not be started.
@@ -513,6 +593,7 @@ impl fmt::Display for BuildError {
                 write!(f, "`Builder::{setting}` was given {value}: {advice}")
             }
             BuildError::Class(error) => write!(f, "`Builder::class` was refused: {error}"),
+            BuildError::Settings(error) => error.fmt(f),
             BuildError::ReadinessQueue(error) => write!(
                 f,
                 "no readiness queue for a worker: {error}; each worker needs three descriptors"
@@ -545,6 +626,8 @@ impl std::error::Error for BuildError {
         match self {
             BuildError::Setting { .. } => None,
             BuildError::Class(error) => Some(error),
+            // Its message is all there is.
+            BuildError::Settings(_) => None,
             BuildError::ReadinessQueue(error)
             | BuildError::Thread(error)
             | BuildError::RealTime(error) => Some(error),

@@ -9,12 +9,14 @@ mod builder;
 pub mod defaults;
 pub(crate) mod handle;
 mod hog_report;
+mod in_place;
 #[allow(
     clippy::module_inception,
     reason = "the file holds the type of that name"
 )]
 mod runtime;
 pub(crate) mod setters;
+pub(crate) mod settings;
 mod shutdown;
 mod spawn;
 mod threads;
@@ -24,6 +26,8 @@ mod tokio_context;
 pub use crate::sched::context::NoRuntime;
 pub use builder::{BuildError, Builder};
 pub use handle::Handle;
+pub use in_place::block_in_place;
 pub use runtime::Runtime;
+pub use settings::SettingsError;
 pub use shutdown::{ShutdownError, StuckThread};
 pub use spawn::{spawn, spawn_blocking, spawn_in};

@@ -29,7 +29,8 @@ pub(crate) enum StartError {
     RealTime(io::Error),
 }
 
-#[derive(Clone, Debug)]
+/// An extension of the runtime, so that a poll can ask for an heir.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     alive: Arc<Alive>,
 }
@@ -40,36 +41,36 @@ impl Threads {
     /// A thread cannot be started, or not with real-time priority. The threads that were started
     /// end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
+        let threads = shared.extensions.get::<Self>().clone();
         if !shared.config.real_time {
-            return Self::start_all(shared).map_err(StartError::Thread);
+            threads.start_all(shared).map_err(StartError::Thread)?;
+            return Ok(threads);
         }
         // The threads inherit the priority. If each had to get a processor first, to ask for it, it
         // could wait long behind those that have it already.
-        let shared = Arc::clone(shared);
+        let (all, shared) = (threads.clone(), Arc::clone(shared));
         let starter = Builder::new().spawn(move || {
             thread::set_real_time(thread::REAL_TIME_MONITOR, true).map_err(StartError::RealTime)?;
-            Self::start_all(&shared).map_err(StartError::Thread)
+            all.start_all(&shared).map_err(StartError::Thread)
         });
         let started = starter.map_err(StartError::Thread)?.join();
         // The thread does not panic.
-        started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))
+        started.unwrap_or_else(|_| Err(StartError::Thread(io::Error::other("it panicked"))))?;
+        Ok(threads)
     }
 
-    fn start_all(shared: &Arc<Shared>) -> io::Result<Self> {
-        let threads = Self {
-            alive: Arc::new(Alive::default()),
-        };
+    fn start_all(&self, shared: &Arc<Shared>) -> io::Result<()> {
         for worker in 0..shared.seats.len() {
-            if let Err(error) = threads.start_worker(Arc::clone(shared), worker) {
-                return Err(threads.give_up(shared, error));
+            if let Err(error) = self.start_worker(Arc::clone(shared), worker) {
+                return Err(self.give_up(shared, error));
             }
         }
         // Without hand-off, a single worker has nobody to help it.
         let watched = shared.seats.len() > 1 || shared.config.hand_off_after.is_some();
-        if watched && let Err(error) = threads.start_monitor(Arc::clone(shared)) {
-            return Err(threads.give_up(shared, error));
+        if watched && let Err(error) = self.start_monitor(Arc::clone(shared)) {
+            return Err(self.give_up(shared, error));
         }
-        Ok(threads)
+        Ok(())
     }
 
     fn give_up(&self, shared: &Shared, error: io::Error) -> io::Error {
@@ -79,7 +80,7 @@ impl Threads {
     }
 
     fn start_worker(&self, shared: Arc<Shared>, index: usize) -> io::Result<()> {
-        let name = format!("{}-{index}", shared.config.thread_name);
+        let name = shared.config.worker_name(index);
         self.start_thread(name, &Arc::clone(&shared), move || {
             let desk = shared.seats[index].desk();
             let sitting = Sitting::new(&shared, desk);
@@ -91,8 +92,8 @@ impl Threads {
     }
 
     /// Starts a thread that takes over a seat, if its holder is still stuck.
-    fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
-        let name = format!("{}-{}", shared.config.thread_name, stuck.worker);
+    pub(super) fn start_heir(&self, shared: Arc<Shared>, stuck: Stuck) -> io::Result<()> {
+        let name = shared.config.worker_name(stuck.worker);
         self.start_thread(name, &Arc::clone(&shared), move || {
             if let Some((worker, desk)) = Worker::take_over(&shared, stuck) {
                 let sitting = Sitting::new(&shared, desk);
@@ -124,7 +125,7 @@ impl Threads {
     fn start_monitor(&self, shared: Arc<Shared>) -> io::Result<()> {
         let name = format!("{}-monitor", shared.config.thread_name);
         let threads = self.clone();
-        self.start_bare(name, move || {
+        self.start_bare(Builder::new().name(name), move || {
             if shared.config.real_time {
                 // It has inherited the priority. The threads that it starts are not to.
                 let _ = thread::set_real_time(thread::REAL_TIME_MONITOR, false);
@@ -143,8 +144,9 @@ impl Threads {
         shared: &Arc<Shared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        let thread = shared.config.thread(name);
         let shared = Arc::clone(shared);
-        self.start_bare(name, move || {
+        self.start_bare(thread, move || {
             if shared.config.real_time {
                 // The first workers have inherited the priority. Hooks run without it.
                 let _ = thread::set_ordinary();
@@ -160,10 +162,10 @@ impl Threads {
         })
     }
 
-    fn start_bare(&self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    fn start_bare(&self, thread: Builder, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let alive = Arc::clone(&self.alive);
         *alive.count.lock() += 1;
-        let started = Builder::new().name(name).spawn(move || {
+        let started = thread.spawn(move || {
             let _leave = Leave(alive);
             run();
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::class::ClassTable;
 use crate::sched::{BusyWait, HogReport};
-use crate::sync::Arc;
+use crate::sync::{Arc, thread};
 
 /// A function to run on each of a runtime's threads.
 #[derive(Clone)]
@@ -30,6 +30,26 @@ impl Hook {
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hook")
+    }
+}
+
+/// A function that names workers.
+#[derive(Clone)]
+pub(crate) struct NameFn(Arc<dyn Fn(usize) -> String + Send + Sync>);
+
+impl NameFn {
+    pub(crate) fn new(name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(name))
+    }
+
+    pub(crate) fn name(&self, worker: usize) -> String {
+        (self.0)(worker)
+    }
+}
+
+impl fmt::Debug for NameFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NameFn")
     }
 }
 
@@ -81,6 +101,9 @@ pub(crate) struct Config {
     /// Whether workers and the monitor have real-time priority.
     pub(crate) real_time: bool,
     pub(crate) thread_name: String,
+    /// One for each worker, if they have names of their own.
+    pub(crate) worker_names: Arc<[String]>,
+    pub(crate) thread_stack_size: Option<usize>,
     pub(crate) busy_wait: BusyWait,
     /// Whether the process is under a CPU quota.
     pub(crate) quota: bool,
@@ -106,6 +129,8 @@ pub(crate) struct Config {
     pub(crate) on_thread_start: Option<Hook>,
     pub(crate) on_thread_stop: Option<Hook>,
     pub(crate) surround: Option<Surround>,
+    pub(crate) on_thread_park: Option<Hook>,
+    pub(crate) on_thread_unpark: Option<Hook>,
 }
 
 impl Config {
@@ -118,5 +143,20 @@ impl Config {
         let mut result = None;
         surround(&mut || result = run.take().map(|run| run()));
         result.expect("what surrounds a function calls it once")
+    }
+
+    /// A thread that runs tasks or blocking work.
+    pub(crate) fn thread(&self, name: String) -> thread::Builder {
+        let thread = thread::Builder::new().name(name);
+        match self.thread_stack_size {
+            Some(bytes) => thread.stack_size(bytes),
+            None => thread,
+        }
+    }
+
+    /// The name of a worker's thread.
+    pub(crate) fn worker_name(&self, index: usize) -> String {
+        let own = self.worker_names.get(index).cloned();
+        own.unwrap_or_else(|| format!("{}-{index}", self.thread_name))
     }
 }

@@ -57,6 +57,8 @@ struct AtPoll {
     /// over; in cycles. And whether it was blocked.
     kept: AtomicU64,
     kept_blocked: AtomicBool,
+    /// When the poll began that gives up its seat (`worker::in_place`), in cycles; 0 otherwise.
+    gives_up: AtomicU64,
 }
 
 impl Desk {
@@ -76,6 +78,7 @@ impl Desk {
                 relapses: AtomicBool::new(false),
                 kept: AtomicU64::new(0),
                 kept_blocked: AtomicBool::new(false),
+                gives_up: AtomicU64::new(0),
             }),
             deliveries: Apart(DeliveryCounts::new()),
         }
@@ -238,6 +241,18 @@ impl Desk {
         // Relaxed, both: as in `keep`.
         let was_kept = at_poll.kept.load(Ordering::Relaxed) == since;
         was_kept.then(|| at_poll.kept_blocked.load(Ordering::Relaxed))
+    }
+
+    /// The poll that began at `since` gives up its seat; 0 takes that back.
+    pub(crate) fn give_up(&self, since: u64) {
+        // Relaxed: see `AtPoll`. The heir is started after this.
+        self.at_poll.0.gives_up.store(since, Ordering::Relaxed);
+    }
+
+    /// Whether the poll that began at `since` gives up its seat: a hint.
+    pub(crate) fn gives_up(&self, since: u64) -> bool {
+        // Relaxed: see `AtPoll`.
+        self.at_poll.0.gives_up.load(Ordering::Relaxed) == since
     }
 
     /// The kind of the task that is being polled, which is of this class. It may mix two tasks; the

@@ -110,6 +110,7 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) running: usize,
     pub(crate) hand_offs: u64,
     pub(crate) early: u64,
+    pub(crate) given_up: u64,
     pub(crate) refused: u64,
     pub(crate) priority: Priority,
     pub(crate) spent: [u64; CLASSES_MAX],
@@ -357,7 +358,8 @@ impl HeavyPool {
         poll.charged = poll.first;
         let mut state = self.lock();
         state.hand_offs += 1;
-        state.early += u64::from(!poll.noted);
+        state.early += u64::from(!poll.noted && !poll.given_up);
+        state.given_up += u64::from(poll.given_up);
         state.add_thread(desk, self.nice, Some(poll));
         self.publish(&mut state, ledger);
     }
@@ -397,7 +399,7 @@ impl HeavyPool {
 
     pub(crate) fn is_hog(&self, poll: &Running, cpu: Duration) -> bool {
         let used = self.clock.cycles_of(poll.computed(cpu));
-        poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog)
+        !poll.given_up && (poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog))
     }
 
     /// Notes the poll of the calling thread as a hog's. Returns whether it was noted before.
@@ -452,7 +454,8 @@ impl HeavyPool {
             spent[running.kind.class.index()] += self.clock.cycles_of(used);
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, self.hog);
-            if is_hog && !std::mem::replace(&mut running.noted, true) {
+            let is_new = is_hog && !std::mem::replace(&mut running.noted, true);
+            if is_new && !running.given_up {
                 let length = now.saturating_sub(running.since);
                 sampled.hogs.push(running.hog(length, true));
             }

@@ -56,6 +56,8 @@ pub(crate) struct Stuck {
     pub(crate) since: u64,
     /// It is blocked, and does not compute.
     pub(crate) blocked: bool,
+    /// It asked for an heir itself, and needs none when it no longer does.
+    pub(crate) gives_up: bool,
 }
 
 /// A thread that the monitor wants.
@@ -211,6 +213,7 @@ fn look_at(
         worker,
         since,
         blocked,
+        gives_up: false,
     });
     if !shared.heavy_pool.seems_to_have_room(blocked) || start(seat).is_err() {
         shared.heavy_pool.refuse();

@@ -25,6 +25,7 @@ mod charge;
 mod choose;
 mod heavy;
 mod idle;
+mod in_place;
 mod lend;
 mod look;
 mod real_time;
@@ -45,8 +46,9 @@ use super::shared::{Seat, Shared};
 use super::shares::Shares;
 use backlog::Backlog;
 use bounds::Bounds;
-use choose::Choosing;
+use choose::{Choosing, WokenTo};
 use idle::Idling;
+pub(crate) use in_place::Begun;
 use lend::Lending;
 use look::Neighbour;
 use real_time::RealTime;
@@ -75,8 +77,8 @@ pub(crate) struct Worker {
     lending: Lending,
     idling: Idling,
     neighbour: Neighbour,
-    /// Events are being dispatched: woken tasks go to the run queues and not to the slot.
-    dispatching: Cell<bool>,
+    /// Where a task goes that is woken on this thread.
+    woken_to: Cell<WokenTo>,
     /// Kept so that checks allocate nothing.
     wakers: Cell<WakeList>,
     real_time: RealTime,
@@ -107,7 +109,7 @@ impl Worker {
             lending: Lending::default(),
             idling: Idling::new(config, &clock, index),
             neighbour: Neighbour::new(index),
-            dispatching: Cell::new(false),
+            woken_to: Cell::new(WokenTo::Slot),
             wakers: Cell::new(WakeList::new()),
             real_time: RealTime::new(config.real_time, &clock),
             shared,

@@ -29,7 +29,7 @@ subtract! {
     WorkerStats: run_by_class, check, spin, park, steal, lend, wall, parks, steals, helps,
         spin_hits, spin_misses;
     ClassStats: run, heavy, polls, hogs, waits;
-    HeavyStats: hand_offs, early, refused, monitor;
+    HeavyStats: hand_offs, early, given_up, refused, monitor;
     HogStats: count, blocked, total;
     Checks: due, idle, spin, monitor;
     CheckCounts: found, empty;

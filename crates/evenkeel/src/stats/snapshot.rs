@@ -159,6 +159,8 @@ pub struct HeavyStats {
     pub hand_offs: u64,
     /// How many of these were made early, in a poll on guard, before its task was a hog.
     pub early: u64,
+    /// How many of these a task asked for, by [`block_in_place`](crate::block_in_place).
+    pub given_up: u64,
     /// How often a hand-off was refused because the pool had no thread left. One poll may be
     /// counted many times.
     pub refused: u64,
@@ -487,6 +489,7 @@ fn heavy(pool: &HeavyPoolStats, monitor: Duration) -> HeavyStats {
         running: pool.running,
         hand_offs: pool.hand_offs,
         early: pool.early,
+        given_up: pool.given_up,
         refused: pool.refused,
         monitor,
         priority: match pool.priority {

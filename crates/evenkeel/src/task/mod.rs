@@ -12,7 +12,7 @@ mod local;
 mod ready_list;
 mod running;
 
-pub use crate::runtime::{spawn, spawn_blocking, spawn_in};
+pub use crate::runtime::{block_in_place, spawn, spawn_blocking, spawn_in};
 pub use crate::sched::coop::{checkpoint, yield_now};
 pub use crate::sched::task::{AbortHandle, Id, JoinError, JoinHandle};
 pub use {

@@ -68,6 +68,7 @@ pub(super) struct State {
     waits: Vec<[u64; BUCKETS]>,
     pub(super) hand_offs: u64,
     pub(super) early: u64,
+    pub(super) given_up: u64,
     pub(super) priority: Priority,
 }
 
@@ -95,6 +96,8 @@ pub(crate) struct Running {
     pub(crate) was_blocked: bool,
     /// It has been noted as a hog's.
     pub(crate) noted: bool,
+    /// It gave up its seat itself, so it is no hog's.
+    pub(crate) given_up: bool,
     /// How long it had lasted when its thread lost its seat, in cycles.
     pub(crate) before: u64,
     /// It lasted for so long that its thread has the priority of long polls.
@@ -134,6 +137,7 @@ impl Running {
             doing,
             was_blocked: doing == Doing::Blocked,
             noted: false,
+            given_up: false,
             before: 0,
             long: false,
             fresh: false,
@@ -208,6 +212,7 @@ impl State {
             running: self.running().count(),
             hand_offs: self.hand_offs,
             early: self.early,
+            given_up: self.given_up,
             priority: self.priority,
             spent: self.spent,
             polls: self.polls,

@@ -13,6 +13,17 @@ use super::Worker;
 /// few enough to leave some for the others.
 const INJECTED_BATCH: usize = 64;
 
+/// Where a task goes that is woken on this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WokenTo {
+    /// The next-task slot.
+    Slot,
+    /// The run queue: events are being dispatched.
+    RunQueue,
+    /// The injection queue, as this thread blocks and may have to wait for the task (`in_place`).
+    Outside,
+}
+
 /// What the choice depends on, beside the queues and the classes' shares.
 pub(super) struct Choosing {
     /// Since when the next-task slot has been served.
@@ -154,10 +165,14 @@ impl Worker {
         // The time is that of the running poll's beginning, so that a wake-up costs no clock
         // reading. The wait comes out too long by at most that poll.
         task.header().queued_at.put(self.now.get());
-        if self.dispatching.get() {
-            self.enqueue(Rank::Woken, task);
-        } else if let Some(displaced) = self.desk.put_next(task) {
-            self.enqueue(Rank::Woken, displaced);
+        match self.woken_to.get() {
+            WokenTo::Slot => {
+                if let Some(displaced) = self.desk.put_next(task) {
+                    self.enqueue(Rank::Woken, displaced);
+                }
+            }
+            WokenTo::RunQueue => self.enqueue(Rank::Woken, task),
+            WokenTo::Outside => self.shared.push_outside(task),
         }
     }
 

@@ -24,6 +24,9 @@ impl Worker {
         let seat = &shared.seats[stuck.worker];
         let left = seat.desk();
         let behind = shared.desks.get(left);
+        if stuck.gives_up && !behind.gives_up(stuck.since) {
+            return None;
+        }
         let refuse = || {
             shared.heavy_pool.refuse();
             behind.keep(stuck.since, stuck.blocked);
@@ -41,6 +44,7 @@ impl Worker {
         // Should this be another poll than the one the claim is for, the claim fails.
         let kind = behind.running_kind(Class::NORMAL);
         let relapses = behind.relapses();
+        let given_up = behind.gives_up(stuck.since);
         let Some(claim) = behind.tenure().claim(stuck.since) else {
             shared.heavy_pool.give_up_thread();
             shared.desks.give_back(own);
@@ -62,7 +66,8 @@ impl Worker {
                 };
                 let poll = Running {
                     before: length,
-                    noted: length >= worker.bounds.hog,
+                    noted: length >= worker.bounds.hog && !given_up,
+                    given_up,
                     fresh: !relapses,
                     ..Running::new(kind, since, Duration::ZERO, doing)
                 };
@@ -216,7 +221,7 @@ impl Worker {
     }
 
     /// Moves the tasks at this desk to the injection queues, as this thread will not run them.
-    fn clear_desk(&self) {
+    pub(super) fn clear_desk(&self) {
         while let Some(task) = self.desk.take_any() {
             self.shared.push_outside(task);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::class::Class;
 use crate::clock::Clock;
 use crate::counters::accounts::{CheckOrigin, State};
-use crate::sched::config::Config;
+use crate::sched::config::{Config, Hook};
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Seat;
 use crate::sched::spin::Spinner;
@@ -166,9 +166,15 @@ impl Worker {
             return;
         }
         self.retire();
-        self.sleep(State::Park, None);
-        // A worker that sleeps has no task in its run queues.
-        self.note_served(self.classes(), self.now.get());
+        let config = &self.shared.config;
+        config.on_thread_park.iter().for_each(Hook::run);
+        // The hook may have spawned tasks, which are here.
+        if self.desk.is_clear() {
+            self.sleep(State::Park, None);
+            // A worker that sleeps has no task in its run queues.
+            self.note_served(self.classes(), self.now.get());
+        }
+        config.on_thread_unpark.iter().for_each(Hook::run);
     }
 
     pub(super) fn sleep(&self, state: State, limit: Option<Duration>) {

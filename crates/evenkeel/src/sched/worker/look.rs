@@ -10,6 +10,7 @@ use crate::io::readiness::{WakeList, wake_all};
 use crate::sched::shared::Seat;
 
 use super::Worker;
+use super::choose::WokenTo;
 
 /// What a worker remembers of its neighbours, the other workers.
 pub(super) struct Neighbour {
@@ -87,9 +88,9 @@ impl Worker {
 
     /// Wakes tasks for events, in the order in which the events came.
     pub(super) fn dispatch(&self, mut wakers: WakeList) {
-        self.dispatching.set(true);
+        let before = self.woken_to.replace(WokenTo::RunQueue);
         wake_all(&mut wakers);
-        self.dispatching.set(false);
+        self.woken_to.set(before);
         self.wakers.set(wakers);
     }
 

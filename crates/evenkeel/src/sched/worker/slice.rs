@@ -36,6 +36,13 @@ pub(super) struct Slice {
     exempt: Cell<bool>,
 }
 
+/// What a slice was before it was suspended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspended {
+    end: u64,
+    exempt: bool,
+}
+
 impl Slice {
     pub(super) fn new() -> Self {
         Self {
@@ -86,6 +93,19 @@ impl Slice {
             self.spared.set(NOBODY);
         }
         spares
+    }
+
+    /// No future is cut short until `resume`. Returns what that needs.
+    pub(super) fn suspend(&self) -> Suspended {
+        Suspended {
+            end: self.end.replace(u64::MAX),
+            exempt: self.exempt.replace(false),
+        }
+    }
+
+    pub(super) fn resume(&self, before: Suspended) {
+        self.end.set(before.end);
+        self.exempt.set(before.exempt);
     }
 
     fn cut(&self) {
