@@ -4,9 +4,13 @@
 //! project is locked to, made from the source that cargo has fetched. A few rules change where its
 //! multi-thread runtime spawns, waits for descriptors and sets timers; the rest is Tokio's own.
 
+pub mod call;
+pub mod command;
+pub mod config;
 pub mod copy;
 pub mod error;
 pub mod lock;
+pub mod lockfile;
 mod manifest;
 pub mod project;
 pub mod rules;
