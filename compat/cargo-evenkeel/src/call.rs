@@ -183,8 +183,19 @@ impl Call {
 
 impl Options {
     /// Reads the options of this program's own commands.
-    pub fn of(words: &[String]) -> Self {
-        Self::read(&[], "", words)
+    ///
+    /// # Errors
+    ///
+    /// If there are others.
+    pub fn of(words: &[String]) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if !options.take_next(word, &mut rest) {
+                return Err(Error::UnknownOption { word: word.clone() });
+            }
+        }
+        Ok(options)
     }
 
     fn read(before: &[String], command: &str, after: &[String]) -> Self {
@@ -196,18 +207,23 @@ impl Options {
         let mut options = Self::default();
         let mut rest = before.iter().chain(&after[..end.unwrap_or(after.len())]);
         while let Some(word) = rest.next() {
-            let (name, value) = split(word);
-            let value = match value {
-                Some(value) => Some(value.to_owned()),
-                None if VALUED.contains(&name) => rest.next().cloned(),
-                None => None,
-            };
-            options.take(name, value);
+            options.take_next(word, &mut rest);
         }
         options
     }
 
-    fn take(&mut self, name: &str, value: Option<String>) {
+    /// Takes an option and its value, or says that it is none of these.
+    fn take_next<'a>(&mut self, word: &str, rest: &mut impl Iterator<Item = &'a String>) -> bool {
+        let (name, value) = split(word);
+        let value = match value {
+            Some(value) => Some(value.to_owned()),
+            None if VALUED.contains(&name) => rest.next().cloned(),
+            None => None,
+        };
+        self.take(name, value)
+    }
+
+    fn take(&mut self, name: &str, value: Option<String>) -> bool {
         match (name, value) {
             ("--offline", _) => self.set_offline(),
             ("--locked", _) => self.locked = true,
@@ -226,8 +242,9 @@ impl Options {
             }
             ("--target", Some(value)) => self.platforms.push(value),
             ("--target-dir", Some(value)) => self.target = Some(value.into()),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     fn set_offline(&mut self) {

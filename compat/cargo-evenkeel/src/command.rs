@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lock::{self, OwnLock, Turn};
+use crate::permanent::Permanent;
 use crate::project::{self, Project, cargo};
 
 /// Runs the command that these words are, as cargo would.
@@ -29,6 +30,15 @@ pub fn run(words: &[String]) -> Result<ExitCode, Error> {
     let project = Project::find(call.options.clone())?;
     let turn = Turn::take(&project)?;
     project.check_config()?;
+    if let Some(made) = Permanent::read(&project.root)? {
+        if let Some(defect) = made.defect(&project)? {
+            return Err(Error::NotCurrent { defect });
+        }
+        drop(turn);
+        project.check_permanent(&made.copy())?;
+        // Once more on the line, as cargo may not look into the project's configuration from here.
+        return wait(cargo().args(call.words(&project::patch_options(&made.copy()))));
+    }
     project.check_writable()?;
     project.check_locked()?;
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;

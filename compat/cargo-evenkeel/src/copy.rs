@@ -31,20 +31,25 @@ impl Copy {
     /// If Tokio's source is not there, is not what the lock file says, or does not fit the rules;
     /// or if files cannot be written.
     pub fn prepare(upstream: &Upstream, target: &Path) -> Result<Self, Error> {
+        let copy = Self::place(upstream, target);
+        if !copy.folder.is_dir() {
+            copy.write(upstream)?;
+        }
+        Ok(copy)
+    }
+
+    /// Where [`prepare`](Self::prepare) writes them.
+    pub fn place(upstream: &Upstream, target: &Path) -> Self {
         let name = format!(
             "tokio-{}-{}",
             upstream.version,
             &fingerprint(upstream)[..12]
         );
         let folder = target.join("evenkeel").join(name);
-        let copy = Self {
+        Self {
             folder,
             version: upstream.version.clone(),
-        };
-        if !copy.folder.is_dir() {
-            copy.write(upstream)?;
         }
-        Ok(copy)
     }
 
     /// The folder of one of the packages.

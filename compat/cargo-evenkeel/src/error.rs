@@ -54,6 +54,30 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
+    /// The marked block in the configuration cannot be read.
+    #[error(
+        "somebody has changed the lines of `cargo evenkeel init` in {}.\n\
+         Take them out, from `# >>> Evenkeel` to `# <<< Evenkeel`, and run it again.",
+        file.display()
+    )]
+    Block {
+        /// The file.
+        file: PathBuf,
+    },
+    /// What `init` has made does not fit any more.
+    #[error(
+        "Evenkeel was made permanent in this project, but {defect}.\nRun `cargo evenkeel init`."
+    )]
+    NotCurrent {
+        /// What is wrong.
+        defect: String,
+    },
+    /// An option that is none.
+    #[error("`{word}` is no option of this command; `cargo evenkeel --help` says what there is")]
+    UnknownOption {
+        /// What was written.
+        word: String,
+    },
     /// There is no command in the command line.
     #[error("there is no command in this line; `cargo evenkeel --help` says what there is")]
     NoCommand,

@@ -199,7 +199,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 /// Writes a file, of which nobody sees a part, also if the disk is full.
-fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut scratch =
         tempfile::NamedTempFile::new_in(folder).map_err(error::file("write in", folder))?;

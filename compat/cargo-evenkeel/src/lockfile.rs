@@ -1,6 +1,6 @@
 //! What a `Cargo.lock` says.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
@@ -18,7 +18,7 @@ pub struct LockFile {
 }
 
 /// One of them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct Locked {
     /// Its name.
     pub name: String,

@@ -5,7 +5,7 @@ use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::error::{self, Error};
 use cargo_evenkeel::lock::{self, OwnLock, Turn};
 use cargo_evenkeel::project::{self, Project};
-use cargo_evenkeel::{command, suite};
+use cargo_evenkeel::{command, permanent, suite};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -34,6 +34,26 @@ enum Request {
     /// Says what would be done, and whether it can be.
     Doctor {
         /// As cargo's: --manifest-path, --offline.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Makes Evenkeel permanent in this project, so that plain cargo, editors and CI build on it.
+    ///
+    /// Patches tokio in .cargo/config.toml, with the copy in .cargo/evenkeel. Run it again when it
+    /// says so; twice is no harm. `cargo evenkeel remove` undoes it.
+    Init {
+        /// Only say whether it was made and is current; exit code 1 if not.
+        #[arg(long)]
+        check: bool,
+        /// As cargo's: --manifest-path, --offline, --config.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Takes out of this project what `cargo evenkeel init` has made.
+    ///
+    /// To remove a dependency, run `cargo remove` itself.
+    Remove {
+        /// As cargo's: --manifest-path, --offline, --config.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
@@ -91,6 +111,12 @@ fn obey() -> Result<ExitCode, Error> {
     let Cargo::Evenkeel { command } = Cargo::parse_from(&words);
     match command {
         Request::Doctor { options } => doctor(&options),
+        Request::Init { check, mut options } => {
+            let before = options.len();
+            options.retain(|option| option != "--check");
+            permanent::init(Options::of(&options)?, check || options.len() < before)
+        }
+        Request::Remove { options } => permanent::remove(Options::of(&options)?),
         Request::Suite {
             target,
             json,
@@ -102,7 +128,7 @@ fn obey() -> Result<ExitCode, Error> {
 }
 
 fn doctor(options: &[String]) -> Result<ExitCode, Error> {
-    let project = Project::find(Options::of(options))?;
+    let project = Project::find(Options::of(options)?)?;
     let turn = Turn::take(&project)?;
     project.check_config()?;
     let upstream = project.tokio()?;

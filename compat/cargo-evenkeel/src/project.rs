@@ -10,6 +10,7 @@ use crate::config::{self, Config};
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lockfile::LockFile;
+use crate::permanent::Permanent;
 use crate::upstream::Upstream;
 
 /// The minor versions that there are rules for, the newest first.
@@ -107,11 +108,25 @@ impl Project {
         }
         match self.config.patch_of_tokio() {
             None => Ok(()),
+            Some((_, by)) if by.contains(".cargo/evenkeel/") && self.is_permanent()? => Ok(()),
             Some((place, by)) => Err(Error::Patched {
                 place: place.into(),
                 by,
             }),
         }
+    }
+
+    fn is_permanent(&self) -> Result<bool, Error> {
+        Ok(Permanent::read(&self.root)?.is_some())
+    }
+
+    /// Resolves the project as it is.
+    ///
+    /// # Errors
+    ///
+    /// If cargo cannot.
+    pub fn resolve(&self) -> Result<Metadata, Error> {
+        self.describe(&[])
     }
 
     /// Makes sure that the folder can be written to.
@@ -231,7 +246,22 @@ impl Project {
     ///
     /// If something does, or cargo cannot resolve the project.
     pub fn check(&self, copy: &Copy) -> Result<Metadata, Error> {
-        let metadata = (self.describe(&patch_options(copy))).map_err(|error| match error {
+        self.check_graph(copy, &[])
+    }
+
+    /// As [`check`](Self::check), for a lock file that is to stay ours: `--locked` is about it.
+    ///
+    /// # Errors
+    ///
+    /// As there, or if it would have to change.
+    pub fn check_permanent(&self, copy: &Copy) -> Result<Metadata, Error> {
+        let locked = ["--locked".to_owned()];
+        self.check_graph(copy, if self.options.locked { &locked } else { &[] })
+    }
+
+    fn check_graph(&self, copy: &Copy, more: &[String]) -> Result<Metadata, Error> {
+        let options = [&patch_options(copy), more].concat();
+        let metadata = self.describe(&options).map_err(|error| match error {
             Error::Cargo(_) => Error::Unresolved {
                 advice: self.advice_if_unresolved(),
             },
