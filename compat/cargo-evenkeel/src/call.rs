@@ -198,6 +198,11 @@ impl Options {
         Ok(options)
     }
 
+    /// Reads those among these words that concern more than one command.
+    pub(crate) fn read_all(words: &[String]) -> Self {
+        Self::read(&[], "", words)
+    }
+
     fn read(before: &[String], command: &str, after: &[String]) -> Self {
         // What comes behind the first plain word belongs to the program that is run.
         let end = match command {
@@ -260,7 +265,7 @@ fn is_builtin(name: &str) -> bool {
 }
 
 /// An option's name, and its value if that is in the same word.
-fn split(word: &str) -> (&str, Option<&str>) {
+pub(crate) fn split(word: &str) -> (&str, Option<&str>) {
     if word.starts_with("--") {
         return match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),

@@ -72,6 +72,12 @@ pub enum Error {
         /// What is wrong.
         defect: String,
     },
+    /// A package cannot be installed as asked for.
+    #[error("cannot install this: {reason}")]
+    Install {
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// An option that is none.
     #[error("`{word}` is no option of this command; `cargo evenkeel --help` says what there is")]
     UnknownOption {

@@ -9,6 +9,7 @@ pub mod command;
 pub mod config;
 pub mod copy;
 pub mod error;
+pub mod install;
 pub mod lock;
 pub mod lockfile;
 mod manifest;

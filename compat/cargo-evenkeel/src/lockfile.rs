@@ -28,6 +28,9 @@ pub struct Locked {
     pub source: Option<String>,
     /// Of its archive, if it has one.
     pub checksum: Option<String>,
+    /// What it needs: names, with versions where a name is not clear.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
 }
 
 impl LockFile {
@@ -52,6 +55,18 @@ impl LockFile {
             .or_else(|| all().next())
     }
 
+    /// The package of this name that another one needs.
+    pub fn dependency_of(&self, user: &str, name: &str) -> Option<&Locked> {
+        let user = self.packages.iter().find(|package| package.name == user)?;
+        let mut all = self.packages.iter().filter(|package| package.name == name);
+        all.find(|package| {
+            let exact = format!("{name} {}", package.version);
+            user.dependencies
+                .iter()
+                .any(|need| need == name || need.starts_with(&exact))
+        })
+    }
+
     /// Whether it is one of ours: the copy is in Tokio's place.
     pub fn is_ours(&self) -> bool {
         (self.packages.iter()).any(|package| package.name == OURS[0] && package.source.is_none())
@@ -63,7 +78,15 @@ impl LockFile {
         let again = ["tokio", "tokio-macros"];
         (self.packages.iter())
             .filter(|package| !again.contains(&package.name.as_str()))
-            .all(|package| users.packages.contains(package))
+            .all(|package| users.packages.iter().any(|users| users.is_same(package)))
+    }
+}
+
+impl Locked {
+    /// Whether this is the same package, whatever it needs.
+    fn is_same(&self, other: &Self) -> bool {
+        let parts = |it: &Self| (it.name.clone(), it.version.clone(), it.source.clone());
+        parts(self) == parts(other)
     }
 }
 

@@ -5,7 +5,7 @@ use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::error::{self, Error};
 use cargo_evenkeel::lock::{self, OwnLock, Turn};
 use cargo_evenkeel::project::{self, Project};
-use cargo_evenkeel::{command, permanent, suite};
+use cargo_evenkeel::{command, install, permanent, suite};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -36,6 +36,15 @@ enum Request {
         /// As cargo's: --manifest-path, --offline.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
+    },
+    /// Installs a program on Evenkeel: a published package, --path or --git.
+    ///
+    /// Options are those of cargo's install. With --locked, the package's own lock file is
+    /// followed, but for a Tokio that there are no rules for.
+    Install {
+        /// The package, and cargo's options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// Makes Evenkeel permanent in this project, so that plain cargo, editors and CI build on it.
     ///
@@ -116,6 +125,7 @@ fn obey() -> Result<ExitCode, Error> {
             options.retain(|option| option != "--check");
             permanent::init(Options::of(&options)?, check || options.len() < before)
         }
+        Request::Install { words } => install::run(&words),
         Request::Remove { options } => permanent::remove(Options::of(&options)?),
         Request::Suite {
             target,

@@ -5,6 +5,8 @@
 //! build on Evenkeel. What is needed to take it all out again is written down first: whichever
 //! step a process is killed in, `init` completes it and `remove` undoes it.
 
+mod block;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,10 +22,6 @@ use crate::project::Project;
 use crate::receipt::{Before, Receipt};
 use crate::scratch;
 use crate::upstream::{Upstream, hash};
-
-const BEGIN: &str =
-    "# >>> Evenkeel, made by `cargo evenkeel init`; `cargo evenkeel remove` takes it out.";
-const END: &str = "# <<< Evenkeel";
 
 /// What was made permanent, as the block says.
 #[derive(Debug)]
@@ -49,11 +47,11 @@ impl Permanent {
             return Ok(None);
         }
         let text = fs::read_to_string(&file).map_err(error::file("read", &file))?;
-        let Some((from, to)) = block(&text) else {
+        let Some((from, to)) = block::find(&text) else {
             return Ok(None);
         };
         let parsed =
-            parse_block(&text[from..to]).ok_or_else(|| Error::Block { file: file.clone() })?;
+            block::parse(&text[from..to]).ok_or_else(|| Error::Block { file: file.clone() })?;
         let (original, name) = parsed;
         let root = root.to_owned();
         Ok(Some(Self {
@@ -214,8 +212,8 @@ fn make(
         .into_owned();
     let with = format!(
         "{}{}",
-        without_block(&text),
-        block_for(&text, &receipt.original, &name)
+        block::without(&text),
+        block::lines_for(&text, &receipt.original, &name)
     );
     // A patch that is written inline has no room for one more.
     let parsed: Result<toml::Table, _> = toml::from_str(&with);
@@ -248,7 +246,7 @@ fn undo(project: &Project) -> Result<(), Error> {
     let file = config_file(&project.root);
     if made.is_some() {
         let text = fs::read_to_string(&file).map_err(error::file("read", &file))?;
-        let text = without_block(&text);
+        let text = block::without(&text);
         if text.is_empty() && receipt.as_ref().is_none_or(|receipt| receipt.config_made) {
             fs::remove_file(&file).map_err(error::file("remove", &file))?;
         } else {
@@ -346,94 +344,4 @@ fn folder(root: &Path) -> PathBuf {
 fn config_file(root: &Path) -> PathBuf {
     let folder = root.join(".cargo");
     config::file_in(&folder).unwrap_or_else(|| folder.join("config.toml"))
-}
-
-/// Where the block is, with the line break before it.
-fn block(text: &str) -> Option<(usize, usize)> {
-    let begin = text.find(BEGIN)?;
-    let end = begin + text[begin..].find(END)? + END.len();
-    let end = end + usize::from(text[end..].starts_with('\n'));
-    Some((begin - usize::from(text[..begin].ends_with('\n')), end))
-}
-
-fn without_block(text: &str) -> String {
-    match block(text) {
-        Some((from, to)) => format!("{}{}", &text[..from], &text[to..]),
-        None => text.to_owned(),
-    }
-}
-
-/// The block. Its line break before belongs to it, so that a file without one at its end is left
-/// without one.
-fn block_for(text: &str, original: &Locked, name: &str) -> String {
-    let Locked {
-        version,
-        source,
-        checksum,
-        ..
-    } = original;
-    let (source, checksum) = (source.as_deref(), checksum.as_deref());
-    let before = if without_block(text).is_empty() {
-        ""
-    } else {
-        "\n"
-    };
-    format!(
-        "{before}{BEGIN}\n# tokio {version} {} {}\n[patch.crates-io.tokio]\n\
-         path = \".cargo/evenkeel/{name}/tokio\"\n{END}\n",
-        source.unwrap_or_default(),
-        checksum.unwrap_or_default(),
-    )
-}
-
-fn parse_block(text: &str) -> Option<(Locked, String)> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("# tokio "))?;
-    let mut words = line.split(' ');
-    let original = Locked {
-        name: "tokio".into(),
-        version: words.next()?.parse().ok()?,
-        source: words.next().map(str::to_owned),
-        checksum: words.next().map(str::to_owned),
-    };
-    let path = text
-        .lines()
-        .find_map(|line| line.strip_prefix("path = \".cargo/evenkeel/"))?;
-    Some((original, path.strip_suffix("/tokio\"")?.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_block_comes_and_goes_without_a_trace() {
-        let original = Locked {
-            name: "tokio".into(),
-            version: semver::Version::new(1, 54, 1),
-            source: Some("registry+x".into()),
-            checksum: Some("c0ffee".into()),
-        };
-        for text in [
-            "",
-            "a = 1",
-            "# A comment.\n[patch.crates-io]\nb.path = 'b' # its\n",
-            "a = 1\r\n",
-        ] {
-            let with = format!("{text}{}", block_for(text, &original, "tokio-1.54.1-x"));
-            assert!(toml::from_str::<toml::Table>(&with).is_ok(), "{with}");
-            assert_eq!(without_block(&with), text);
-            let (from, to) = block(&with).unwrap();
-            assert_eq!(
-                parse_block(&with[from..to]).unwrap(),
-                (original.clone(), "tokio-1.54.1-x".into())
-            );
-            // Also if people have added lines behind it.
-            assert_eq!(
-                without_block(&format!("{with}c = 2\n")),
-                format!("{text}c = 2\n")
-            );
-        }
-    }
 }

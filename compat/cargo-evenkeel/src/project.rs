@@ -185,6 +185,22 @@ impl Project {
         Ok(upstream)
     }
 
+    /// Locks the project to the newest Tokio that there are rules for, and changes nothing else.
+    ///
+    /// # Errors
+    ///
+    /// If a package asks for another one.
+    pub fn take_newest(&self, found: &str) -> Result<(), Error> {
+        let package = format!("tokio@{found}");
+        eprintln!(
+            "note: in place of tokio {found}, for which there are no rules, tokio {} is taken",
+            NEWEST.0
+        );
+        let mut update = cargo();
+        update.args(["update", "--quiet", "-p", &package, "--precise", NEWEST.0]);
+        run(update.args(&self.options.common))
+    }
+
     fn unsupported(&self, found: &semver::Version) -> Error {
         let supported: Vec<_> = SUPPORTED.iter().map(|minor| format!("1.{minor}")).collect();
         let newest = NEWEST.0;
@@ -301,9 +317,7 @@ impl Project {
     /// Cargo's description of the whole graph on this machine, and on those that are built for.
     fn describe(&self, more: &[String]) -> Result<Metadata, Error> {
         let mut options = [&self.options.common, &self.options.features, more].concat();
-        for platform in host().iter().chain(&self.options.platforms) {
-            options.extend(["--filter-platform".into(), platform.clone()]);
-        }
+        options.extend(platform_options(&self.options.platforms));
         describe(&options)
     }
 }
@@ -343,6 +357,13 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// What keeps cargo from fetching what only other platforms than these and this one need.
+pub(crate) fn platform_options(platforms: &[String]) -> Vec<String> {
+    let all = host().into_iter().chain(platforms.iter().cloned());
+    all.flat_map(|platform| ["--filter-platform".into(), platform])
+        .collect()
+}
+
 /// The platform that cargo builds for if nobody says anything.
 fn host() -> Option<String> {
     let said = cargo().arg("-vV").output().ok()?.stdout;
@@ -351,7 +372,7 @@ fn host() -> Option<String> {
         .find_map(|line| Some(line.strip_prefix("host: ")?.to_owned()))
 }
 
-fn describe(options: &[String]) -> Result<Metadata, Error> {
+pub(crate) fn describe(options: &[String]) -> Result<Metadata, Error> {
     let mut command = cargo();
     command
         .args(["metadata", "--format-version", "1"])

@@ -7,6 +7,9 @@ use crate::error::{self, Error};
 use crate::project::{cargo, run};
 use crate::upstream::Upstream;
 
+/// The name of such a package.
+pub(crate) const NAME: &str = "evenkeel-scratch";
+
 /// Has cargo fetch this Tokio, unless it has.
 ///
 /// # Errors
@@ -28,7 +31,7 @@ pub(crate) fn fetch_tokio(upstream: &Upstream) -> Result<(), Error> {
 /// Writes a package that has these dependencies.
 pub(crate) fn write(folder: &Path, dependencies: &str) -> Result<(), Error> {
     let manifest = format!(
-        "[package]\nname = \"evenkeel-scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+        "[package]\nname = \"{NAME}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
          [workspace]\n\n[dependencies]\n{dependencies}"
     );
     let source = folder.join("src");
