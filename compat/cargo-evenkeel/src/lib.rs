@@ -8,6 +8,7 @@ pub mod call;
 pub mod command;
 pub mod config;
 pub mod copy;
+pub mod doctor;
 pub mod error;
 pub mod install;
 pub mod lock;

@@ -1,11 +1,9 @@
 //! `cargo evenkeel <command>`: any Tokio project on Evenkeel, unchanged.
 
 use cargo_evenkeel::call::{self, Options};
-use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::error::{self, Error};
-use cargo_evenkeel::lock::{self, OwnLock, Turn};
-use cargo_evenkeel::project::{self, Project};
-use cargo_evenkeel::{command, install, permanent, suite};
+use cargo_evenkeel::lock;
+use cargo_evenkeel::{command, doctor, install, permanent, project, suite};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -31,7 +29,7 @@ enum Cargo {
 
 #[derive(Subcommand)]
 enum Request {
-    /// Says what would be done, and whether it can be.
+    /// Says what a build would do, and what to mend before; exit code 1 if something is wrong.
     Doctor {
         /// As cargo's: --manifest-path, --offline.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -119,7 +117,7 @@ fn obey() -> Result<ExitCode, Error> {
     }
     let Cargo::Evenkeel { command } = Cargo::parse_from(&words);
     match command {
-        Request::Doctor { options } => doctor(&options),
+        Request::Doctor { options } => doctor::run(Options::of(&options)?),
         Request::Init { check, mut options } => {
             let before = options.len();
             options.retain(|option| option != "--check");
@@ -135,23 +133,6 @@ fn obey() -> Result<ExitCode, Error> {
         Request::Start { program } => lock::start(&program),
         Request::Cargo(arguments) => command::run(&arguments),
     }
-}
-
-fn doctor(options: &[String]) -> Result<ExitCode, Error> {
-    let project = Project::find(Options::of(options)?)?;
-    let turn = Turn::take(&project)?;
-    project.check_config()?;
-    let upstream = project.tokio()?;
-    println!("tokio {} in {}", upstream.version, project.lock().display());
-    let copy = Copy::prepare(&upstream, &project.target)?;
-    println!(
-        "its source fits all rules; the copy is in {}",
-        copy.folder.display()
-    );
-    let _lock = OwnLock::put(turn, &copy)?;
-    project.check(&copy)?;
-    println!("no package would use another tokio; `cargo evenkeel build` can be run");
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The words of the command line, with options that stand before one of our own commands behind

@@ -367,9 +367,22 @@ pub(crate) fn platform_options(platforms: &[String]) -> Vec<String> {
 /// The platform that cargo builds for if nobody says anything.
 fn host() -> Option<String> {
     let said = cargo().arg("-vV").output().ok()?.stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    said.lines()
-        .find_map(|line| Some(line.strip_prefix("host: ")?.to_owned()))
+    line_of(&String::from_utf8_lossy(&said), "host: ")
+}
+
+/// The compiler that cargo calls: its version, and its platform.
+pub(crate) fn rustc_version() -> Option<(semver::Version, String)> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let said = Command::new(rustc).arg("-vV").output().ok()?.stdout;
+    let said = String::from_utf8_lossy(&said);
+    let version = line_of(&said, "release: ")?.parse().ok()?;
+    Some((version, line_of(&said, "host: ")?))
+}
+
+/// What comes behind the name in the line that begins with it.
+fn line_of(text: &str, name: &str) -> Option<String> {
+    text.lines()
+        .find_map(|line| Some(line.strip_prefix(name)?.to_owned()))
 }
 
 pub(crate) fn describe(options: &[String]) -> Result<Metadata, Error> {
