@@ -3,6 +3,7 @@
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{self, Error};
@@ -61,8 +62,11 @@ impl Copy {
     fn write(&self, upstream: &Upstream) -> Result<(), Error> {
         let parent = self.folder.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(error::file("make", parent))?;
-        let scratch =
-            tempfile::tempdir_in(parent).map_err(error::file("make a folder in", parent))?;
+        // For whoever may read the project, and not for this user alone.
+        let scratch = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o777))
+            .tempdir_in(parent)
+            .map_err(error::file("make a folder in", parent))?;
         let original = upstream.read()?;
         write_all(
             &scratch.path().join("tokio"),

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
@@ -190,32 +191,45 @@ impl Places {
 /// What tells a file from a later one of its name.
 fn identity(path: &Path) -> String {
     use std::os::unix::fs::MetadataExt;
-    let of = |file: fs::Metadata| format!("{} {}.{}", file.ino(), file.mtime(), file.mtime_nsec());
+    // A number may come again, and the age is the original's; the time of this change does not.
+    let of = |file: fs::Metadata| format!("{} {}.{}", file.ino(), file.ctime(), file.ctime_nsec());
     fs::symlink_metadata(path).map(of).unwrap_or_default()
 }
 
+/// A second file of the same contents, rights and age.
 fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
-    write_whole(to, &fs::read(from).map_err(error::file("read", from))?)
+    let text = fs::read(from).map_err(error::file("read", from))?;
+    let like = fs::metadata(from).map_err(error::file("read", from))?;
+    put_whole(to, &text, Some(&like))
 }
 
 /// Writes a file, of which nobody sees a part, also if the disk is full.
 pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+    put_whole(path, text, None)
+}
+
+fn put_whole(path: &Path, text: &[u8], like: Option<&fs::Metadata>) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut scratch =
-        tempfile::NamedTempFile::new_in(folder).map_err(error::file("write in", folder))?;
-    scratch
-        .write_all(text)
-        .map_err(error::file("write", path))?;
-    if let Ok(before) = fs::metadata(path) {
-        let rights = before.permissions();
+    // What the user's mask leaves of it, as for any new file.
+    let mut scratch = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(error::file("write in", folder))?;
+    let failed = || error::file("write", path);
+    scratch.write_all(text).map_err(failed())?;
+    let before = fs::metadata(path).ok();
+    if let Some(rights) = like.or(before.as_ref()).map(fs::Metadata::permissions) {
         scratch
             .as_file()
             .set_permissions(rights)
-            .map_err(error::file("write", path))?;
+            .map_err(failed())?;
+    }
+    if let Some(time) = like.and_then(|like| like.modified().ok()) {
+        scratch.as_file().set_modified(time).map_err(failed())?;
     }
     scratch
         .persist(path)
-        .map_err(|error| error::file("write", path)(error.error))?;
+        .map_err(|error| failed()(error.error))?;
     Ok(())
 }
 

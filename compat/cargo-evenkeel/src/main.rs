@@ -157,7 +157,10 @@ fn words() -> Vec<OsString> {
 /// Becomes this program under another toolchain of rustup's, if the first word names one, as with
 /// cargo.
 fn change_toolchain() -> Result<(), Error> {
-    let Some(word) = std::env::args().nth(2).filter(|word| word.starts_with('+')) else {
+    let word = std::env::args_os()
+        .nth(2)
+        .and_then(|word| word.into_string().ok());
+    let Some(word) = word.filter(|word| word.starts_with('+')) else {
         return Ok(());
     };
     // Says itself what is wrong with the name, or that there is no rustup.

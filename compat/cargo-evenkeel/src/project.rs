@@ -85,9 +85,11 @@ impl Project {
         })
     }
 
-    /// The project's lock file.
+    /// The project's lock file; the one itself, if that is a link.
     pub fn lock(&self) -> PathBuf {
-        self.root.join("Cargo.lock")
+        let path = self.root.join("Cargo.lock");
+        let link = path.is_symlink().then(|| path.canonicalize().ok());
+        link.flatten().unwrap_or(path)
     }
 
     /// Cargo's configuration for it.

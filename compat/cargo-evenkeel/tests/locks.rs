@@ -208,3 +208,30 @@ fn a_failed_resolution_brings_the_lock_file_back() {
     assert_eq!(project.read(LOCK), lock);
     is_on_evenkeel(&project.evenkeel(&["tree"]));
 }
+
+#[test]
+fn the_lock_file_comes_back_with_its_rights_and_its_age() {
+    let project = project();
+    let path = project.path().join(LOCK);
+    let rights = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+    std::fs::set_permissions(&path, rights).unwrap();
+    let of = || {
+        let file = std::fs::metadata(&path).unwrap();
+        (file.permissions(), file.modified().unwrap())
+    };
+    let before = of();
+    is_on_evenkeel(&project.evenkeel(&["tree"]));
+    assert_eq!(of(), before);
+}
+
+#[test]
+fn a_lock_file_elsewhere_stays_there() {
+    let (project, elsewhere) = (project(), tempfile::tempdir().unwrap());
+    let (path, real) = (project.path().join(LOCK), elsewhere.path().join("its.lock"));
+    std::fs::rename(&path, &real).unwrap();
+    std::os::unix::fs::symlink(&real, &path).unwrap();
+    let lock = project.read(LOCK);
+    is_on_evenkeel(&project.evenkeel(&["tree"]));
+    assert_eq!(std::fs::read_link(&path).unwrap(), real);
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), lock);
+}

@@ -45,6 +45,15 @@ fn it_comes_and_goes_without_a_trace() {
         is_on_evenkeel(&project.evenkeel(&["tree", "--locked"]));
         assert!(project.read(CONFIG).starts_with(config.unwrap_or_default()));
         assert!(is_current(&project));
+        for name in [CONFIG, &copy(&project)] {
+            let file = fs::metadata(project.path().join(name)).unwrap();
+            let new = fs::metadata(
+                project
+                    .path()
+                    .join(if file.is_dir() { "src" } else { LOCK }),
+            );
+            assert_eq!(file.permissions(), new.unwrap().permissions(), "{name}");
+        }
 
         let made = project.everything();
         succeeds(&project.evenkeel(&["init"]));

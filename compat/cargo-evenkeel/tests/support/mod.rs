@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -109,14 +110,15 @@ impl Project {
         self.path().join(name).exists()
     }
 
-    /// Every file and folder, each file with what it says.
-    pub(crate) fn everything(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    /// Every file and folder, with its rights and what it says.
+    pub(crate) fn everything(&self) -> Vec<(PathBuf, u32, Option<Vec<u8>>)> {
         let mut all = Vec::new();
         let mut folders = vec![self.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                all.push((path.clone(), fs::read(&path).ok()));
+                let rights = fs::metadata(&path).unwrap().permissions().mode();
+                all.push((path.clone(), rights, fs::read(&path).ok()));
                 if path.is_dir() {
                     folders.push(path);
                 }
