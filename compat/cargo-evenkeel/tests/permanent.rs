@@ -89,6 +89,9 @@ fn what_people_changed_since_stays() {
     project.write("added/src/lib.rs", "");
     succeeds(&project.cargo(&["metadata"]));
     project.write(CONFIG, &(project.read(CONFIG) + "[build]\njobs = 1\n"));
+    // Also if it is made again since.
+    fs::remove_dir_all(project.path().join(copy(&project))).unwrap();
+    succeeds(&project.evenkeel(&["init"]));
     assert!(is_current(&project));
     succeeds(&project.evenkeel(&["remove"]));
     assert_eq!(project.read(CONFIG), "[build]\njobs = 1\n");
@@ -320,4 +323,29 @@ fn locked_is_about_the_lock_file_with_the_copy() {
     fails(&project.evenkeel(&["tree", "--locked"]), &["--locked"]);
     assert_eq!(project.read(LOCK), lock);
     is_on_evenkeel(&project.evenkeel(&["tree"]));
+}
+
+#[test]
+fn the_last_lock_file_without_evenkeel_is_the_one_that_comes_back() {
+    let project = project();
+    let lock = project.read(LOCK);
+    succeeds(&project.evenkeel(&["init"]));
+    // Ours is changed, so that what was before it is out of date.
+    let manifest = project.read("Cargo.toml");
+    project.write(
+        "Cargo.toml",
+        &format!("{manifest}added = {{ path = \"added\" }}\n"),
+    );
+    project.write("added/Cargo.toml", &support::manifest("added", ""));
+    project.write("added/src/lib.rs", "");
+    succeeds(&project.cargo(&["metadata"]));
+    fs::remove_dir_all(project.path().join(copy(&project))).unwrap();
+    succeeds(&project.evenkeel(&["init"]));
+    // Somebody puts one without Evenkeel there.
+    project.write("Cargo.toml", &manifest);
+    let theirs = format!("# Theirs.\n{lock}");
+    project.write(LOCK, &theirs);
+    succeeds(&project.evenkeel(&["init"]));
+    succeeds(&project.evenkeel(&["remove"]));
+    assert_eq!(project.read(LOCK), theirs);
 }
