@@ -190,7 +190,7 @@ impl Report {
         } else {
             format!("{}; ", own.join(", "))
         };
-        let text = format!("{more}current-thread runtimes and AsyncFd, if there are any");
+        let text = format!("{more}current-thread runtimes, if there are any");
         self.good("by tokio", &text);
     }
 

@@ -164,7 +164,7 @@ impl Project {
                 version: found.version.to_string(),
             });
         };
-        if !SUPPORTED.contains(&found.version.minor) {
+        if !is_supported(&found.version) {
             return Err(self.unsupported(&found.version));
         }
         let upstream = Upstream {
@@ -193,19 +193,17 @@ impl Project {
     ///
     /// If a package asks for another one.
     pub fn take_newest(&self, found: &str) -> Result<(), Error> {
-        let package = format!("tokio@{found}");
+        let (package, newest) = (format!("tokio@{found}"), newest_version());
         eprintln!(
-            "note: in place of tokio {found}, for which there are no rules, tokio {} is taken",
-            NEWEST.0
+            "note: in place of tokio {found}, for which there are no rules, tokio {newest} is taken"
         );
         let mut update = cargo();
-        update.args(["update", "--quiet", "-p", &package, "--precise", NEWEST.0]);
+        update.args(["update", "--quiet", "-p", &package, "--precise", newest]);
         run(update.args(&self.options.common))
     }
 
     fn unsupported(&self, found: &semver::Version) -> Error {
-        let supported: Vec<_> = SUPPORTED.iter().map(|minor| format!("1.{minor}")).collect();
-        let newest = NEWEST.0;
+        let newest = newest_version();
         let update = format!("cargo update -p tokio --precise {newest}");
         let pins = self.pins(newest);
         let advice = if !pins.is_empty() {
@@ -213,14 +211,14 @@ impl Project {
                 "{}. Widen what is asked for, and run: {update}",
                 pins.join("; ")
             )
-        } else if SUPPORTED.iter().all(|minor| *minor < found.minor) {
+        } else if is_newer_than_supported(found) {
             format!("Take a newer cargo-evenkeel, if there is one, or an older Tokio: {update}")
         } else {
             format!("Ask cargo for one of them: {update}")
         };
         Error::Unsupported {
             found: found.to_string(),
-            supported: supported.join(", "),
+            supported: supported_minors(),
             advice,
         }
     }
@@ -322,6 +320,22 @@ impl Project {
         options.extend(platform_options(&self.options.platforms));
         describe(&options)
     }
+}
+
+fn newest_version() -> &'static str {
+    NEWEST.0
+}
+
+fn is_supported(version: &semver::Version) -> bool {
+    SUPPORTED.contains(&version.minor)
+}
+
+fn is_newer_than_supported(version: &semver::Version) -> bool {
+    SUPPORTED.iter().all(|minor| *minor < version.minor)
+}
+
+fn supported_minors() -> String {
+    SUPPORTED.map(|minor| format!("1.{minor}")).join(", ")
 }
 
 fn advice_about(other: &semver::Version, ours: &semver::Version) -> String {

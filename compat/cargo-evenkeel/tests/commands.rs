@@ -277,7 +277,11 @@ fn a_toolchain_is_asked_for_as_with_cargo() {
     let path = project.path().join("bin/cargo");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = project.command(program());
-    let search = format!("{}/bin:{}", project.path().display(), env!("PATH"));
+    let search = format!(
+        "{}/bin:{}",
+        project.path().display(),
+        std::env::var("PATH").unwrap()
+    );
     command
         .env("PATH", search)
         .env("REAL", std::env::var_os("CARGO").unwrap());
