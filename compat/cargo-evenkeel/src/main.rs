@@ -124,6 +124,11 @@ fn obey() -> Result<ExitCode, Error> {
             permanent::init(Options::of(&options)?, check || options.len() < before)
         }
         Request::Install { words } => install::run(&words),
+        // A dependency, which is cargo's to remove.
+        Request::Remove { options } if call::first_positional(&options).is_some() => {
+            let command = "remove".into();
+            Err(Error::OwnLock { command })
+        }
         Request::Remove { options } => permanent::remove(Options::of(&options)?),
         Request::Suite {
             target,

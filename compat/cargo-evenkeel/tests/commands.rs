@@ -241,6 +241,13 @@ fn commands_that_write_the_lock_file_are_refused() {
     ] {
         is_refused(&project, &[command], &["Run `cargo", "itself"]);
     }
+    is_refused(
+        &project,
+        &["remove", "tokio"],
+        &["Run `cargo remove` itself"],
+    );
+    let manifest = project.path().join("Cargo.toml").display().to_string();
+    succeeds(&project.evenkeel(&["remove", "--manifest-path", &manifest]));
 }
 
 #[test]
