@@ -3,6 +3,7 @@
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{self, Error};
@@ -31,20 +32,25 @@ impl Copy {
     /// If Tokio's source is not there, is not what the lock file says, or does not fit the rules;
     /// or if files cannot be written.
     pub fn prepare(upstream: &Upstream, target: &Path) -> Result<Self, Error> {
+        let copy = Self::place(upstream, target);
+        if !copy.folder.is_dir() {
+            copy.write(upstream)?;
+        }
+        Ok(copy)
+    }
+
+    /// Where [`prepare`](Self::prepare) writes them.
+    pub fn place(upstream: &Upstream, target: &Path) -> Self {
         let name = format!(
             "tokio-{}-{}",
             upstream.version,
             &fingerprint(upstream)[..12]
         );
         let folder = target.join("evenkeel").join(name);
-        let copy = Self {
+        Self {
             folder,
             version: upstream.version.clone(),
-        };
-        if !copy.folder.is_dir() {
-            copy.write(upstream)?;
         }
-        Ok(copy)
     }
 
     /// The folder of one of the packages.
@@ -56,8 +62,11 @@ impl Copy {
     fn write(&self, upstream: &Upstream) -> Result<(), Error> {
         let parent = self.folder.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(error::file("make", parent))?;
-        let scratch =
-            tempfile::tempdir_in(parent).map_err(error::file("make a folder in", parent))?;
+        // For whoever may read the project, and not for this user alone.
+        let scratch = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o777))
+            .tempdir_in(parent)
+            .map_err(error::file("make a folder in", parent))?;
         let original = upstream.read()?;
         write_all(
             &scratch.path().join("tokio"),

@@ -48,6 +48,98 @@ pub enum Error {
     /// Cargo's description of the project cannot be read.
     #[error("cargo's description of the project cannot be read: {0}")]
     Metadata(String),
+    /// Cargo cannot resolve the project with the copy in Tokio's place.
+    #[error("cargo cannot resolve this project with Evenkeel in it.\n{advice}")]
+    Unresolved {
+        /// What to do.
+        advice: String,
+    },
+    /// The marked block in the configuration cannot be read.
+    #[error(
+        "somebody has changed the lines of `cargo evenkeel init` in {}.\n\
+         Take them out, from `# >>> Evenkeel` to `# <<< Evenkeel`, and run it again.",
+        file.display()
+    )]
+    Block {
+        /// The file.
+        file: PathBuf,
+    },
+    /// What `init` has made does not fit any more.
+    #[error(
+        "Evenkeel was made permanent in this project, but {defect}.\nRun `cargo evenkeel init`."
+    )]
+    NotCurrent {
+        /// What is wrong.
+        defect: String,
+    },
+    /// A package cannot be installed as asked for.
+    #[error("cannot install this: {reason}")]
+    Install {
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// An option that is none.
+    #[error("`{word}` is no option of this command; `cargo evenkeel --help` says what there is")]
+    UnknownOption {
+        /// What was written.
+        word: String,
+    },
+    /// There is no command in the command line.
+    #[error("there is no command in this line; `cargo evenkeel --help` says what there is")]
+    NoCommand,
+    /// A command that would change or publish the lock file of the build on Evenkeel.
+    #[error(
+        "`cargo {command}` works on your own lock file, which has to wait aside while Evenkeel \
+         builds.\nRun `cargo {command}` itself; the next `cargo evenkeel build` follows it."
+    )]
+    OwnLock {
+        /// The command.
+        command: String,
+    },
+    /// A command that is not cargo's own.
+    #[error(
+        "`{command}` is none of cargo's own commands, and a program beside cargo does not hear of \
+         the patch: it would build on Tokio.\n\
+         Make Evenkeel permanent with `cargo evenkeel init`; then `cargo {command}` builds on it."
+    )]
+    Foreign {
+        /// The command.
+        command: String,
+    },
+    /// This runs within a build of the same project.
+    #[error(
+        "this was started by a build script or a macro, in the middle of a build of the same \
+         project, {}.\nIt cannot build that project again. Let it build another one, or move the \
+         step to a program that runs cargo twice, such as a Makefile.",
+        folder.display()
+    )]
+    Nested {
+        /// The project.
+        folder: PathBuf,
+    },
+    /// Something else is in Tokio's place.
+    #[error(
+        "`tokio` is patched already, in {place}, by {by}.\n\
+         Evenkeel can stand in for the published package only: take that patch out."
+    )]
+    Patched {
+        /// The file, or the option.
+        place: String,
+        /// What is in Tokio's place.
+        by: String,
+    },
+    /// The project's folder cannot be written to.
+    #[error(
+        "{} cannot be written to ({source}), and cargo looks for a lock file nowhere else.\n\
+         Build a copy of the folder, or run `cargo evenkeel init` where it can be written to.",
+        folder.display()
+    )]
+    ReadOnly {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The project does not use Tokio.
     #[error(
         "nothing in this project depends on `tokio` 1, so there is nothing to put Evenkeel under.\n\
@@ -65,16 +157,13 @@ pub enum Error {
         version: String,
     },
     /// The version is not supported.
-    #[error(
-        "this project is locked to tokio {found}; supported are {supported}.\n\
-         Ask cargo for one of them: cargo update -p tokio --precise {advice}"
-    )]
+    #[error("this project is locked to tokio {found}; supported are {supported}.\n{advice}")]
     Unsupported {
         /// The version in the lock file.
         found: String,
         /// Those there are rules for.
         supported: String,
-        /// The newest of them.
+        /// What to do.
         advice: String,
     },
     /// The source of a package is not on this machine.

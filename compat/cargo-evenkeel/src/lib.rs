@@ -4,11 +4,20 @@
 //! project is locked to, made from the source that cargo has fetched. A few rules change where its
 //! multi-thread runtime spawns, waits for descriptors and sets timers; the rest is Tokio's own.
 
+pub mod call;
+pub mod command;
+pub mod config;
 pub mod copy;
+pub mod doctor;
 pub mod error;
+pub mod install;
 pub mod lock;
+pub mod lockfile;
 mod manifest;
+pub mod permanent;
 pub mod project;
+mod receipt;
 pub mod rules;
+mod scratch;
 pub mod suite;
 pub mod upstream;

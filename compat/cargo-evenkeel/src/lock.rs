@@ -5,18 +5,20 @@
 //! starts the program that it has built, or ends. Where the process was killed between, the next
 //! one brings it back. Processes that build the same project wait for one another.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::config::Config;
 use crate::copy::Copy;
 use crate::error::{self, Error};
+use crate::lockfile::LockFile;
 use crate::project::Project;
-use crate::upstream::hash;
 
 /// The three places of a project's lock files.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ struct Places {
     aside: PathBuf,
     /// Where ours lies between builds.
     kept: PathBuf,
+    /// Which file waits: a later build of the project puts another one there.
+    waiting: String,
 }
 
 /// The variable by which a [runner](runner_option) learns of the places.
@@ -36,6 +40,8 @@ const PLACES: &str = "CARGO_EVENKEEL_LOCKS";
 #[derive(Debug)]
 pub struct Turn {
     users: PathBuf,
+    /// The project's folder, which is locked: it stays the same one, needs no file of ours, and can
+    /// be locked by whoever can read it.
     _held: File,
 }
 
@@ -45,19 +51,19 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// If files cannot be made or renamed.
+    /// If the folder cannot be opened or the file not renamed, or if a build of this very project
+    /// has started this process and waits for it.
     pub fn take(project: &Project) -> Result<Self, Error> {
         let users = project.lock();
-        // Whatever the target folder is, and also if it is cleaned.
-        let name = format!(
-            "cargo-evenkeel-{}.turn",
-            &hash(users.as_os_str().as_encoded_bytes())[..16]
-        );
-        let path = std::env::temp_dir().join(name);
-        let held = File::create(&path).map_err(error::file("make", &path))?;
-        if held.try_lock().is_err() {
+        if std::env::var_os(PLACES).is_some_and(|all| places(&all).next() == Some(users.clone())) {
+            let folder = project.root.clone();
+            return Err(Error::Nested { folder });
+        }
+        let held = File::open(&project.root).map_err(error::file("open", &project.root))?;
+        // Where a file system has no locks, cargo builds without them as well.
+        if let Err(TryLockError::WouldBlock) = held.try_lock() {
             eprintln!("waiting for another build of this project on Evenkeel");
-            held.lock().map_err(error::file("lock", &path))?;
+            held.lock().map_err(error::file("lock", &project.root))?;
         }
         let aside = aside(&users);
         if aside.exists() {
@@ -68,13 +74,15 @@ impl Turn {
     }
 }
 
-/// Brings the user's lock file back, unless the one in its place is newer: a person's, or a plain
-/// cargo's, made while a build was under way.
+/// Brings the user's lock file back, unless somebody has changed a package in the one that is in
+/// its place. An editor that has a look at the project with a plain cargo does not count.
 fn bring_back(aside: &Path, users: &Path) -> Result<(), Error> {
     let now = fs::read_to_string(users).unwrap_or_default();
-    let is_ours = now.is_empty() || now.contains("name = \"tokio-traits\"");
-    let is_same = fs::read_to_string(aside).is_ok_and(|aside| aside == now);
-    if is_ours || is_same {
+    let is_nothing = || {
+        let (now, before) = (LockFile::read(users)?, LockFile::read(aside)?);
+        Ok::<_, Error>(now.is_ours() || now.is_by_the_way(&before))
+    };
+    if now.is_empty() || is_nothing().unwrap_or(false) {
         return fs::rename(aside, users).map_err(error::file("rename", aside));
     }
     let kept = users.with_extension("lock.before");
@@ -104,10 +112,11 @@ impl OwnLock {
     ///
     /// If files cannot be copied, or the project's folder cannot be written to.
     pub fn put(turn: Turn, copy: &Copy) -> Result<Self, Error> {
-        let places = Places {
+        let mut places = Places {
             aside: aside(&turn.users),
             kept: copy.folder.join("Cargo.lock"),
             users: turn.users.clone(),
+            waiting: String::new(),
         };
         let base = places.kept.with_extension("lock.base");
         let same_base = fs::read(&base).ok() == fs::read(&places.users).ok();
@@ -119,6 +128,7 @@ impl OwnLock {
         let ours = fs::read(from).map_err(error::file("read", from))?;
         copy_file(&places.users, &base)?;
         copy_file(&places.users, &places.aside)?;
+        places.waiting = identity(&places.aside);
         let lock = Self {
             places: places.clone(),
             turn: Arc::new(Mutex::new(Some(turn))),
@@ -141,9 +151,15 @@ impl OwnLock {
 
     /// What a program needs to bring the user's lock file back; see [`runner_option`].
     pub fn variable(&self) -> (&'static str, OsString) {
-        let Places { users, aside, kept } = &self.places;
+        let Places {
+            users,
+            aside,
+            kept,
+            waiting,
+        } = &self.places;
         let places = [users, aside, kept].map(|place| place.as_os_str());
-        (PLACES, places.join(std::ffi::OsStr::new("\n")))
+        let all = [&places[..], &[OsStr::new(waiting)]].concat();
+        (PLACES, all.join(OsStr::new("\n")))
     }
 }
 
@@ -161,41 +177,68 @@ impl Drop for OwnLock {
 impl Places {
     /// Keeps ours, and brings the user's back. Does nothing if that was done.
     fn give_back(&self) -> Result<(), Error> {
-        if !self.aside.exists() {
+        if !self.aside.exists() || identity(&self.aside) != self.waiting {
             return Ok(());
         }
-        copy_file(&self.users, &self.kept)?;
+        if LockFile::read(&self.users).is_ok_and(|lock| lock.is_ours()) {
+            // Without it, the next build begins with the user's; it is no reason to keep that back.
+            _ = copy_file(&self.users, &self.kept);
+        }
         bring_back(&self.aside, &self.users)
     }
 }
 
+/// What tells a file from a later one of its name.
+fn identity(path: &Path) -> String {
+    use std::os::unix::fs::MetadataExt;
+    // A number may come again, and the age is the original's; the time of this change does not.
+    let of = |file: fs::Metadata| format!("{} {}.{}", file.ino(), file.ctime(), file.ctime_nsec());
+    fs::symlink_metadata(path).map(of).unwrap_or_default()
+}
+
+/// A second file of the same contents, rights and age.
 fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
-    write_whole(to, &fs::read(from).map_err(error::file("read", from))?)
+    let text = fs::read(from).map_err(error::file("read", from))?;
+    let like = fs::metadata(from).map_err(error::file("read", from))?;
+    put_whole(to, &text, Some(&like))
 }
 
 /// Writes a file, of which nobody sees a part, also if the disk is full.
-fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+    put_whole(path, text, None)
+}
+
+fn put_whole(path: &Path, text: &[u8], like: Option<&fs::Metadata>) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut scratch =
-        tempfile::NamedTempFile::new_in(folder).map_err(error::file("write in", folder))?;
-    scratch
-        .write_all(text)
-        .map_err(error::file("write", path))?;
-    if let Ok(before) = fs::metadata(path) {
-        let rights = before.permissions();
+    // What the user's mask leaves of it, as for any new file.
+    let mut scratch = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(error::file("write in", folder))?;
+    let failed = || error::file("write", path);
+    scratch.write_all(text).map_err(failed())?;
+    let before = fs::metadata(path).ok();
+    if let Some(rights) = like.or(before.as_ref()).map(fs::Metadata::permissions) {
         scratch
             .as_file()
             .set_permissions(rights)
-            .map_err(error::file("write", path))?;
+            .map_err(failed())?;
+    }
+    if let Some(time) = like.and_then(|like| like.modified().ok()) {
+        scratch.as_file().set_modified(time).map_err(failed())?;
     }
     scratch
         .persist(path)
-        .map_err(|error| error::file("write", path)(error.error))?;
+        .map_err(|error| failed()(error.error))?;
     Ok(())
 }
 
-/// Has cargo start programs through this one, so that the lock file is back before they run.
-pub fn runner_option() -> Option<[String; 2]> {
+/// Has cargo start programs through this one, so that the lock file is back before they run. Where
+/// the user has a runner, it is back when cargo ends.
+pub fn runner_option(config: &Config) -> Option<[String; 2]> {
+    if config.has_runner_by_condition() {
+        return None;
+    }
     let program = std::env::current_exe().ok()?;
     let program = toml_edit::Value::from(program.to_str()?);
     let runner = format!(
@@ -210,20 +253,23 @@ pub fn runner_option() -> Option<[String; 2]> {
 /// # Errors
 ///
 /// If the program cannot be started.
-#[cfg(unix)]
 pub fn start(program: &[OsString]) -> Result<ExitCode, Error> {
-    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::process::CommandExt;
 
-    if let Some(places) = std::env::var_os(PLACES) {
-        let mut parts = places.as_bytes().split(|byte| *byte == b'\n');
-        let mut next = || {
-            parts
-                .next()
-                .map(|part| PathBuf::from(std::ffi::OsStr::from_bytes(part)))
-        };
-        if let (Some(users), Some(aside), Some(kept)) = (next(), next(), next()) {
-            Places { users, aside, kept }.give_back()?;
+    if let Some(all) = std::env::var_os(PLACES) {
+        let mut parts = places(&all);
+        let mut next = || parts.next();
+        if let (Some(users), Some(aside), Some(kept), Some(waiting)) =
+            (next(), next(), next(), next())
+        {
+            let waiting = waiting.to_string_lossy().into_owned();
+            Places {
+                users,
+                aside,
+                kept,
+                waiting,
+            }
+            .give_back()?;
         }
     }
     let [name, arguments @ ..] = program else {
@@ -234,4 +280,12 @@ pub fn start(program: &[OsString]) -> Result<ExitCode, Error> {
         command: name.to_string_lossy().into_owned(),
         source,
     })
+}
+
+/// The parts of the variable.
+fn places(all: &OsStr) -> impl Iterator<Item = PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    all.as_bytes()
+        .split(|byte| *byte == b'\n')
+        .map(|part| PathBuf::from(OsStr::from_bytes(part)))
 }

@@ -1,17 +1,16 @@
 //! `cargo evenkeel <command>`: any Tokio project on Evenkeel, unchanged.
 
-use cargo_evenkeel::copy::Copy;
-use cargo_evenkeel::error::Error;
-use cargo_evenkeel::lock::{self, OwnLock, Turn};
-use cargo_evenkeel::project::{self, Project};
-use cargo_evenkeel::suite;
-use clap::{Parser, Subcommand};
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use cargo_evenkeel::call::{self, Options};
+use cargo_evenkeel::error::{self, Error};
+use cargo_evenkeel::lock;
+use cargo_evenkeel::{command, doctor, install, permanent, project, suite};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+const NAME: &str = "cargo-evenkeel";
 
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
@@ -30,9 +29,38 @@ enum Cargo {
 
 #[derive(Subcommand)]
 enum Request {
-    /// Says what would be done, and whether it can be.
+    /// Says what a build would do, and what to mend before; exit code 1 if something is wrong.
     Doctor {
         /// As cargo's: --manifest-path, --offline.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Installs a program on Evenkeel: a published package, --path or --git.
+    ///
+    /// Options are those of cargo's install. With --locked, the package's own lock file is
+    /// followed, but for a Tokio that there are no rules for.
+    Install {
+        /// The package, and cargo's options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Makes Evenkeel permanent in this project, so that plain cargo, editors and CI build on it.
+    ///
+    /// Patches tokio in .cargo/config.toml, with the copy in .cargo/evenkeel. Run it again when it
+    /// says so; twice is no harm. `cargo evenkeel remove` undoes it.
+    Init {
+        /// Only say whether it was made and is current; exit code 1 if not.
+        #[arg(long)]
+        check: bool,
+        /// As cargo's: --manifest-path, --offline, --config.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Takes out of this project what `cargo evenkeel init` has made.
+    ///
+    /// To remove a dependency, run `cargo remove` itself.
+    Remove {
+        /// As cargo's: --manifest-path, --offline, --config.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
@@ -62,18 +90,7 @@ enum Request {
 }
 
 fn main() -> ExitCode {
-    let Cargo::Evenkeel { command } = Cargo::parse();
-    let outcome = match command {
-        Request::Doctor { options } => doctor(&options),
-        Request::Suite {
-            target,
-            json,
-            names,
-        } => suite::run(&target, json.as_deref(), &names),
-        Request::Start { program } => lock::start(&program),
-        Request::Cargo(arguments) => cargo(&arguments),
-    };
-    match outcome {
+    match change_toolchain().and_then(|()| obey()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
@@ -82,64 +99,88 @@ fn main() -> ExitCode {
     }
 }
 
-fn doctor(options: &[String]) -> Result<ExitCode, Error> {
-    let project = Project::find(options)?;
-    let turn = Turn::take(&project)?;
-    let upstream = project.tokio()?;
-    println!("tokio {} in {}", upstream.version, project.lock().display());
-    let copy = Copy::prepare(&upstream, &project.target)?;
-    println!(
-        "its source fits all rules; the copy is in {}",
-        copy.folder.display()
-    );
-    let _lock = OwnLock::put(turn, &copy)?;
-    project.check(&copy)?;
-    println!("no package would use another tokio; `cargo evenkeel build` can be run");
-    Ok(ExitCode::SUCCESS)
-}
-
-fn cargo(arguments: &[String]) -> Result<ExitCode, Error> {
-    let project = Project::find(arguments)?;
-    let turn = Turn::take(&project)?;
-    if arguments
-        .iter()
-        .any(|argument| argument == "--locked" || argument == "--frozen")
-    {
-        project.check_locked()?;
+fn obey() -> Result<ExitCode, Error> {
+    let words = words();
+    let first = words
+        .get(2)
+        .and_then(|word| word.to_str())
+        .unwrap_or_default();
+    // Options of cargo's may stand before its command.
+    let is_option =
+        first.starts_with('-') && !matches!(first, "-h" | "--help" | "-V" | "--version");
+    if is_option {
+        let texts = words
+            .iter()
+            .skip(2)
+            .map(|word| word.to_string_lossy().into_owned());
+        return command::run(&texts.collect::<Vec<_>>());
     }
-    let copy = Copy::prepare(&project.tokio()?, &project.target)?;
-    let lock = OwnLock::put(turn, &copy)?;
-    project.check(&copy)?;
-    let mut command = Command::new("cargo");
-    command.args(project::patch_options(&copy));
-    command.args(lock::runner_option().into_iter().flatten());
-    let (name, places) = lock.variable();
-    command.env(name, places).args(arguments);
-    lock.pass_turn_on();
-    let status = wait(&mut command)?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    let Cargo::Evenkeel { command } = Cargo::parse_from(&words);
+    match command {
+        Request::Doctor { options } => doctor::run(Options::of(&options)?),
+        Request::Init { check, mut options } => {
+            let before = options.len();
+            options.retain(|option| option != "--check");
+            permanent::init(Options::of(&options)?, check || options.len() < before)
+        }
+        Request::Install { words } => install::run(&words),
+        // A dependency, which is cargo's to remove.
+        Request::Remove { options } if call::first_positional(&options).is_some() => {
+            let command = "remove".into();
+            Err(Error::OwnLock { command })
+        }
+        Request::Remove { options } => permanent::remove(Options::of(&options)?),
+        Request::Suite {
+            target,
+            json,
+            names,
+        } => suite::run(&target, json.as_deref(), &names),
+        Request::Start { program } => lock::start(&program),
+        Request::Cargo(arguments) => command::run(&arguments),
+    }
 }
 
-/// Runs cargo to its end. A terminal sends Ctrl-C to cargo as well; what ends this process alone is
-/// passed on.
-fn wait(command: &mut Command) -> Result<ExitStatus, Error> {
-    let failed = |source| Error::Start {
-        command: "cargo".into(),
-        source,
+/// The words of the command line, with options that stand before one of our own commands behind
+/// its name, where it looks for them.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let is_ours = |word: &OsString| {
+        let command = Cargo::command();
+        let ours = command.find_subcommand("evenkeel");
+        ours.is_some_and(|ours| ours.find_subcommand(word).is_some())
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-    let mut child = command.spawn().map_err(failed)?;
-    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let handle = signals.handle();
-    let passing_on = std::thread::spawn(move || {
-        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
-            let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
-            _ = id.map(|id| kill_process(id, signal));
-        }
-    });
-    let status = child.wait().map_err(failed);
-    handle.close();
-    _ = passing_on.join();
-    status
+    let texts: Option<Vec<_>> = (words.iter().skip(2))
+        .map(|word| word.to_str().map(str::to_owned))
+        .collect();
+    let at = texts.and_then(|texts| call::first_positional(&texts));
+    if let Some(at) = at.map(|at| at + 2).filter(|at| is_ours(&words[*at])) {
+        words[2..=at].rotate_right(1);
+    }
+    words
+}
+
+/// Becomes this program under another toolchain of rustup's, if the first word names one, as with
+/// cargo.
+fn change_toolchain() -> Result<(), Error> {
+    let word = std::env::args_os()
+        .nth(2)
+        .and_then(|word| word.into_string().ok());
+    let Some(word) = word.filter(|word| word.starts_with('+')) else {
+        return Ok(());
+    };
+    // Says itself what is wrong with the name, or that there is no rustup.
+    project::run(
+        Command::new("cargo")
+            .args([&word, "--version", "--quiet"])
+            .stdout(Stdio::null()),
+    )?;
+    let program = std::env::current_exe().map_err(error::file("find", Path::new(NAME)))?;
+    let source = Command::new(&program)
+        .arg("evenkeel")
+        .args(std::env::args_os().skip(3))
+        .env("RUSTUP_TOOLCHAIN", &word[1..])
+        .env_remove("CARGO")
+        .exec();
+    let command = program.display().to_string();
+    Err(Error::Start { command, source })
 }

@@ -1,0 +1,250 @@
+//! `cargo evenkeel doctor`: what a build would do, and what to mend before.
+
+use cargo_metadata::Metadata;
+use std::process::ExitCode;
+
+use crate::call::Options;
+use crate::command::hear_signals;
+use crate::copy::Copy;
+use crate::error::Error;
+use crate::lock::{OwnLock, Turn};
+use crate::permanent::Permanent;
+use crate::project::{Project, rustc_version, users_of};
+
+/// Packages that are named before the rest is counted.
+const NAMED_MAX: usize = 6;
+
+/// What is served by Tokio's own parts, for each feature that brings it.
+const TOKIOS_OWN: [(&str, &str); 5] = [
+    ("fs", "files (its blocking threads)"),
+    ("io-uring", "io_uring (its driver)"),
+    ("process", "processes (its driver)"),
+    ("signal", "signals (its driver)"),
+    ("test-util", "paused clocks"),
+];
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// A build fails.
+    Wrong,
+}
+
+/// What was found so far, printed as it comes.
+struct Report {
+    wrong: usize,
+}
+
+/// Examines the project, and prints what it finds.
+///
+/// # Errors
+///
+/// If there is no project.
+pub fn run(options: Options) -> Result<ExitCode, Error> {
+    let project = Project::find(options)?;
+    let turn = Turn::take(&project)?;
+    let mut report = Report { wrong: 0 };
+    report.toolchain();
+    // Each step rests on the ones before; what fails says what to do.
+    if let Err(error) = examine(&project, turn, &mut report) {
+        report.line(Mark::Wrong, subject_of(&error), &error.to_string());
+    }
+    report.environment();
+    Ok(report.end())
+}
+
+fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Error> {
+    project.check_config()?;
+    if let Some(made) = Permanent::read(&project.root)? {
+        if let Some(defect) = made.defect(project)? {
+            return Err(Error::NotCurrent { defect });
+        }
+        let copy = made.copy();
+        report.tokio(&copy, project);
+        report.good(
+            "init",
+            "permanent and current; plain cargo builds on Evenkeel as well",
+        );
+        report.graph(&project.check_permanent(&copy)?, &copy);
+        return Ok(());
+    }
+    let upstream = project.tokio()?;
+    let copy = Copy::prepare(&upstream, &project.target)?;
+    report.tokio(&copy, project);
+    report.good(
+        "init",
+        "not made; `cargo evenkeel init` makes Evenkeel permanent here",
+    );
+    project.check_writable()?;
+    _ = hear_signals()?;
+    let _lock = OwnLock::put(turn, &copy)?;
+    report.graph(&project.check(&copy)?, &copy);
+    Ok(())
+}
+
+/// The word that an error is listed under.
+fn subject_of(error: &Error) -> &'static str {
+    match error {
+        Error::Rule { .. } => "rules",
+        Error::AnotherTokio { .. } | Error::Unresolved { .. } | Error::Cargo(_) => "graph",
+        Error::Patched { .. } => "config",
+        Error::NotCurrent { .. } | Error::Block { .. } => "init",
+        Error::ReadOnly { .. } | Error::File { .. } | Error::Toml { .. } => "files",
+        _ => "tokio",
+    }
+}
+
+impl Report {
+    fn good(&mut self, subject: &str, text: &str) {
+        self.line(Mark::Good, subject, text);
+    }
+
+    /// Prints a finding. What comes on further lines is what to do.
+    fn line(&mut self, mark: Mark, subject: &str, text: &str) {
+        let word = match mark {
+            Mark::Good => "ok",
+            Mark::Note => "note",
+            Mark::Wrong => "WRONG",
+        };
+        self.wrong += usize::from(mark == Mark::Wrong);
+        let mut lines = text.lines();
+        println!("{word:<6}{subject:<10}{}", lines.next().unwrap_or_default());
+        for line in lines {
+            println!("{:<16}{line}", "");
+        }
+    }
+
+    fn toolchain(&mut self) {
+        let needed = env!("CARGO_PKG_RUST_VERSION");
+        let is_enough = |found: &semver::Version| {
+            let parts = needed.split('.').map(|part| part.parse().unwrap_or(0));
+            parts.cmp([found.major, found.minor]).is_le()
+        };
+        match rustc_version() {
+            Some((found, host)) if is_enough(&found) => {
+                self.good("rust", &format!("{found} for {host}"));
+            }
+            Some((found, _)) => self.line(
+                Mark::Wrong,
+                "rust",
+                &format!(
+                    "{found} is too old\nTake {needed} or newer: cargo evenkeel +stable build"
+                ),
+            ),
+            None => self.line(
+                Mark::Wrong,
+                "rust",
+                "`rustc -vV` says nothing that can be read\nLook what `rustc` is on this machine.",
+            ),
+        }
+    }
+
+    fn tokio(&mut self, copy: &Copy, project: &Project) {
+        let lock = project.lock();
+        self.good("tokio", &format!("{} in {}", copy.version, lock.display()));
+        let place = copy.folder.display();
+        self.good("rules", &format!("all fit; the copy is in {place}"));
+    }
+
+    fn graph(&mut self, metadata: &Metadata, copy: &Copy) {
+        let ours = copy.package("tokio");
+        let tokio =
+            (metadata.packages.iter()).find(|package| package.manifest_path.starts_with(&ours));
+        let Some(tokio) = tokio else {
+            let text = "nothing here uses tokio with these features, on this platform";
+            return self.line(Mark::Note, "graph", text);
+        };
+        let users = named(users_of(metadata, &tokio.id));
+        self.good("graph", &format!("one tokio, used by {users}"));
+        let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+        let node = nodes.into_iter().find(|node| node.id == tokio.id);
+        let features = node.iter().flat_map(|node| &node.features);
+        // An optional dependency is a feature as well, which nobody asks for.
+        let is_asked_for = |name: &String| {
+            let mut needs = tokio.dependencies.iter();
+            name != "default" && !needs.any(|need| need.optional && need.name == *name)
+        };
+        let features = features.map(|name| name.to_string()).filter(is_asked_for);
+        self.features(&features.collect::<Vec<_>>());
+    }
+
+    fn features(&mut self, features: &[String]) {
+        let has = |name: &str| features.iter().any(|feature| feature == name);
+        let all = features.join(", ");
+        if !has("rt-multi-thread") {
+            let text = format!(
+                "{all}\nWithout rt-multi-thread, the program runs on Tokio itself. Ask for it in \
+                 the manifest, and\nuse a multi-thread runtime, such as that of #[tokio::main]."
+            );
+            return self.line(Mark::Note, "features", &text);
+        }
+        self.good("features", &all);
+        let own = TOKIOS_OWN.iter().filter(|(feature, _)| has(feature));
+        let own: Vec<_> = own.map(|(_, what)| *what).collect();
+        let more = if own.is_empty() {
+            String::new()
+        } else {
+            format!("{}; ", own.join(", "))
+        };
+        let text = format!("{more}current-thread runtimes, if there are any");
+        self.good("by tokio", &text);
+    }
+
+    fn environment(&mut self) {
+        for (name, value) in std::env::vars_os() {
+            let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+            if name == "EVENKEEL" && value == "off" {
+                let text = "=off: programs that are started here run on Tokio\n\
+                            For Evenkeel: unset EVENKEEL";
+                self.line(Mark::Note, "EVENKEEL", text);
+            } else if name.starts_with("EVENKEEL") {
+                self.line(Mark::Note, &name, &format!("={value}"));
+            }
+        }
+        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+        if flags.contains("tokio_unstable") {
+            let text = "has tokio_unstable, of which Evenkeel does little (hooks, figures)\n\
+                        What it adds may do nothing; see compat/README.md.";
+            self.line(Mark::Note, "RUSTFLAGS", text);
+        }
+    }
+
+    fn end(&self) -> ExitCode {
+        if self.wrong == 0 {
+            println!("ready: `cargo evenkeel build` can be run");
+            return ExitCode::SUCCESS;
+        }
+        println!("not ready: mend what is WRONG, and ask again");
+        ExitCode::FAILURE
+    }
+}
+
+/// Some of these, and how many more there are.
+fn named(mut names: Vec<String>) -> String {
+    names.sort();
+    names.dedup();
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let names = names.join(", ");
+    if more == 0 {
+        names
+    } else {
+        format!("{names} and {more} more")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let names = |count: usize| (0..count).map(|at| format!("p{at}")).collect();
+        assert_eq!(named(names(2)), "p0, p1");
+        assert_eq!(named(names(8)), "p0, p1, p2, p3, p4, p5 and 2 more");
+    }
+}

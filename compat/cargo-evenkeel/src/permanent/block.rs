@@ -1,0 +1,92 @@
+//! The lines between two marks in the configuration, which patch Tokio and say which one it was.
+
+use crate::lockfile::Locked;
+
+const BEGIN: &str =
+    "# >>> Evenkeel, made by `cargo evenkeel init`; `cargo evenkeel remove` takes it out.";
+const END: &str = "# <<< Evenkeel";
+
+/// Where the block is, with the line break before it.
+pub(super) fn find(text: &str) -> Option<(usize, usize)> {
+    let begin = text.find(BEGIN)?;
+    let end = begin + text[begin..].find(END)? + END.len();
+    let end = end + usize::from(text[end..].starts_with('\n'));
+    Some((begin - usize::from(text[..begin].ends_with('\n')), end))
+}
+
+pub(super) fn without(text: &str) -> String {
+    match find(text) {
+        Some((from, to)) => format!("{}{}", &text[..from], &text[to..]),
+        None => text.to_owned(),
+    }
+}
+
+/// The block. Its line break before belongs to it, so that a file without one at its end is left
+/// without one.
+pub(super) fn lines_for(text: &str, original: &Locked, name: &str) -> String {
+    let Locked {
+        version,
+        source,
+        checksum,
+        ..
+    } = original;
+    let (source, checksum) = (source.as_deref(), checksum.as_deref());
+    let before = if without(text).is_empty() { "" } else { "\n" };
+    format!(
+        "{before}{BEGIN}\n# tokio {version} {} {}\n[patch.crates-io.tokio]\n\
+         path = \".cargo/evenkeel/{name}/tokio\"\n{END}\n",
+        source.unwrap_or_default(),
+        checksum.unwrap_or_default(),
+    )
+}
+
+pub(super) fn parse(text: &str) -> Option<(Locked, String)> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# tokio "))?;
+    let mut words = line.split(' ');
+    let original = Locked {
+        name: "tokio".into(),
+        version: words.next()?.parse().ok()?,
+        source: words.next().map(str::to_owned),
+        checksum: words.next().map(str::to_owned),
+        dependencies: Vec::new(),
+    };
+    let path = text
+        .lines()
+        .find_map(|line| line.strip_prefix("path = \".cargo/evenkeel/"))?;
+    Some((original, path.strip_suffix("/tokio\"")?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_comes_and_goes_without_a_trace() {
+        let original = Locked {
+            name: "tokio".into(),
+            version: semver::Version::new(1, 54, 1),
+            source: Some("registry+x".into()),
+            checksum: Some("c0ffee".into()),
+            dependencies: Vec::new(),
+        };
+        for text in [
+            "",
+            "a = 1",
+            "# A comment.\n[patch.crates-io]\nb.path = 'b' # its\n",
+            "a = 1\r\n",
+        ] {
+            let with = format!("{text}{}", lines_for(text, &original, "tokio-1.54.1-x"));
+            assert!(toml::from_str::<toml::Table>(&with).is_ok(), "{with}");
+            assert_eq!(without(&with), text);
+            let (from, to) = find(&with).unwrap();
+            assert_eq!(
+                parse(&with[from..to]).unwrap(),
+                (original.clone(), "tokio-1.54.1-x".into())
+            );
+            // Also if people have added lines behind it.
+            assert_eq!(without(&format!("{with}c = 2\n")), format!("{text}c = 2\n"));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `cargo evenkeel doctor`.
+
+mod support;
+
+use support::{fails, lock_of, program, project, said, succeeds, unlocked};
+
+#[test]
+fn a_project_that_can_be_built_is_described() {
+    let project = project();
+    let before = project.everything();
+    let said = succeeds(&project.evenkeel(&["doctor"]));
+    for line in [
+        "ok    tokio     1.54.1 in ",
+        "ok    rules     all fit",
+        "ok    init      not made",
+        "ok    graph     one tokio, used by project\n",
+        "ok    by tokio  files (its blocking threads), processes (its driver), signals",
+        "ready: `cargo evenkeel build`",
+    ] {
+        assert!(said.contains(line), "no {line:?} in: {said}");
+    }
+    assert!(
+        said.contains("rt-multi-thread") && !said.contains("parking_lot"),
+        "{said}"
+    );
+    assert!(project.everything() == before, "something was changed");
+}
+
+#[test]
+fn a_project_without_the_multi_thread_runtime_is_told_so() {
+    let project = unlocked("tokio = { version = \"=1.54.1\", features = [\"rt\", \"net\"] }");
+    project.write("Cargo.lock", &support::project().read("Cargo.lock"));
+    let said = succeeds(&project.evenkeel(&["doctor"]));
+    assert!(said.contains("note  features"), "{said}");
+    assert!(said.contains("Without rt-multi-thread"), "{said}");
+}
+
+#[test]
+fn what_is_permanent_is_told_and_whether_it_is_current() {
+    let project = project();
+    let lock = project.read("Cargo.lock");
+    succeeds(&project.evenkeel(&["init"]));
+    let said = succeeds(&project.evenkeel(&["doctor"]));
+    assert!(
+        said.contains("ok    init      permanent and current"),
+        "{said}"
+    );
+    assert!(said.contains("one tokio, used by project"), "{said}");
+    project.write("Cargo.lock", &lock);
+    let parts = [
+        "WRONG init",
+        "tokio 1.54.1 itself",
+        "Run `cargo evenkeel init`",
+        "not ready",
+    ];
+    fails(&project.evenkeel(&["doctor"]), &parts);
+}
+
+#[test]
+fn what_is_wrong_comes_with_what_to_do() {
+    let newer = unlocked("tokio = \"1\"");
+    newer.write("Cargo.lock", &lock_of("1.999.0"));
+    let update = "                Take a newer cargo-evenkeel";
+    fails(
+        &newer.evenkeel(&["doctor"]),
+        &["WRONG tokio     this project is locked", update],
+    );
+    let patched = project();
+    patched.write(
+        ".cargo/config.toml",
+        "[patch.crates-io]\ntokio.path = \"mine\"\n",
+    );
+    fails(
+        &patched.evenkeel(&["doctor"]),
+        &["WRONG config    `tokio` is patched", "take that patch out"],
+    );
+    fails(
+        &project().evenkeel(&["doctor", "--nonsense"]),
+        &["`--nonsense` is no option"],
+    );
+}
+
+#[test]
+fn the_environment_is_told() {
+    let project = project();
+    let mut command = project.command(program());
+    command
+        .env("EVENKEEL", "off")
+        .env("RUSTFLAGS", "--cfg tokio_unstable");
+    let said = said(&command.args(["evenkeel", "doctor"]).output().unwrap());
+    assert!(said.contains("note  EVENKEEL  =off: programs"), "{said}");
+    assert!(
+        said.contains("note  RUSTFLAGS has tokio_unstable"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_compiler_that_is_too_old_is_told() {
+    let project = project();
+    let script = "#!/bin/sh\necho 'release: 1.80.0\nhost: x86_64-unknown-linux-gnu'\n";
+    project.write("rustc", script);
+    let path = project.path().join("rustc");
+    let rights = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, rights).unwrap();
+    let mut command = project.command(program());
+    let output = command
+        .env("RUSTC", path)
+        .args(["evenkeel", "doctor"])
+        .output()
+        .unwrap();
+    fails(&output, &["WRONG rust      1.80.0 is too old", "+stable"]);
+}
