@@ -55,15 +55,6 @@ impl Registration {
         }
     }
 
-    #[cfg(feature = "net")]
-    #[allow(dead_code)]
-    pub(crate) fn assume_ready(&self, ready: Ready) {
-        match self {
-            Evenkeel(watched, _) => watched.assume(to_native(ready)),
-            Upstream(registration) => registration.assume_ready(ready),
-        }
-    }
-
     pub(crate) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Read)
     }

@@ -5,6 +5,7 @@ use cargo_evenkeel::error::Error;
 use cargo_evenkeel::lock::{self, OwnLock, Turn};
 use cargo_evenkeel::project::{self, Project};
 use cargo_evenkeel::suite;
+use cargo_evenkeel::upstream::{self, Upstream};
 use clap::{Parser, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -47,6 +48,9 @@ enum Request {
         /// Write the outcome of each test here, as JSON.
         #[arg(long)]
         json: Option<PathBuf>,
+        /// The version of Tokio, such as 1.52; without it, the newest that is supported.
+        #[arg(long, value_parser = upstream::named)]
+        tokio: Option<Upstream>,
         /// Files of tests, such as tcp_stream; without any, all.
         names: Vec<String>,
     },
@@ -68,8 +72,9 @@ fn main() -> ExitCode {
         Request::Suite {
             target,
             json,
+            tokio,
             names,
-        } => suite::run(&target, json.as_deref(), &names),
+        } => suite::run(&target, tokio, json.as_deref(), &names),
         Request::Start { program } => lock::start(&program),
         Request::Cargo(arguments) => cargo(&arguments),
     };

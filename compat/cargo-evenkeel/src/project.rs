@@ -3,20 +3,12 @@
 use cargo_metadata::{Metadata, MetadataCommand};
 use serde::Deserialize;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::copy::Copy;
 use crate::error::{self, Error};
-use crate::upstream::Upstream;
-
-/// The minor versions that there are rules for, the newest first.
-const SUPPORTED: [u64; 1] = [54];
-/// The newest version, and its checksum.
-const NEWEST: (&str, &str) = (
-    "1.54.1",
-    "b52fd3255258d26fac7264ab5a76b53c13367136dc011d3d6ad4f8ed070396a3",
-);
+use crate::upstream::{self, Upstream};
 
 /// A workspace of the user's.
 #[derive(Debug)]
@@ -40,37 +32,6 @@ struct Locked {
     version: semver::Version,
     source: Option<String>,
     checksum: Option<String>,
-}
-
-/// The newest version that there are rules for. Cargo fetches it, if it has not.
-///
-/// # Errors
-///
-/// If cargo cannot, or files cannot be written.
-pub fn newest(target: &Path) -> Result<Upstream, Error> {
-    let (version, checksum) = NEWEST;
-    let upstream = Upstream {
-        version: semver::Version::parse(version)
-            .map_err(|error| Error::Metadata(error.to_string()))?,
-        checksum: checksum.into(),
-    };
-    if upstream.is_fetched() {
-        return Ok(upstream);
-    }
-    let folder = target.join("evenkeel/fetch");
-    fs::create_dir_all(folder.join("src")).map_err(error::file("make", &folder))?;
-    let manifest = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\ntokio = \"={version}\"\n"
-    );
-    for (name, text) in [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "")] {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(error::file("write", &path))?;
-    }
-    run(Command::new("cargo")
-        .args(["fetch", "--quiet"])
-        .current_dir(&folder))?;
-    Ok(upstream)
 }
 
 impl Project {
@@ -119,12 +80,13 @@ impl Project {
                 version: found.version.to_string(),
             });
         };
-        if !SUPPORTED.contains(&found.version.minor) {
-            let supported: Vec<_> = SUPPORTED.iter().map(|minor| format!("1.{minor}")).collect();
+        let is_near = |known: &Upstream| known.version.minor == found.version.minor;
+        if !upstream::supported().any(|known| is_near(&known)) {
+            let newest = upstream::supported().next();
             return Err(Error::Unsupported {
                 found: found.version.to_string(),
-                supported: supported.join(", "),
-                advice: NEWEST.0.into(),
+                supported: upstream::supported_minors(),
+                advice: newest.map_or_else(String::new, |newest| newest.version.to_string()),
             });
         }
         let upstream = Upstream {

@@ -1,5 +1,6 @@
 //! What is changed in a copy of Tokio's source. Each rule names an item, and what becomes of it.
 
+use semver::{Version, VersionReq};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ pub struct Rule {
     pub why: String,
     /// The file, below the package's folder.
     pub file: String,
+    /// The versions of Tokio it is for; without any, all.
+    versions: Option<VersionReq>,
     module: Option<String>,
     import: Option<String>,
     by: Option<String>,
@@ -49,6 +52,11 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
 pub type Files = BTreeMap<String, String>;
 
 impl Rule {
+    /// Whether the rule is for this version of Tokio.
+    pub fn is_for(&self, version: &Version) -> bool {
+        (self.versions.as_ref()).is_none_or(|versions| versions.matches(version))
+    }
+
     /// Changes the file.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::project;
+use crate::upstream::{self, Upstream};
 
 /// The features that the tests ask for.
 const FEATURES: &str = "full,test-util";
@@ -31,10 +32,19 @@ type Outcomes = BTreeMap<String, Outcome>;
 /// # Errors
 ///
 /// If Tokio's source cannot be had, or its tests cannot be built.
-pub fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Result<ExitCode, Error> {
+pub fn run(
+    target: &Path,
+    tokio: Option<Upstream>,
+    json: Option<&Path>,
+    names: &[String],
+) -> Result<ExitCode, Error> {
     fs::create_dir_all(target).map_err(error::file("make", target))?;
     let target = target.canonicalize().map_err(error::file("find", target))?;
-    let copy = Copy::prepare(&project::newest(&target)?, &target)?;
+    let newest = || upstream::supported().next().expect("one is supported");
+    let upstream = tokio.unwrap_or_else(newest);
+    upstream.fetch(&target)?;
+    let copy = Copy::prepare(&upstream, &target)?;
+    println!("the tests of tokio {}", copy.version);
     let outcomes = test(&copy, &target, names)?;
     print(&outcomes);
     if let Some(path) = json {
