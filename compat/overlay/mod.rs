@@ -3,6 +3,11 @@
 mod scheduler;
 pub(crate) use scheduler::{block_in_place, is_on, is_own_task, thread_cap, Place, Scheduler};
 
+mod forced;
+pub(crate) use forced::is_forced;
+#[cfg(all(feature = "time", feature = "test-util"))]
+pub(crate) use forced::check_pause;
+
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]
 mod source;
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]

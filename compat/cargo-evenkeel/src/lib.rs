@@ -6,6 +6,7 @@
 
 pub mod copy;
 pub mod error;
+mod known;
 pub mod lock;
 mod manifest;
 pub mod project;

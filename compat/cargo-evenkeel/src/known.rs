@@ -1,0 +1,208 @@
+//! Tests of Tokio's that are known to fail, each with the reason: the lists in `compat/suite/`.
+
+use semver::{Version, VersionReq};
+use serde::Deserialize;
+
+use crate::suite::Outcomes;
+
+/// How the tests are run, by the environment. What is known of a mode holds for those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Mode {
+    /// On Tokio itself.
+    Off,
+    /// Multi-thread runtimes on Evenkeel.
+    Routed,
+    /// Current-thread runtimes too.
+    Forced,
+}
+
+const LISTS: [(Mode, &str); 3] = [
+    (Mode::Off, include_str!("../../suite/off.toml")),
+    (Mode::Routed, include_str!("../../suite/routed.toml")),
+    (Mode::Forced, include_str!("../../suite/forced.toml")),
+];
+
+impl Mode {
+    pub(crate) fn of_environment() -> Self {
+        let is = |name, value| std::env::var_os(name).is_some_and(|found| found == value);
+        match (is("EVENKEEL", "off"), is("EVENKEEL_FORCE", "1")) {
+            (true, _) => Self::Off,
+            (false, true) => Self::Forced,
+            (false, false) => Self::Routed,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Routed => "routed",
+            Self::Forced => "forced",
+        }
+    }
+
+    pub(crate) fn says(self) -> &'static str {
+        match self {
+            Self::Off => "on Tokio itself",
+            Self::Routed => "multi-thread runtimes on Evenkeel",
+            Self::Forced => "current-thread runtimes on Evenkeel too",
+        }
+    }
+}
+
+/// A test that is known to fail.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Known {
+    /// `file::test`; without a test, the file's program ends early.
+    test: String,
+    /// The reason.
+    why: String,
+    /// The versions of Tokio in which it fails; without any, all.
+    versions: Option<VersionReq>,
+    /// It would never end, so it is not run.
+    #[serde(default)]
+    hangs: bool,
+    /// It fails now and then.
+    #[serde(default)]
+    sometimes: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    known: Vec<Known>,
+}
+
+/// What is known to fail in this mode of this version.
+pub(crate) fn of(mode: Mode, version: &Version) -> Vec<Known> {
+    let lists = LISTS.iter().filter(|(of, _)| *of <= mode);
+    lists
+        .flat_map(|(_, text)| parse(text))
+        .filter(|known| (known.versions.as_ref()).is_none_or(|of| of.matches(version)))
+        .collect()
+}
+
+fn parse(text: &str) -> Vec<Known> {
+    let list: List = toml::from_str(text).expect("the lists are part of this program, and tested");
+    list.known
+}
+
+impl Known {
+    /// The test to leave out of this file, if it is there and would never end.
+    pub(crate) fn hangs_in(&self, file: &str) -> Option<&str> {
+        let test = self.test.strip_prefix(file)?.strip_prefix("::")?;
+        self.hangs.then_some(test)
+    }
+
+    fn file(&self) -> &str {
+        self.test.split("::").next().unwrap_or_default()
+    }
+}
+
+/// Prints each test that failed, with the reason if it is known, and each that was expected to fail
+/// and passed. Returns whether all failures are known.
+pub(crate) fn compare(outcomes: &Outcomes, known: &[Known]) -> bool {
+    let failed = failures(outcomes);
+    let is_known = |test: &String| known.iter().any(|known| known.test == *test);
+    for entry in known
+        .iter()
+        .filter(|entry| outcomes.contains_key(entry.file()))
+    {
+        if entry.hangs {
+            println!("not run: {}: {}", entry.test, entry.why);
+        } else if failed.contains(&entry.test) {
+            println!("known: {}: {}", entry.test, entry.why);
+        } else if !entry.sometimes {
+            println!("passes, though expected to fail: {}", entry.test);
+        }
+    }
+    for test in failed.iter().filter(|test| !is_known(test)) {
+        let early = if test.contains("::") {
+            ""
+        } else {
+            " ended early"
+        };
+        println!("failed: {test}{early}");
+    }
+    failed.iter().all(is_known)
+}
+
+fn failures(outcomes: &Outcomes) -> Vec<String> {
+    let mut failed = Vec::new();
+    for (file, outcome) in outcomes {
+        failed.extend(outcome.failed.iter().map(|test| format!("{file}::{test}")));
+        failed.extend(outcome.crashed.then(|| file.clone()));
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Outcome;
+    use crate::upstream;
+
+    #[test]
+    fn every_entry_has_a_reason_and_a_version_that_is_supported() {
+        for known in LISTS.iter().flat_map(|(_, text)| parse(text)) {
+            assert!(!known.why.is_empty(), "{}", known.test);
+            let fits = |versions: &VersionReq| {
+                upstream::supported().any(|upstream| versions.matches(&upstream.version))
+            };
+            assert!(known.versions.as_ref().is_none_or(fits), "{}", known.test);
+            assert!(!known.hangs || known.test.contains("::"), "{}", known.test);
+        }
+    }
+
+    #[test]
+    fn no_test_is_listed_twice_for_a_version() {
+        for upstream in upstream::supported() {
+            let mut tests: Vec<_> = (of(Mode::Forced, &upstream.version).into_iter())
+                .map(|known| known.test)
+                .collect();
+            tests.sort();
+            let all = tests.len();
+            tests.dedup();
+            assert_eq!(tests.len(), all, "{}", upstream.version);
+        }
+    }
+
+    fn outcomes(failed: &[&str], crashed: bool) -> Outcomes {
+        let outcome = Outcome {
+            failed: failed.iter().map(|test| (*test).into()).collect(),
+            crashed,
+            ..Outcome::default()
+        };
+        Outcomes::from([("file".to_owned(), outcome)])
+    }
+
+    #[test]
+    fn a_failure_that_is_not_known_is_one() {
+        let known = parse(
+            "[[known]]\ntest = 'file::a'\nwhy = 'x'\n\
+             [[known]]\ntest = 'file::b'\nwhy = 'x'\nhangs = true\n",
+        );
+        assert!(compare(&outcomes(&["a"], false), &known));
+        assert!(compare(&outcomes(&[], false), &known));
+        assert!(!compare(&outcomes(&["a", "c"], false), &known));
+        assert!(!compare(&outcomes(&["a"], true), &known));
+        let crash = parse("[[known]]\ntest = 'file'\nwhy = 'x'\n");
+        assert!(compare(&outcomes(&[], true), &crash));
+    }
+
+    #[test]
+    fn what_hangs_is_left_out_of_its_file() {
+        let known = parse("[[known]]\ntest = 'file::m::b'\nwhy = 'x'\nhangs = true\n");
+        assert_eq!(known[0].hangs_in("file"), Some("m::b"));
+        assert_eq!(known[0].hangs_in("fil"), None);
+    }
+
+    #[test]
+    fn a_mode_knows_what_is_known_of_those_before() {
+        let version = Version::new(1, 54, 1);
+        let [off, routed, forced] =
+            [Mode::Off, Mode::Routed, Mode::Forced].map(|mode| of(mode, &version).len());
+        assert!(off < routed && routed <= forced);
+    }
+}
