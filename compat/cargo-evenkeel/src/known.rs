@@ -49,20 +49,20 @@ impl Mode {
     }
 }
 
-/// A test that is known to fail.
+/// Tests that are known to fail, and why.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
-    /// `file::test`; without a test, the file's program ends early.
-    test: String,
+    /// Each as `file::test`; without a test, the file's program ends early.
+    tests: Vec<String>,
     /// The reason.
     why: String,
-    /// The versions of Tokio in which it fails; without any, all.
+    /// The versions of Tokio in which they fail; without any, all.
     versions: Option<VersionReq>,
-    /// It would never end, so it is not run.
+    /// They would never end, so they are not run.
     #[serde(default)]
     hangs: bool,
-    /// It fails now and then.
+    /// They fail now and then.
     #[serde(default)]
     sometimes: bool,
 }
@@ -89,14 +89,12 @@ fn parse(text: &str) -> Vec<Known> {
 }
 
 impl Known {
-    /// The test to leave out of this file, if it is there and would never end.
-    pub(crate) fn hangs_in(&self, file: &str) -> Option<&str> {
-        let test = self.test.strip_prefix(file)?.strip_prefix("::")?;
-        self.hangs.then_some(test)
-    }
-
-    fn file(&self) -> &str {
-        self.test.split("::").next().unwrap_or_default()
+    /// The tests of this file that would never end.
+    pub(crate) fn hanging_in(&self, file: &str) -> impl Iterator<Item = &str> {
+        let tests = if self.hangs { &self.tests[..] } else { &[] };
+        tests
+            .iter()
+            .filter_map(move |test| test.strip_prefix(file)?.strip_prefix("::"))
     }
 }
 
@@ -104,19 +102,18 @@ impl Known {
 /// and passed. Returns whether all failures are known.
 pub(crate) fn compare(outcomes: &Outcomes, known: &[Known]) -> bool {
     let failed = failures(outcomes);
-    let is_known = |test: &String| known.iter().any(|known| known.test == *test);
-    for entry in known
-        .iter()
-        .filter(|entry| outcomes.contains_key(entry.file()))
-    {
-        if entry.hangs {
-            println!("not run: {}: {}", entry.test, entry.why);
-        } else if failed.contains(&entry.test) {
-            println!("known: {}: {}", entry.test, entry.why);
-        } else if !entry.sometimes {
-            println!("passes, though expected to fail: {}", entry.test);
+    for known in known {
+        for test in known.tests.iter().filter(|test| was_run(outcomes, test)) {
+            if known.hangs {
+                println!("not run: {test}: {}", known.why);
+            } else if failed.contains(test) {
+                println!("known: {test}: {}", known.why);
+            } else if !known.sometimes {
+                println!("passes, though expected to fail: {test}");
+            }
         }
     }
+    let is_known = |test: &String| known.iter().any(|known| known.tests.contains(test));
     for test in failed.iter().filter(|test| !is_known(test)) {
         let early = if test.contains("::") {
             ""
@@ -126,6 +123,11 @@ pub(crate) fn compare(outcomes: &Outcomes, known: &[Known]) -> bool {
         println!("failed: {test}{early}");
     }
     failed.iter().all(is_known)
+}
+
+/// Whether the file of this test was run.
+fn was_run(outcomes: &Outcomes, test: &str) -> bool {
+    outcomes.contains_key(test.split("::").next().unwrap_or_default())
 }
 
 fn failures(outcomes: &Outcomes) -> Vec<String> {
@@ -146,25 +148,22 @@ mod tests {
     #[test]
     fn every_entry_has_a_reason_and_a_version_that_is_supported() {
         for known in LISTS.iter().flat_map(|(_, text)| parse(text)) {
-            assert!(!known.why.is_empty(), "{}", known.test);
+            assert!(!known.why.is_empty(), "{known:?}");
             let fits = |versions: &VersionReq| {
                 upstream::supported().any(|upstream| versions.matches(&upstream.version))
             };
-            assert!(known.versions.as_ref().is_none_or(fits), "{}", known.test);
-            assert!(!known.hangs || known.test.contains("::"), "{}", known.test);
+            assert!(known.versions.as_ref().is_none_or(fits), "{known:?}");
         }
     }
 
     #[test]
     fn no_test_is_listed_twice_for_a_version() {
         for upstream in upstream::supported() {
-            let mut tests: Vec<_> = (of(Mode::Forced, &upstream.version).into_iter())
-                .map(|known| known.test)
-                .collect();
+            let known = of(Mode::Forced, &upstream.version);
+            let mut tests: Vec<_> = known.iter().flat_map(|known| &known.tests).collect();
             tests.sort();
-            let all = tests.len();
-            tests.dedup();
-            assert_eq!(tests.len(), all, "{}", upstream.version);
+            let twice = tests.windows(2).find(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "{}", upstream.version);
         }
     }
 
@@ -180,22 +179,23 @@ mod tests {
     #[test]
     fn a_failure_that_is_not_known_is_one() {
         let known = parse(
-            "[[known]]\ntest = 'file::a'\nwhy = 'x'\n\
-             [[known]]\ntest = 'file::b'\nwhy = 'x'\nhangs = true\n",
+            "[[known]]\ntests = ['file::a']\nwhy = 'x'\n\
+             [[known]]\ntests = ['file::b']\nwhy = 'x'\nhangs = true\n",
         );
         assert!(compare(&outcomes(&["a"], false), &known));
         assert!(compare(&outcomes(&[], false), &known));
         assert!(!compare(&outcomes(&["a", "c"], false), &known));
         assert!(!compare(&outcomes(&["a"], true), &known));
-        let crash = parse("[[known]]\ntest = 'file'\nwhy = 'x'\n");
+        let crash = parse("[[known]]\ntests = ['file']\nwhy = 'x'\n");
         assert!(compare(&outcomes(&[], true), &crash));
     }
 
     #[test]
     fn what_hangs_is_left_out_of_its_file() {
-        let known = parse("[[known]]\ntest = 'file::m::b'\nwhy = 'x'\nhangs = true\n");
-        assert_eq!(known[0].hangs_in("file"), Some("m::b"));
-        assert_eq!(known[0].hangs_in("fil"), None);
+        let text = "[[known]]\ntests = ['file::m::b']\nwhy = 'x'\nhangs = true\n";
+        let known = &parse(text)[0];
+        assert_eq!(known.hanging_in("file").collect::<Vec<_>>(), ["m::b"]);
+        assert_eq!(known.hanging_in("fil").count(), 0);
     }
 
     #[test]
