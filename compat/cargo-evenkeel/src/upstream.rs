@@ -164,3 +164,22 @@ fn unpack(bytes: &[u8]) -> std::io::Result<Files> {
     }
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minor_version_names_its_newest_release() {
+        for upstream in supported() {
+            let Version { minor, patch, .. } = upstream.version;
+            assert_eq!(named(&format!("1.{minor}")).as_ref(), Ok(&upstream));
+            assert_eq!(named(&format!("1.{minor}.{patch}")).as_ref(), Ok(&upstream));
+        }
+        assert_eq!(named("1").ok(), supported().next());
+        for other in ["1.40", "2", "newest"] {
+            assert!(named(other).is_err());
+        }
+        assert!(named("1.40").is_err_and(|said| said.contains("1.52")));
+    }
+}
