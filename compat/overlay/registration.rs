@@ -50,7 +50,13 @@ impl Registration {
 
     pub(crate) fn clear_readiness(&self, event: ReadyEvent) {
         match self {
-            Evenkeel(watched, _) => watched.clear(event.tick as u16, to_native(event.ready)),
+            Evenkeel(watched, _) => {
+                // Before Tokio 1.54, an event keeps only the low bits of the tick.
+                let now = watched.tick();
+                if is_same(event.tick, now as _) {
+                    watched.clear(now, to_native(event.ready));
+                }
+            }
             Upstream(registration) => registration.clear_readiness(event),
         }
     }
@@ -176,6 +182,10 @@ impl Registration {
             }
         }
     }
+}
+
+fn is_same<T: PartialEq>(tick: T, now: T) -> bool {
+    tick == now
 }
 
 fn gone() -> io::Error {

@@ -125,6 +125,11 @@ impl Io {
         }
     }
 
+    /// The tick of what was last known; it changes with each event.
+    pub fn tick(&self) -> u16 {
+        self.source.readiness().look().tick() as u16
+    }
+
     /// Sets what the descriptor is known to be ready for, without an event.
     pub fn assume(&self, ready: Ready) {
         wake_all_of(self, ready);
