@@ -88,8 +88,8 @@ impl Suite {
             eprintln!("{name}");
             let log = self.logs.join(&name).with_extension("log");
             self.start(&name, &program, &log)?;
-            let said = fs::read_to_string(&log).map_err(error::file("read", &log))?;
-            outcomes.insert(name, outcome(&said));
+            let said = fs::read(&log).map_err(error::file("read", &log))?;
+            outcomes.insert(name, outcome(&String::from_utf8_lossy(&said)));
         }
         Ok(outcomes)
     }
@@ -139,16 +139,17 @@ impl Suite {
             source,
         };
         let package = self.copy.package("tokio");
-        let out = File::create(log).map_err(error::file("write", log))?;
-        let errors = out.try_clone().map_err(error::file("write", log))?;
+        // Two files, as threads of tests that write errors would break the lines of outcomes.
+        let errors = log.with_extension("err");
+        let create = |path: &Path| File::create(path).map_err(error::file("write", path));
         let mut command = Command::new(program);
         command
             .current_dir(&package)
             .env("CARGO_MANIFEST_DIR", &package)
             .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(errors);
-        command.arg("--exact");
+            .stdout(create(log)?)
+            .stderr(create(&errors)?)
+            .arg("--exact");
         for test in self.known.iter().flat_map(|known| known.hanging_in(name)) {
             command.args(["--skip", test]);
         }
