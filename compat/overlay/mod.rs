@@ -10,6 +10,11 @@ mod settings;
 pub(crate) use evenkeel::drop_in::prepare;
 pub(crate) use settings::{is_on, settings};
 
+mod forced;
+pub(crate) use forced::is_forced;
+#[cfg(all(feature = "time", feature = "test-util"))]
+pub(crate) use forced::check_pause;
+
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]
 mod source;
 #[cfg(any(feature = "net", feature = "process", feature = "signal"))]

@@ -58,17 +58,14 @@ impl Registration {
 
     pub(crate) fn clear_readiness(&self, event: ReadyEvent) {
         match self {
-            Evenkeel(watched, _) => watched.clear(event.tick as u16, to_native(event.ready)),
+            Evenkeel(watched, _) => {
+                // Before Tokio 1.54, an event keeps only the low bits of the tick.
+                let now = watched.tick();
+                if is_same(event.tick, now as _) {
+                    watched.clear(now, to_native(event.ready));
+                }
+            }
             Upstream(registration) => registration.clear_readiness(event),
-        }
-    }
-
-    #[cfg(feature = "net")]
-    #[allow(dead_code)]
-    pub(crate) fn assume_ready(&self, ready: Ready) {
-        match self {
-            Evenkeel(watched, _) => watched.assume(to_native(ready)),
-            Upstream(registration) => registration.assume_ready(ready),
         }
     }
 
@@ -193,6 +190,10 @@ impl Registration {
             }
         }
     }
+}
+
+fn is_same<T: PartialEq>(tick: T, now: T) -> bool {
+    tick == now
 }
 
 fn gone() -> io::Error {

@@ -1,4 +1,5 @@
-//! A timer of either.
+//! A timer of either. A rule adds `Deadline` and `instant`, which depend on the version, and the
+//! module with what a sleep asks of its timer.
 
 use crate::runtime::scheduler;
 use std::pin::Pin;
@@ -16,13 +17,9 @@ pub(crate) enum Timer {
 
 use Timer::{Evenkeel, Upstream};
 
-fn instant(handle: &scheduler::Handle, tick: u64) -> Instant {
-    handle.driver().time().time_source().instant_of(tick)
-}
-
 impl Timer {
     #[track_caller]
-    pub(crate) fn new(handle: scheduler::Handle, deadline: u64) -> Self {
+    pub(crate) fn new(handle: scheduler::Handle, deadline: Deadline) -> Self {
         if handle.evenkeel().is_none() {
             return Upstream(crate::runtime::Timer::new(handle, deadline));
         }
@@ -53,24 +50,10 @@ impl Timer {
         }
     }
 
-    pub(crate) fn init(self: Pin<&mut Self>, deadline: u64) {
-        if let Some(timer) = self.upstream() {
-            timer.init(deadline);
-        }
-    }
-
     pub(crate) fn is_elapsed(&self) -> bool {
         match self {
             Evenkeel { timer, .. } => timer.is_elapsed(),
             Upstream(timer) => timer.is_elapsed(),
-        }
-    }
-
-    pub(crate) fn reset(mut self: Pin<&mut Self>, handle: scheduler::Handle, deadline: u64) {
-        if let Some((timer, _)) = self.as_mut().native() {
-            timer.reset(instant(&handle, deadline));
-        } else if let Some(timer) = self.upstream() {
-            timer.reset(handle, deadline);
         }
     }
 

@@ -101,13 +101,16 @@ fn tokio(upstream: &Upstream, mut files: Files) -> Result<Files, Error> {
         version: upstream.version.to_string(),
         source,
     };
-    let text = (OVERLAY.get_file("rules.toml")).and_then(|file| file.contents_utf8());
-    for rule in rules::parse(text.unwrap_or_default()).map_err(misfit)? {
-        rule.apply(&mut files).map_err(misfit)?;
-    }
+    // First, as rules add to them what differs between versions.
     for (name, text) in files_of(&OVERLAY) {
         if name.ends_with(".rs") {
             files.insert(format!("src/evenkeel/{name}"), text);
+        }
+    }
+    let text = (OVERLAY.get_file("rules.toml")).and_then(|file| file.contents_utf8());
+    for rule in rules::parse(text.unwrap_or_default()).map_err(misfit)? {
+        if rule.is_for(&upstream.version) {
+            rule.apply(&mut files).map_err(misfit)?;
         }
     }
     manifest::tokio(files)

@@ -11,6 +11,7 @@ pub mod copy;
 pub mod doctor;
 pub mod error;
 pub mod install;
+mod known;
 pub mod lock;
 pub mod lockfile;
 mod manifest;

@@ -3,6 +3,7 @@
 use cargo_evenkeel::call::{self, Options};
 use cargo_evenkeel::error::{self, Error};
 use cargo_evenkeel::lock;
+use cargo_evenkeel::upstream::{self, Upstream};
 use cargo_evenkeel::{command, doctor, install, permanent, project, suite};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -75,6 +76,9 @@ enum Request {
         /// Write the outcome of each test here, as JSON.
         #[arg(long)]
         json: Option<PathBuf>,
+        /// The version of Tokio, such as 1.52; without it, the newest that is supported.
+        #[arg(long, value_parser = upstream::named)]
+        tokio: Option<Upstream>,
         /// Files of tests, such as tcp_stream; without any, all.
         names: Vec<String>,
     },
@@ -133,8 +137,9 @@ fn obey() -> Result<ExitCode, Error> {
         Request::Suite {
             target,
             json,
+            tokio,
             names,
-        } => suite::run(&target, json.as_deref(), &names),
+        } => suite::run(&target, tokio, json.as_deref(), &names),
         Request::Start { program } => lock::start(&program),
         Request::Cargo(arguments) => command::run(&arguments),
     }

@@ -1,7 +1,7 @@
 //! The project that is built, as cargo knows it.
 
 use cargo_metadata::{Metadata, MetadataCommand};
-use std::fs;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,15 +11,7 @@ use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lockfile::LockFile;
 use crate::permanent::Permanent;
-use crate::upstream::Upstream;
-
-/// The minor versions that there are rules for, the newest first.
-const SUPPORTED: [u64; 1] = [54];
-/// The newest version, and its checksum.
-const NEWEST: (&str, &str) = (
-    "1.54.1",
-    "b52fd3255258d26fac7264ab5a76b53c13367136dc011d3d6ad4f8ed070396a3",
-);
+use crate::upstream::{self, Upstream};
 
 /// A workspace of the user's.
 #[derive(Debug)]
@@ -30,37 +22,6 @@ pub struct Project {
     pub target: PathBuf,
     options: Options,
     config: Config,
-}
-
-/// The newest version that there are rules for. Cargo fetches it, if it has not.
-///
-/// # Errors
-///
-/// If cargo cannot, or files cannot be written.
-pub fn newest(target: &Path) -> Result<Upstream, Error> {
-    let (version, checksum) = NEWEST;
-    let upstream = Upstream {
-        version: semver::Version::parse(version)
-            .map_err(|error| Error::Metadata(error.to_string()))?,
-        checksum: checksum.into(),
-    };
-    if upstream.is_fetched() {
-        return Ok(upstream);
-    }
-    let folder = target.join("evenkeel/fetch");
-    fs::create_dir_all(folder.join("src")).map_err(error::file("make", &folder))?;
-    let manifest = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\ntokio = \"={version}\"\n"
-    );
-    for (name, text) in [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "")] {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(error::file("write", &path))?;
-    }
-    run(Command::new("cargo")
-        .args(["fetch", "--quiet"])
-        .current_dir(&folder))?;
-    Ok(upstream)
 }
 
 impl Project {
@@ -193,7 +154,7 @@ impl Project {
     ///
     /// If a package asks for another one.
     pub fn take_newest(&self, found: &str) -> Result<(), Error> {
-        let (package, newest) = (format!("tokio@{found}"), newest_version());
+        let (package, newest) = (format!("tokio@{found}"), upstream::newest());
         eprintln!(
             "note: in place of tokio {found}, for which there are no rules, tokio {newest} is taken"
         );
@@ -203,7 +164,7 @@ impl Project {
     }
 
     fn unsupported(&self, found: &semver::Version) -> Error {
-        let newest = newest_version();
+        let newest = upstream::newest();
         let update = format!("cargo update -p tokio --precise {newest}");
         let pins = self.pins(newest);
         let advice = if !pins.is_empty() {
@@ -218,7 +179,7 @@ impl Project {
         };
         Error::Unsupported {
             found: found.to_string(),
-            supported: supported_minors(),
+            supported: upstream::supported_minors(),
             advice,
         }
     }
@@ -322,20 +283,12 @@ impl Project {
     }
 }
 
-fn newest_version() -> &'static str {
-    NEWEST.0
-}
-
 fn is_supported(version: &semver::Version) -> bool {
-    SUPPORTED.contains(&version.minor)
+    upstream::supported().any(|known| known.version.minor == version.minor)
 }
 
 fn is_newer_than_supported(version: &semver::Version) -> bool {
-    SUPPORTED.iter().all(|minor| *minor < version.minor)
-}
-
-fn supported_minors() -> String {
-    SUPPORTED.map(|minor| format!("1.{minor}")).join(", ")
+    upstream::supported().all(|known| known.version.minor < version.minor)
 }
 
 fn advice_about(other: &semver::Version, ours: &semver::Version) -> String {

@@ -1,5 +1,6 @@
 //! What is changed in a copy of Tokio's source. Each rule names an item, and what becomes of it.
 
+use semver::{Version, VersionReq};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ pub struct Rule {
     pub why: String,
     /// The file, below the package's folder.
     pub file: String,
+    /// The versions of Tokio it is for; without any, all.
+    versions: Option<VersionReq>,
     module: Option<String>,
     import: Option<String>,
     by: Option<String>,
@@ -49,6 +52,11 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
 pub type Files = BTreeMap<String, String>;
 
 impl Rule {
+    /// Whether the rule is for this version of Tokio.
+    pub fn is_for(&self, version: &Version) -> bool {
+        (self.versions.as_ref()).is_none_or(|versions| versions.matches(version))
+    }
+
     /// Changes the file.
     ///
     /// # Errors
@@ -141,9 +149,14 @@ fn insert_after(source: &str, needle: &str, text: &str) -> Result<String, String
 
 /// Puts statements at the start of a function's body.
 fn begin(source: &str, name: &str, text: &str) -> Result<String, String> {
+    let head = if name.contains("fn ") {
+        name.to_owned()
+    } else {
+        format!("fn {name}")
+    };
     let places: Vec<usize> = ["(", "<"]
         .iter()
-        .filter_map(|after| find_one(source, &format!("fn {name}{after}")).ok())
+        .filter_map(|after| find_one(source, &format!("{head}{after}")).ok())
         .collect();
     let &[at] = places.as_slice() else {
         return Err(format!("there is no one function `{name}`"));
@@ -270,6 +283,9 @@ mod tests {
         assert!(changed.find("b: 2").unwrap() < changed.find("a: 1").unwrap());
         let changed = apply("begin = 'make'\ntext = 'begun();'", source).unwrap();
         assert!(changed.find("begun").unwrap() < changed.find("Arc::new").unwrap());
+        let source = "fn f() {\n    a();\n}\npub fn f() {\n    b();\n}\n";
+        let changed = apply("begin = 'pub fn f'\ntext = 'begun();'", source).unwrap();
+        assert!(changed.find("a()").unwrap() < changed.find("begun").unwrap());
     }
 
     #[test]

@@ -1,150 +1,211 @@
 //! Tokio's own tests, run on the copy.
 
+use cargo_metadata::Message;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::copy::Copy;
 use crate::error::{self, Error};
+use crate::known::{self, Known, Mode};
 use crate::project;
+use crate::upstream::{self, Upstream};
 
 /// The features that the tests ask for.
 const FEATURES: &str = "full,test-util";
 
+/// A file of tests has this long. The slowest takes a minute on a quiet machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
 /// What the tests of one file did.
 #[derive(Debug, Default, Serialize)]
-struct Outcome {
-    passed: Vec<String>,
-    failed: Vec<String>,
-    ignored: Vec<String>,
-    /// The file's program ended before it said what came of all its tests.
-    crashed: bool,
+pub(crate) struct Outcome {
+    pub(crate) passed: Vec<String>,
+    pub(crate) failed: Vec<String>,
+    pub(crate) ignored: Vec<String>,
+    /// The file's program ended, or was ended, before it said what came of all its tests.
+    pub(crate) crashed: bool,
 }
 
-type Outcomes = BTreeMap<String, Outcome>;
+pub(crate) type Outcomes = BTreeMap<String, Outcome>;
+
+/// What is tested, and how.
+struct Suite {
+    copy: Copy,
+    target: PathBuf,
+    /// What the programs of tests print goes there.
+    logs: PathBuf,
+    known: Vec<Known>,
+}
 
 /// Runs the tests of these files, or of all, and prints what came of them.
 ///
 /// # Errors
 ///
 /// If Tokio's source cannot be had, or its tests cannot be built.
-pub fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Result<ExitCode, Error> {
+pub fn run(
+    target: &Path,
+    tokio: Option<Upstream>,
+    json: Option<&Path>,
+    names: &[String],
+) -> Result<ExitCode, Error> {
     fs::create_dir_all(target).map_err(error::file("make", target))?;
     let target = target.canonicalize().map_err(error::file("find", target))?;
-    let copy = Copy::prepare(&project::newest(&target)?, &target)?;
-    let outcomes = test(&copy, &target, names)?;
+    let newest = || upstream::supported().next().expect("one is supported");
+    let upstream = tokio.unwrap_or_else(newest);
+    upstream.fetch(&target)?;
+    let mode = Mode::of_environment();
+    let suite = Suite {
+        copy: Copy::prepare(&upstream, &target)?,
+        logs: target.join("evenkeel/suite").join(mode.name()),
+        target,
+        known: known::of(mode, &upstream.version),
+    };
+    println!("the tests of tokio {}, {}", upstream.version, mode.says());
+    let outcomes = suite.test(names)?;
+    let is_good = known::compare(&outcomes, &suite.known);
     print(&outcomes);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&outcomes).unwrap_or_default();
         fs::write(path, text).map_err(error::file("write", path))?;
     }
-    let is_good = |outcome: &Outcome| outcome.failed.is_empty() && !outcome.crashed;
-    Ok(if outcomes.values().all(is_good) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if is_good {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("what they printed is in {}", suite.logs.display());
+    Ok(ExitCode::FAILURE)
 }
 
-fn test(copy: &Copy, target: &Path, names: &[String]) -> Result<Outcomes, Error> {
-    let every = ["*".to_owned()];
-    let mut command = Command::new("cargo");
-    command.args(["test", "--no-fail-fast", "--features", FEATURES]);
-    command
-        .args(project::patch_options(copy))
-        .arg("--manifest-path");
-    command.arg(copy.package("tokio").join("Cargo.toml"));
-    command
-        .env("CARGO_TARGET_DIR", target)
-        .env("CARGO_PROFILE_TEST_DEBUG", "0");
-    for name in if names.is_empty() { &every[..] } else { names } {
-        command.args(["--test", name]);
+impl Suite {
+    fn test(&self, names: &[String]) -> Result<Outcomes, Error> {
+        fs::create_dir_all(&self.logs).map_err(error::file("make", &self.logs))?;
+        let mut outcomes = Outcomes::new();
+        for (name, program) in self.build(names)? {
+            eprintln!("{name}");
+            let log = self.logs.join(&name).with_extension("log");
+            self.start(&name, &program, &log)?;
+            let said = fs::read(&log).map_err(error::file("read", &log))?;
+            outcomes.insert(name, outcome(&String::from_utf8_lossy(&said)));
+        }
+        Ok(outcomes)
     }
-    // One stream, so that the names of the files come between their tests.
-    let shell = format!("exec {} 2>&1", line_of(&command));
-    let mut child = Command::new("sh")
-        .args(["-c", &shell])
-        .env("CARGO_TARGET_DIR", target)
-        .env("CARGO_PROFILE_TEST_DEBUG", "0")
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|source| Error::Start {
-            command: shell.clone(),
+
+    /// Has cargo build the files of tests: their names, and the programs.
+    fn build(&self, names: &[String]) -> Result<BTreeMap<String, PathBuf>, Error> {
+        let every = ["*".to_owned()];
+        let mut command = Command::new("cargo");
+        command
+            .args(["test", "--no-run", "--features", FEATURES])
+            .args(["--message-format", "json-render-diagnostics"])
+            .args(project::patch_options(&self.copy))
+            .arg("--manifest-path")
+            .arg(self.copy.package("tokio").join("Cargo.toml"))
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_PROFILE_TEST_DEBUG", "0")
+            .stdout(Stdio::piped());
+        for name in if names.is_empty() { &every[..] } else { names } {
+            command.args(["--test", name]);
+        }
+        let failed = |source| Error::Start {
+            command: "cargo test".into(),
             source,
-        })?;
-    let mut outcomes = Outcomes::new();
-    if let Some(out) = child.stdout.take() {
-        let mut file = None;
-        for line in BufReader::new(out).lines().map_while(Result::ok) {
-            note(&mut outcomes, &mut file, &line);
+        };
+        let mut child = command.spawn().map_err(failed)?;
+        let mut programs = BTreeMap::new();
+        if let Some(out) = child.stdout.take() {
+            for message in Message::parse_stream(BufReader::new(out)).map_while(Result::ok) {
+                if let Message::CompilerArtifact(artifact) = message
+                    && let Some(program) = artifact.executable
+                {
+                    programs.insert(artifact.target.name, program.into());
+                }
+            }
+        }
+        if child.wait().map_err(failed)?.success() {
+            Ok(programs)
+        } else {
+            Err(Error::Cargo("cargo test".into()))
         }
     }
-    // The tests' failure is no error of this program; a build that failed has no outcomes.
-    let status = child.wait().map_err(|source| Error::Start {
-        command: shell.clone(),
-        source,
-    })?;
-    if outcomes.is_empty() && !status.success() {
-        return Err(Error::Cargo("cargo test".into()));
+
+    /// Runs a file of tests to its end, without those that are known to hang.
+    fn start(&self, name: &str, program: &Path, log: &Path) -> Result<(), Error> {
+        let failed = |source| Error::Start {
+            command: program.display().to_string(),
+            source,
+        };
+        let package = self.copy.package("tokio");
+        // Two files, as threads of tests that write errors would break the lines of outcomes.
+        let errors = log.with_extension("err");
+        let create = |path: &Path| File::create(path).map_err(error::file("write", path));
+        let mut command = Command::new(program);
+        command
+            .current_dir(&package)
+            .env("CARGO_MANIFEST_DIR", &package)
+            .stdin(Stdio::null())
+            .stdout(create(log)?)
+            .stderr(create(&errors)?)
+            .arg("--exact");
+        for test in self.known.iter().flat_map(|known| known.hanging_in(name)) {
+            command.args(["--skip", test]);
+        }
+        let mut child = command.spawn().map_err(failed)?;
+        let began = Instant::now();
+        while child.try_wait().map_err(failed)?.is_none() {
+            if began.elapsed() > LIMIT {
+                child.kill().map_err(failed)?;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
-    Ok(outcomes)
 }
 
-/// The command, quoted for a shell.
-fn line_of(command: &Command) -> String {
-    let quote =
-        |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(quote).collect::<Vec<_>>().join(" ")
-}
-
-/// Learns from a line that cargo or a test program wrote.
-fn note(outcomes: &mut Outcomes, file: &mut Option<String>, line: &str) {
-    if let Some(rest) = line.trim_start().strip_prefix("Running ") {
-        let path = rest.split(' ').next().unwrap_or_default();
-        let name = Path::new(path)
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        eprintln!("{name}");
-        outcomes.entry(name.clone()).or_default().crashed = true;
-        *file = Some(name);
-    } else if line.starts_with("error") {
-        eprintln!("{line}");
-    }
-    let Some(outcome) = file.as_ref().and_then(|name| outcomes.get_mut(name)) else {
-        return;
+/// Learns what a file's tests did from what its program printed.
+fn outcome(said: &str) -> Outcome {
+    let mut outcome = Outcome {
+        crashed: true,
+        ..Outcome::default()
     };
-    if line.starts_with("test result: ") {
-        outcome.crashed = false;
-    } else if let Some((name, how)) = line
-        .strip_prefix("test ")
-        .and_then(|line| line.split_once(" ... "))
-    {
-        let name = name.trim_end_matches(" - should panic").to_owned();
+    let mut started = Vec::new();
+    for line in said.lines() {
+        if line.starts_with("test result: ") {
+            outcome.crashed = false;
+        }
+        let Some(rest) = line.strip_prefix("test ") else {
+            continue;
+        };
+        if let Some(name) = rest.strip_suffix(" has been running for over 60 seconds") {
+            started.push(test_name(name));
+            continue;
+        }
+        let Some((name, how)) = rest.split_once(" ... ") else {
+            continue;
+        };
         match how.split([' ', ',']).next() {
-            Some("ok") => outcome.passed.push(name),
-            Some("FAILED") => outcome.failed.push(name),
-            Some("ignored") => outcome.ignored.push(name),
+            Some("ok") => outcome.passed.push(test_name(name)),
+            Some("FAILED") => outcome.failed.push(test_name(name)),
+            Some("ignored") => outcome.ignored.push(test_name(name)),
             _ => {}
         }
     }
+    let all = [&outcome.passed, &outcome.failed].map(|tests| tests.iter());
+    let ended: Vec<_> = all.into_iter().flatten().cloned().collect();
+    started.retain(|name| !ended.contains(name));
+    outcome.failed.extend(started);
+    outcome
+}
+
+fn test_name(said: &str) -> String {
+    said.trim_end_matches(" - should panic").to_owned()
 }
 
 fn print(outcomes: &Outcomes) {
     let count = |of: fn(&Outcome) -> usize| outcomes.values().map(of).sum::<usize>();
-    for (file, outcome) in outcomes {
-        for test in &outcome.failed {
-            println!("failed: {file}::{test}");
-        }
-        if outcome.crashed {
-            println!("failed: {file} ended early");
-        }
-    }
     println!(
         "{} files, {} passed, {} failed, {} ignored",
         outcomes.len(),
@@ -158,26 +219,26 @@ fn print(outcomes: &Outcomes) {
 mod tests {
     use super::*;
 
-    fn outcomes(text: &str) -> Outcomes {
-        let (mut outcomes, mut file) = (Outcomes::new(), None);
-        text.lines()
-            .for_each(|line| note(&mut outcomes, &mut file, line));
-        outcomes
+    #[test]
+    fn what_a_file_did_is_read_from_its_lines() {
+        let whole = outcome(
+            "test x ... ok\ntest y - should panic ... ok\ntest z ... ignored, on wasi\n\
+             test result: ok. 2 passed;\n",
+        );
+        assert_eq!(whole.passed, ["x", "y"]);
+        assert_eq!(whole.ignored, ["z"]);
+        assert!(!whole.crashed);
     }
 
     #[test]
-    fn what_each_file_did_is_read_from_its_lines() {
-        let all = outcomes(
-            "     Running tests/a.rs (target/debug/deps/a-1)\n\
-             test x ... ok\ntest y - should panic ... ok\ntest z ... ignored, on wasi\n\
-             test result: ok. 2 passed;\n\
-             \x20    Running tests/b.rs (target/debug/deps/b-1)\n\
-             test v ... FAILED\ntest w ... ok\n",
+    fn a_test_that_hangs_has_failed() {
+        let ended = outcome(
+            "test v ... FAILED\ntest w ... ok\n\
+             test slow has been running for over 60 seconds\n\
+             test x has been running for over 60 seconds\ntest slow ... ok\n",
         );
-        assert_eq!(all["a"].passed, ["x", "y"]);
-        assert_eq!(all["a"].ignored, ["z"]);
-        assert!(!all["a"].crashed);
-        assert_eq!(all["b"].failed, ["v"]);
-        assert!(all["b"].crashed, "it has not said its result");
+        assert_eq!(ended.failed, ["v", "x"]);
+        assert_eq!(ended.passed, ["w", "slow"]);
+        assert!(ended.crashed, "it has not said its result");
     }
 }

@@ -100,6 +100,11 @@ impl Io {
     ///
     /// As [`poll_ready`](Self::poll_ready).
     pub fn look(&self, interest: Interest) -> io::Result<Seen> {
+        let seen = Seen::of(self.source.readiness().look(), interest);
+        // What was known before the runtime ended can still be used.
+        if !seen.ready.is_empty() {
+            return Ok(seen);
+        }
         match self.register()? {
             Some(ended) => Ok(ended),
             None => Ok(Seen::of(self.source.readiness().look(), interest)),
@@ -118,6 +123,11 @@ impl Io {
             Err(_) if self.handle.shared().is_stopping() => Ok(Some(ended)),
             Err(error) => Err(error),
         }
+    }
+
+    /// The tick of what was last known; it changes with each event.
+    pub fn tick(&self) -> u16 {
+        self.source.readiness().look().tick() as u16
     }
 
     /// Sets what the descriptor is known to be ready for, without an event.
@@ -144,4 +154,26 @@ fn wake_all_of(io: &Io, ready: Ready) {
     let mut wakers = readiness::WakeList::new();
     io.source.readiness().set(ready, &mut wakers);
     readiness::wake_all(&mut wakers);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::runtime::Builder;
+
+    #[test]
+    fn what_was_known_before_the_end_can_be_used_after_it() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let (socket, _peer) = UnixStream::pair().expect("two sockets");
+        let io = Io::new(runtime.handle(), socket.as_raw_fd());
+        io.assume(Ready::READABLE);
+        drop(runtime);
+        let seen = io.look(Interest::READABLE).expect("it is known");
+        assert!(!seen.ready.is_empty());
+        io.clear(seen.tick, seen.ready);
+        assert!(io.look(Interest::READABLE).expect("as before").is_shutdown);
+    }
 }

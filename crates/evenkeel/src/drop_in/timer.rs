@@ -24,6 +24,10 @@ impl Timer {
         }
     }
 
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     pub fn is_elapsed(&self) -> bool {
         clock::now() >= self.deadline
     }
