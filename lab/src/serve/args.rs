@@ -196,8 +196,11 @@ impl ServeArgs {
         let is_known = |name| BUILT_IN_CLASSES.contains(&name) || own.contains(&name);
         for (flag, class) in self.class_flags() {
             if !is_known(class.as_str()) {
-                let class = class.as_str().to_owned();
-                return Err(Error::UnknownClass { flag, class });
+                let class = class.as_str();
+                return Err(Error::new(format!(
+                    "{flag} names `{class}`, which is no class: there are urgent, normal and \
+                     bulk, and `--shares {class}=SHARE` adds it"
+                )));
             }
         }
         Ok(())

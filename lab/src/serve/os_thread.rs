@@ -11,13 +11,12 @@ use super::args::{Burn, DiskArgs, ServeArgs};
 use super::disk::Disk;
 use super::hogs::{Schedule, never_yield};
 use super::meter;
-use super::services::Announcement;
 use super::work::Done;
 use crate::error::{Error, Result};
 
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
 /// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
-pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
+pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<()> {
     let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
     let settings = [
         ("--busy-wait", args.settings.busy_wait.is_some()),
@@ -29,18 +28,20 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
     let classes = args.class_flags().map(|(flag, _)| flag);
     let mut given = asked.map(|(flag, _)| flag).chain(classes);
     if let Some(flag) = given.find(is_unknown) {
-        return Err(Error::OsThreadOnlyEchoes { flag });
+        return Err(Error::new(format!(
+            "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) and answers \
+             `GET /stat` (--api) beside --hogs, --burn, --fsync and --hang"
+        )));
     }
-    let mut announcement = Announcement::default();
     if let Some(address) = args.echo {
-        announcement.push(("echo", listen("echo", address, echo)?));
+        listen("echo", address, echo)?;
     }
     let disk = Arc::new(Disk::new(&args.disk));
     if let Some(address) = args.api {
         let asked = Arc::clone(&disk);
         // A call that breaks off is its caller's loss.
         let answer = move |stream| drop(answer(stream, &asked));
-        announcement.push(("api", listen("api", address, answer)?));
+        listen("api", address, answer)?;
     }
     start_disk(&args.disk, &disk);
     for _ in 0..args.hogs {
@@ -51,7 +52,7 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
         let done = done.clone();
         std::thread::spawn(move || keep_burning(burn, &done));
     }
-    Ok(announcement)
+    Ok(())
 }
 
 /// A fresh thread for each, as [`burn`](super::hogs::burn) has a fresh task.
@@ -79,11 +80,12 @@ fn listen(
     service: &'static str,
     address: SocketAddr,
     serve: impl Fn(TcpStream) + Clone + Send + 'static,
-) -> Result<SocketAddr> {
-    meter::listen(service, address, move |stream| {
+) -> Result<()> {
+    let spawn = move |stream| {
         let serve = serve.clone();
         drop(std::thread::spawn(move || serve(stream)));
-    })
+    };
+    meter::listen(service, address, spawn).map(drop)
 }
 
 fn echo(mut stream: TcpStream) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::Request;
 use hyper::body::Incoming;
 
-use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs};
+use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs, joined};
 use super::camera::Cameras;
 use super::platform::{Evenkeel, Platform, Tokio};
 use super::sink::SinkCounters;
@@ -20,16 +20,15 @@ use super::{
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// Where each service listens, in the order in which it is said.
-pub(crate) type Announcement = Vec<(&'static str, SocketAddr)>;
-
 /// Serves until the process is ended.
 ///
 /// # Errors
 /// When a flag does not fit, a runtime does not start, or an address cannot be listened on.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if !args.asked().any(|(_, asked)| asked) {
-        return Err(Error::NothingToServe);
+        let services = joined(args.asked().map(|(flag, _)| flag), ", ");
+        let advice = format!("nothing to serve: give at least one of {services}");
+        return Err(Error::new(advice));
     }
     args.check_classes()?;
     lifetime::watch(args)?;
@@ -40,10 +39,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         RuntimeName::Evenkeel => serve::<Evenkeel>(args),
         RuntimeName::OsThread => {
             let done = Done::default();
-            let mut announcement = os_thread::start(args, &done)?;
-            announcement.extend(tell_work(args, &done)?);
-            announce(&announcement);
-            lifetime::keep(args, RuntimeStats::default)
+            os_thread::start(args, &done)?;
+            keep(args, &done, RuntimeStats::default)
         }
     }
 }
@@ -57,23 +54,27 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         );
     }
     if !P::HAS_DELIVERY && args.delivery.is_some() {
-        return Err(Error::NoDelivery { runtime: P::NAME });
+        let why = "wakes a reader at whatever arrives: it has no --delivery, which is evenkeel's";
+        return Err(Error::new(format!("{} {why}; leave it out", P::NAME)));
     }
     let done = Done::default();
-    let mut announcement = platform.block_on(start(args, platform.clone(), &done))?;
-    announcement.extend(tell_work(args, &done)?);
-    announce(&announcement);
-    lifetime::keep(args, || platform.stats())
+    platform.block_on(start(args, Services(platform.clone()), &done))?;
+    keep(args, &done, || platform.stats())
+}
+
+/// Starts the thread of --work, if it was asked for, and keeps the main thread.
+fn keep(args: &ServeArgs, done: &Done, stats: impl Fn() -> RuntimeStats) -> Result<()> {
+    if let Some(address) = args.work {
+        meter::start(address, done.clone())?;
+    }
+    lifetime::print_line("ready");
+    lifetime::keep(args, stats)
 }
 
 /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
 /// disturb.
-async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Result<Announcement> {
-    let (announcement, started) = (Announcement::default(), Instant::now());
-    let mut on = Services {
-        platform,
-        announcement,
-    };
+async fn start<P: Platform>(args: &ServeArgs, on: Services<P>, done: &Done) -> Result<()> {
+    let started = Instant::now();
     let disk = Arc::new(disk::Disk::new(&args.disk));
     let counters = Arc::new(SinkCounters::default());
     let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters))?);
@@ -91,7 +92,7 @@ async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Resul
     on.add("watch", args.watch, &None, viewer)?;
     on.add_calls("http", args.http, &None, http::greet)?;
     let accounts = Arc::new(api::Accounts {
-        platform: on.platform.clone(),
+        platform: on.0.clone(),
         cameras,
         disk: Arc::clone(&disk),
         parse_us: args.api_us,
@@ -108,24 +109,21 @@ async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Resul
     if let Some(burn) = args.burn {
         P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
     }
-    Ok(on.announcement)
+    Ok(())
 }
 
-/// What is started so far.
-struct Services<P: Platform> {
-    platform: P,
-    announcement: Announcement,
-}
+/// What starts services, and says where each listens.
+struct Services<P: Platform>(P);
 
 impl<P: Platform> Services<P> {
     fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        self.platform.class(name.as_ref()?)
+        self.0.class(name.as_ref()?)
     }
 
     /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
     /// spawns.
     fn add_spawning(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
         class: &Option<ClassName>,
@@ -134,7 +132,7 @@ impl<P: Platform> Services<P> {
         if let Some(address) = address {
             let bound = P::bind(address).map_err(Error::listen(service, address));
             let (listener, bound) = bound?;
-            self.announcement.push((service, bound));
+            lifetime::announce(service, bound);
             let accepting = accept::<P>(service, listener, spawn);
             P::spawn_in(self.class(class), service, accepting);
         }
@@ -143,7 +141,7 @@ impl<P: Platform> Services<P> {
 
     /// The same with tasks that are all spawned here.
     fn add<F: Future<Output: Send> + Send + 'static>(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
         class: &Option<ClassName>,
@@ -159,7 +157,7 @@ impl<P: Platform> Services<P> {
 
     /// The same over HTTP/1.1.
     fn add_calls<F: Future<Output = http::Answer> + Send + 'static>(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
         class: &Option<ClassName>,
@@ -169,10 +167,10 @@ impl<P: Platform> Services<P> {
         self.add(service, address, class, serve)
     }
 
-    async fn add_log(&mut self, args: &DiskArgs) -> Result<()> {
+    async fn add_log(&self, args: &DiskArgs) -> Result<()> {
         if let (Some(address), Some(directory)) = (args.log, &args.log_directory) {
             let bound = P::serve_log(address, directory.clone()).await?;
-            self.announcement.push(("log", bound));
+            lifetime::announce("log", bound);
         } else if let Some(path) = &args.log_path {
             let created = log::Log::<P>::create(path.clone()).await;
             let log = Arc::new(created.map_err(Error::write(path))?);
@@ -182,7 +180,7 @@ impl<P: Platform> Services<P> {
         Ok(())
     }
 
-    fn add_routes(&mut self, args: &ServeArgs) -> Result<()> {
+    fn add_routes(&self, args: &ServeArgs) -> Result<()> {
         if let Some((listen, target)) = args.proxy {
             let proxy = move |stream| relay::proxy::<P>(stream, target);
             self.add("proxy", Some(listen), &None, proxy)?;
@@ -200,7 +198,7 @@ impl<P: Platform> Services<P> {
     }
 
     /// What answers at once beside what computes or blocks.
-    fn add_handlers(&mut self, args: &HandlerArgs) -> Result<()> {
+    fn add_handlers(&self, args: &HandlerArgs) -> Result<()> {
         let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
         let handle = move |request| mixed::handle(request, us);
         self.add_calls("mixed", args.mixed, &None, handle)?;
@@ -215,9 +213,8 @@ impl<P: Platform> Services<P> {
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
             let book = Arc::new(fresh::Book::new(rate));
             let told = Arc::clone(&book);
-            let bound = meter::tell("waits", address, move || told.tell())?;
-            self.announcement.push(("waits", bound));
-            let urgent = self.platform.class(&ClassName::numbered(0));
+            meter::tell("waits", address, move || told.tell())?;
+            let urgent = self.0.class(&ClassName::numbered(0));
             let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
         }
@@ -250,17 +247,4 @@ async fn accept<P: Platform>(
             }
         }
     }
-}
-
-/// Starts the thread of --work, if it was asked for.
-fn tell_work(args: &ServeArgs, done: &Done) -> Result<Option<(&'static str, SocketAddr)>> {
-    let address = args.work.map(|address| meter::start(address, done.clone()));
-    Ok(address.transpose()?.map(|bound| ("work", bound)))
-}
-
-fn announce(announcement: &Announcement) {
-    for (service, address) in announcement {
-        lifetime::print_line(&format!("{service} {address}"));
-    }
-    lifetime::print_line("ready");
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use evenkeel::fs::File;
 use evenkeel::net::{self, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{DeliveryStats, Stats, WorkerStats};
+use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
 use evenkeel::{Class, ClassConfig, task};
 use hyper::rt::Executor;
 use serde_json::{Value, json};
 use txlog::log::{LocalDisk, Log, LogConfig};
 use txlog::server::{Server, ServerConfig};
 
-use super::{BACKLOG, Platform, failed, micros};
+use super::{BACKLOG, Platform, failed, micros, named};
 use crate::error::{Error, Result};
 use crate::serve::args::{ClassName, Delivery, RuntimeArgs};
 use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
@@ -157,14 +157,10 @@ impl Platform for Evenkeel {
 
     /// As the log server's own program has it.
     async fn serve_log(address: SocketAddr, directory: PathBuf) -> Result<SocketAddr> {
-        let failed = |error: &dyn std::error::Error| Error::Log {
-            path: directory.clone(),
-            reason: error.to_string(),
-        };
         let disk = LocalDisk::hold(&directory).await;
-        let disk = disk.map_err(|error| failed(&error))?;
+        let disk = disk.map_err(Error::log(&directory))?;
         let log = Log::open(disk, LogConfig::default()).await;
-        let (log, _) = log.map_err(|error| failed(&error))?;
+        let (log, _) = log.map_err(Error::log(&directory))?;
         let config = ServerConfig {
             connections_max: LOG_CONNECTIONS_MAX,
             ..ServerConfig::default()
@@ -187,7 +183,7 @@ impl Platform for Evenkeel {
 }
 
 fn worker(worker: &WorkerStats) -> WorkerTimes {
-    let times = [
+    named([
         ("run_us", micros(worker.run())),
         ("check_us", micros(worker.check)),
         ("spin_us", micros(worker.spin)),
@@ -195,8 +191,7 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         ("steal_us", micros(worker.steal)),
         ("lend_us", micros(worker.lend)),
         ("parks", worker.parks),
-    ];
-    times.map(|(name, time)| (name.to_owned(), time)).into()
+    ])
 }
 
 fn delivery(delivery: &DeliveryStats) -> Delivered {
@@ -225,17 +220,16 @@ fn waiting(handle: &Handle) -> u64 {
 
 /// I/O checks by what made them due.
 fn checks(Stats { checks, .. }: &Stats) -> BTreeMap<String, Checks> {
-    let origins = [
-        ("due", checks.due),
-        ("idle", checks.idle),
-        ("spin", checks.spin),
-        ("monitor", checks.monitor),
-    ];
-    let counts = origins.map(|(origin, counts)| {
-        let (total, empty) = (counts.total(), counts.empty);
-        (origin.to_owned(), Checks { total, empty })
-    });
-    counts.into()
+    let counts = |of: &CheckCounts| Checks {
+        total: of.total(),
+        empty: of.empty,
+    };
+    named([
+        ("due", counts(&checks.due)),
+        ("idle", counts(&checks.idle)),
+        ("spin", counts(&checks.spin)),
+        ("monitor", counts(&checks.monitor)),
+    ])
 }
 
 /// Ready-to-run delays of all classes; each class has the same buckets.

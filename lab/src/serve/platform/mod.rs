@@ -58,6 +58,7 @@ macro_rules! same_names {
 mod evenkeel;
 mod tokio;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
@@ -151,10 +152,12 @@ pub(crate) trait Platform: Clone + Send + Sync + 'static {
 }
 
 fn failed<E: Display>(runtime: &'static str) -> impl Fn(E) -> Error {
-    move |error| Error::Runtime {
-        runtime,
-        reason: error.to_string(),
-    }
+    move |error| Error::new(format!("the {runtime} runtime did not start: {error}"))
+}
+
+/// Values by name, as the accounts have them.
+fn named<T, const N: usize>(values: [(&str, T); N]) -> BTreeMap<String, T> {
+    values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Whole microseconds, as the accounts have them.

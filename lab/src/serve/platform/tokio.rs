@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BACKLOG, Platform, failed, micros};
+use super::{BACKLOG, Platform, failed, micros, named};
 use crate::error::{Error, Result};
 use crate::serve::args::{BusyWait, ClassName, Delivery, RuntimeArgs};
 use crate::serve::stats::RuntimeStats;
@@ -39,32 +39,16 @@ impl Platform for Tokio {
 
     fn start(args: &RuntimeArgs) -> Result<Self> {
         let spins = args.busy_wait.is_some_and(|level| level != BusyWait::None);
-        for (asked, ignored) in [
-            (
-                spins,
-                "tokio has no busy wait; --busy-wait is ignored (its workers always park)",
-            ),
-            (
-                args.io_check_events.is_some(),
-                "--io-check-events is ignored: the lab does not set it on tokio",
-            ),
-            (
-                args.io_check_us.is_some(),
-                "tokio checks I/O by a count of polls, not by time; --io-check-us is ignored",
-            ),
-            (
-                args.handoff_us.is_some(),
-                "tokio leaves a worker that is stuck in a poll where it is; --handoff-us is \
-                 ignored",
-            ),
-            (
-                args.real_time_workers,
-                "tokio gives its workers no priority; --real-time-workers is ignored",
-            ),
-        ] {
-            if asked {
-                eprintln!("warning: {ignored}");
-            }
+        #[rustfmt::skip]
+        let ignored = [
+            ("busy-wait", spins, "has no busy wait: its workers always park"),
+            ("io-check-events", args.io_check_events.is_some(), "keeps its own number of them"),
+            ("io-check-us", args.io_check_us.is_some(), "checks by a count of polls, not by time"),
+            ("handoff-us", args.handoff_us.is_some(), "leaves a worker that is stuck where it is"),
+            ("real-time-workers", args.real_time_workers, "gives its workers no priority"),
+        ];
+        for (flag, _, why) in ignored.iter().filter(|(_, asked, _)| *asked) {
+            eprintln!("warning: --{flag} is ignored: tokio {why}");
         }
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(args.workers()).enable_all().build();
@@ -85,7 +69,7 @@ impl Platform for Tokio {
                 ("park_us", micros(wall.saturating_sub(run))),
                 ("parks", metrics.worker_park_count(worker)),
             ];
-            times.map(|(name, time)| (name.to_owned(), time)).into()
+            named(times)
         };
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
@@ -150,9 +134,8 @@ impl Platform for Tokio {
     }
 
     async fn serve_log(_: SocketAddr, _: PathBuf) -> Result<SocketAddr> {
-        Err(Error::NoTxlog {
-            runtime: Self::NAME,
-        })
+        let advice = "has no --log-directory, as `txlog` runs on evenkeel; give --log-path";
+        Err(Error::new(format!("{} {advice}", Self::NAME)))
     }
 
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
