@@ -1,14 +1,13 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
 use std::collections::BTreeMap;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel::fs::File;
 use evenkeel::net::{self, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
@@ -36,7 +35,6 @@ pub(crate) struct Evenkeel {
 impl Platform for Evenkeel {
     const NAME: &'static str = "evenkeel";
     type HyperStream = TcpStream;
-    type File = File;
     type Class = Class;
     const HAS_CLASSES: bool = true;
     const HAS_DELIVERY: bool = true;
@@ -131,28 +129,8 @@ impl Platform for Evenkeel {
         })
     }
 
-    async fn create(path: PathBuf) -> io::Result<File> {
-        File::create(path).await
-    }
-
-    async fn open(path: PathBuf) -> io::Result<File> {
-        File::open(path).await
-    }
-
-    async fn write_at(file: &File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+    async fn write_at(file: &Self::File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
         file.write_all_at(bytes, offset).await
-    }
-
-    async fn sync_data(file: &File) -> io::Result<()> {
-        file.sync_data().await
-    }
-
-    async fn sync_all(file: &File) -> io::Result<()> {
-        file.sync_all().await
-    }
-
-    async fn stat(path: PathBuf) -> io::Result<u64> {
-        Ok(evenkeel::fs::metadata(path).await?.len())
     }
 
     /// As the log server's own program has it.
