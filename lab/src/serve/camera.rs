@@ -184,7 +184,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
         }
     }
     let mut follower = Follower::from_first();
-    let mut recorder = record(number, cameras).await;
+    let mut recorder = Recorder::<P>::begin(cameras, number).await;
     let mut viewer = Viewer::<P>(None, 0);
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
@@ -198,34 +198,10 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
             }
         }
         compute(cameras.work_us);
-        if let Some(written) = &mut recorder {
-            let kept = written.keep(bytes).await;
-            if !recorded(cameras, kept) {
-                recorder = None;
-            }
-        }
+        recorder.keep(bytes).await;
         viewer.pass(bytes, follower.camera, cameras).await;
     }
-    if let Some(mut recorder) = recorder {
-        let kept = recorder.flush().await;
-        recorded(cameras, kept);
-    }
-}
-
-/// The recorder of the camera of that number, unless none is wanted or it cannot be had.
-async fn record<P: Platform>(number: u64, cameras: &Cameras<P>) -> Option<Recorder<P>> {
-    let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
-    let recorder = Recorder::create(path, number).await;
-    recorder.map_err(|_| cameras.counts.unrecorded.add(1)).ok()
-}
-
-/// Counts what was written, or that a recording failed.
-fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bool {
-    match kept {
-        Ok(len) => cameras.counts.recorded.add(len),
-        Err(_) => cameras.counts.unrecorded.add(1),
-    }
-    kept.is_ok()
+    recorder.flush().await;
 }
 
 /// Who watches a camera, if anybody does, and how many viewers had come when it was last looked
