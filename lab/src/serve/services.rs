@@ -14,8 +14,7 @@ use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, relay,
-    sink, work,
+    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, os_thread, relay, sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
@@ -200,13 +199,13 @@ impl<P: Platform> Services<P> {
     /// What answers at once beside what computes or blocks.
     fn add_handlers(&self, args: &HandlerArgs) -> Result<()> {
         let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
-        let handle = move |request| mixed::handle(request, us);
+        let handle = move |request| http::mixed(request, us);
         self.add_calls("mixed", args.mixed, &None, handle)?;
         let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
         self.add_spawning("apart", args.apart, &None, apart)?;
-        let mixed_h2 = move |stream| mixed::streams::<P>(stream, false, us);
+        let mixed_h2 = move |stream| http::streams::<P>(stream, false, us);
         self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = move |stream| mixed::streams::<P>(stream, true, us);
+        let apart_h2 = move |stream| http::streams::<P>(stream, true, us);
         self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
         let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
         self.add("block", args.block, &None, block)?;
