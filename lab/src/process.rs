@@ -388,10 +388,7 @@ fn excerpt(output: &str) -> &str {
     const LEN_MAX: usize = 500;
     let output = output.trim();
     let start = output.len().saturating_sub(LEN_MAX);
-    let start = (start..output.len())
-        .find(|&at| output.is_char_boundary(at))
-        .unwrap_or(0);
-    &output[start..]
+    &output[output.ceil_char_boundary(start)..]
 }
 
 #[cfg(test)]

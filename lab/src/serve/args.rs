@@ -66,10 +66,8 @@ pub(crate) struct ServeArgs {
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// Disk work beside the services.
     #[command(flatten)]
     pub(crate) disk: DiskArgs,
-    /// Handlers that answer at once beside handlers that compute or block.
     #[command(flatten)]
     pub(crate) handlers: HandlerArgs,
     /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
@@ -134,7 +132,6 @@ pub(crate) struct ServeArgs {
     /// The class of the admin page and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "admin")]
     pub(crate) admin_class: Option<ClassName>,
-    /// The runtime.
     #[command(flatten)]
     pub(crate) settings: RuntimeArgs,
     /// Print what the runtime says of itself every S seconds, as a line `stats JSON`.

@@ -40,15 +40,10 @@ pub(crate) struct DiskStats {
 impl DiskArgs {
     /// The writers' numbers, and the file of each.
     pub(super) fn writers(&self) -> impl Iterator<Item = (usize, PathBuf)> {
-        let paths = self
-            .fsync
-            .iter()
-            .flat_map(|path| std::iter::repeat(path).enumerate());
-        paths.take(self.fsync_writers).map(|(writer, path)| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{writer}"));
-            (writer, name.into())
-        })
+        let path = self.fsync.iter().flat_map(std::iter::repeat).enumerate();
+        let path =
+            path.map(|(writer, path)| (writer, path.with_added_extension(writer.to_string())));
+        path.take(self.fsync_writers)
     }
 
     /// The file of each open that hangs.
