@@ -2,7 +2,6 @@
 //! with. It takes appends in the log server's own protocol.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
@@ -48,7 +47,7 @@ impl<P: Platform> Log<P> {
 /// A client that says what is no append is hung up on.
 pub(crate) async fn connection<P: Platform>(
     stream: P::Stream,
-    log: Arc<Log<P>>,
+    log: &Log<P>,
 ) -> std::io::Result<()> {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut frames = FrameReader::new(reader, APPEND_OVERHEAD + RECORD_MAX);

@@ -4,13 +4,14 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::args::{Burn, DiskArgs, ServeArgs};
 use super::disk::Disk;
 use super::hogs::{Schedule, never_yield};
 use super::meter;
+use super::services::forever;
 use super::work::Done;
 use crate::error::{Error, Result};
 
@@ -36,14 +37,13 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<()> {
     if let Some(address) = args.echo {
         listen("echo", address, echo)?;
     }
-    let disk = Arc::new(Disk::new(&args.disk));
+    let disk = forever(Disk::new(&args.disk));
     if let Some(address) = args.api {
-        let asked = Arc::clone(&disk);
         // A call that breaks off is its caller's loss.
-        let answer = move |stream| drop(answer(stream, &asked));
+        let answer = |stream| drop(answer(stream, disk));
         listen("api", address, answer)?;
     }
-    start_disk(&args.disk, &disk);
+    start_disk(&args.disk, disk);
     for _ in 0..args.hogs {
         let done = done.clone();
         std::thread::spawn(move || never_yield(&done));
@@ -101,14 +101,13 @@ fn echo(mut stream: TcpStream) {
 
 /// Lets the writers and the opens loose. Syncs take turns, as a file system makes them: beside
 /// threads that all sync at once a ping takes longer.
-fn start_disk(args: &DiskArgs, disk: &Arc<Disk>) {
-    let turn = Arc::new(Mutex::new(()));
+fn start_disk(args: &DiskArgs, disk: &'static Disk) {
+    static TURN: Mutex<()> = Mutex::new(());
     for (writer, path) in args.writers() {
-        let (disk, turn, len) = (Arc::clone(disk), Arc::clone(&turn), args.fsync_bytes);
-        std::thread::spawn(move || disk.ended(writer, write(&path, len, &turn, &disk)));
+        let len = args.fsync_bytes;
+        std::thread::spawn(move || disk.ended(writer, write(&path, len, &TURN, disk)));
     }
     for path in args.hangs() {
-        let disk = Arc::clone(disk);
         std::thread::spawn(move || {
             disk.hanging.add(1);
             // Whether it came or was refused: it does not hang any more.

@@ -1,7 +1,6 @@
 //! Starts what was asked for, and says `ready`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::Request;
@@ -9,8 +8,8 @@ use hyper::body::Incoming;
 
 use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs, joined};
 use super::camera::Cameras;
+use super::disk::Disk;
 use super::platform::{Evenkeel, Platform, Tokio};
-use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
@@ -23,7 +22,7 @@ use crate::sys;
 ///
 /// # Errors
 /// When a flag does not fit, a runtime does not start, or an address cannot be listened on.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+pub(crate) fn run(args: &'static ServeArgs) -> Result<()> {
     if !args.asked().any(|(_, asked)| asked) {
         let services = joined(args.asked().map(|(flag, _)| flag), ", ");
         let advice = format!("nothing to serve: give at least one of {services}");
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     }
 }
 
-fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
+fn serve<P: Platform>(args: &'static ServeArgs) -> Result<()> {
     let platform = P::start(&args.settings)?;
     if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.class_flags().next().is_some()) {
         eprintln!(
@@ -57,8 +56,20 @@ fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
         return Err(Error::new(format!("{} {why}; leave it out", P::NAME)));
     }
     let done = Done::default();
-    platform.block_on(start(args, Services(platform.clone()), &done))?;
-    keep(args, &done, || platform.stats())
+    let server = forever(Server {
+        disk: Disk::new(&args.disk),
+        cameras: Cameras::new(args)?,
+        started: Instant::now(),
+        args,
+        platform,
+    });
+    server.platform.block_on(server.start(&done))?;
+    keep(args, &done, || server.platform.stats())
+}
+
+/// Something that services share, and that lives as long as they do: until the process is ended.
+pub(super) fn forever<T>(shared: T) -> &'static T {
+    Box::leak(Box::new(shared))
 }
 
 /// Starts the thread of --work, if it was asked for, and keeps the main thread.
@@ -70,53 +81,46 @@ fn keep(args: &ServeArgs, done: &Done, stats: impl Fn() -> RuntimeStats) -> Resu
     lifetime::keep(args, stats)
 }
 
-/// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
-/// disturb.
-async fn start<P: Platform>(args: &ServeArgs, on: Services<P>, done: &Done) -> Result<()> {
-    let started = Instant::now();
-    let disk = Arc::new(disk::Disk::new(&args.disk));
-    let counters = Arc::new(SinkCounters::default());
-    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters))?);
-    on.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
-    let work_us = args.work_us;
-    on.add("sink", args.sink, &args.sink_class, move |stream| {
-        sink::connection::<P>(stream, work_us, Arc::clone(&counters))
-    })?;
-    on.add_log(&args.disk).await?;
-    let all = Arc::clone(&cameras);
-    let camera = move |stream| camera::connection(stream, Arc::clone(&all));
-    on.add("camera", args.camera, &None, camera)?;
-    let all = Arc::clone(&cameras);
-    let viewer = move |stream| camera::viewer(stream, Arc::clone(&all));
-    on.add("watch", args.watch, &None, viewer)?;
-    on.add_calls("http", args.http, &None, http::greet)?;
-    let accounts = Arc::new(api::Accounts {
-        platform: on.0.clone(),
-        cameras,
-        disk: Arc::clone(&disk),
-        parse_us: args.api_us,
-    });
-    let api = move |request| api::call(request, Arc::clone(&accounts));
-    on.add_calls("api", args.api, &args.api_class, api)?;
-    on.add_routes(args)?;
-    let admin = move |request| http::admin::<P>(request, started);
-    on.add_calls("admin", args.admin, &args.admin_class, admin)?;
-    on.add_handlers(&args.handlers)?;
-    disk::spawn::<P>(&args.disk, &disk);
-    let class = on.class(&args.hog_class);
-    hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
-    if let Some(burn) = args.burn {
-        P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
-    }
-    Ok(())
+/// What services share.
+pub(super) struct Server<P: Platform> {
+    pub(super) args: &'static ServeArgs,
+    pub(super) platform: P,
+    pub(super) started: Instant,
+    pub(super) cameras: Cameras<P>,
+    pub(super) disk: Disk,
 }
 
-/// What starts services, and says where each listens.
-struct Services<P: Platform>(P);
+impl<P: Platform> Server<P> {
+    /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
+    /// disturb.
+    async fn start(&'static self, done: &Done) -> Result<()> {
+        let (args, cameras) = (self.args, &self.cameras);
+        self.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
+        let sink = |stream| sink::connection::<P>(stream, args.work_us, &cameras.deliveries);
+        self.add("sink", args.sink, &args.sink_class, sink)?;
+        self.add_log(&args.disk).await?;
+        let camera = |stream| camera::connection(stream, cameras);
+        self.add("camera", args.camera, &None, camera)?;
+        let viewer = |stream| camera::viewer(stream, cameras);
+        self.add("watch", args.watch, &None, viewer)?;
+        self.add_calls("http", args.http, &None, http::greet)?;
+        let api = |request| api::call(request, self);
+        self.add_calls("api", args.api, &args.api_class, api)?;
+        self.add_routes(args)?;
+        let admin = |request| http::admin::<P>(request, self.started);
+        self.add_calls("admin", args.admin, &args.admin_class, admin)?;
+        self.add_handlers(&args.handlers)?;
+        disk::spawn::<P>(&args.disk, &self.disk);
+        let class = self.class(&args.hog_class);
+        hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
+        if let Some(burn) = args.burn {
+            P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
+        }
+        Ok(())
+    }
 
-impl<P: Platform> Services<P> {
     fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        self.0.class(name.as_ref()?)
+        self.platform.class(name.as_ref()?)
     }
 
     /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
@@ -172,8 +176,8 @@ impl<P: Platform> Services<P> {
             lifetime::announce("log", bound);
         } else if let Some(path) = &args.log_path {
             let created = log::Log::<P>::create(path.clone()).await;
-            let log = Arc::new(created.map_err(Error::write(path))?);
-            let serve = move |stream| log::connection(stream, Arc::clone(&log));
+            let log = forever(created.map_err(Error::write(path))?);
+            let serve = |stream| log::connection(stream, log);
             self.add("log", args.log, &None, serve)?;
         }
         Ok(())
@@ -210,10 +214,9 @@ impl<P: Platform> Services<P> {
         let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
         self.add("block", args.block, &None, block)?;
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
-            let book = Arc::new(fresh::Book::new(rate));
-            let told = Arc::clone(&book);
-            meter::tell("waits", address, move || told.tell())?;
-            let urgent = self.0.class(&ClassName::numbered(0));
+            let book = forever(fresh::Book::new(rate));
+            meter::tell("waits", address, || book.tell())?;
+            let urgent = self.platform.class(&ClassName::numbered(0));
             let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
         }

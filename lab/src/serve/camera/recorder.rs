@@ -30,7 +30,7 @@ impl<'a, P: Platform> Recorder<'a, P> {
             at: number % PLACES * (BLOCK_LEN as u64 / PLACES),
             counts: &cameras.counts,
         };
-        if let Some(directory) = &cameras.record {
+        if let Some(directory) = &cameras.args.record {
             let created = P::create(directory.join(format!("camera-{number}"))).await;
             recorder.file = recorder.unless_failed(created);
             recorder.block.reserve_exact(BLOCK_LEN);
