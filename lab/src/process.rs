@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -272,12 +272,11 @@ pub(crate) fn answers(program: &str, flag: &str) -> bool {
     run(&[program, flag]).is_ok()
 }
 
-/// A server that listens. What is declared first ends first.
+/// A server that listens. What is declared first ends first. The end of its standard input is its
+/// sign to go, should all else fail.
 pub(crate) struct Server {
     pub(crate) process: Process,
     addresses: HashMap<String, SocketAddr>,
-    /// Its end is the server's sign to go, should all else fail.
-    _stdin: Option<ChildStdin>,
     _directory: Option<TemporaryDirectory>,
 }
 
@@ -296,7 +295,6 @@ impl Server {
         const PATIENCE: Duration = Duration::from_secs(20);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(name, command, cpus)?;
-        let stdin = process.child.stdin.take();
         let said = process.said_until_ready(PATIENCE)?;
         // Nobody listens any more.
         process.lines = None;
@@ -308,7 +306,6 @@ impl Server {
         Ok(Server {
             process,
             addresses,
-            _stdin: stdin,
             _directory: None,
         })
     }
@@ -324,7 +321,6 @@ impl Server {
         Server {
             process,
             addresses: addresses.collect(),
-            _stdin: None,
             _directory: Some(directory),
         }
     }
