@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
 /// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
 pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<()> {
-    let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
+    let is_unknown = |flag: &String| !["--echo", "--api", "--hogs", "--burn"].contains(&&**flag);
     let settings = [
         ("--busy-wait", args.settings.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
@@ -26,8 +26,8 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<()> {
         ("--handoff-us", args.settings.handoff_us.is_some()),
     ];
     let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
-    let classes = args.class_flags().map(|(flag, _)| flag);
-    let mut given = asked.map(|(flag, _)| flag).chain(classes);
+    let classes = args.classes().map(|(what, _)| format!("--{what}-class"));
+    let mut given = asked.map(|(flag, _)| flag.to_owned()).chain(classes);
     if let Some(flag) = given.find(is_unknown) {
         return Err(Error::new(format!(
             "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) and answers \

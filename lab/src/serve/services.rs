@@ -45,7 +45,7 @@ pub(crate) fn run(args: &'static ServeArgs) -> Result<()> {
 
 fn serve<P: Platform>(args: &'static ServeArgs) -> Result<()> {
     let platform = P::start(&args.settings)?;
-    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.class_flags().next().is_some()) {
+    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.classes().next().is_some()) {
         eprintln!(
             "warning: {} has no classes; --shares and --*-class are ignored",
             P::NAME
@@ -95,23 +95,22 @@ impl<P: Platform> Server<P> {
     /// disturb.
     async fn start(&'static self, done: &Done) -> Result<()> {
         let (args, cameras) = (self.args, &self.cameras);
-        self.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
+        self.add("echo", args.echo, echo::connection::<P>)?;
         let sink = |stream| sink::connection::<P>(stream, args.work_us, &cameras.deliveries);
-        self.add("sink", args.sink, &args.sink_class, sink)?;
+        self.add("sink", args.sink, sink)?;
         self.add_log(&args.disk).await?;
         let camera = |stream| camera::connection(stream, cameras);
-        self.add("camera", args.camera, &None, camera)?;
+        self.add("camera", args.camera, camera)?;
         let viewer = |stream| camera::viewer(stream, cameras);
-        self.add("watch", args.watch, &None, viewer)?;
-        self.add_calls("http", args.http, &None, http::greet)?;
-        let api = |request| api::call(request, self);
-        self.add_calls("api", args.api, &args.api_class, api)?;
+        self.add("watch", args.watch, viewer)?;
+        self.add_calls("http", args.http, http::greet)?;
+        self.add_calls("api", args.api, |request| api::call(request, self))?;
         self.add_routes(args)?;
         let admin = |request| http::admin::<P>(request, self.started);
-        self.add_calls("admin", args.admin, &args.admin_class, admin)?;
+        self.add_calls("admin", args.admin, admin)?;
         self.add_handlers(&args.handlers)?;
         disk::spawn::<P>(&args.disk, &self.disk);
-        let class = self.class(&args.hog_class);
+        let class = self.class("hog");
         hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
         if let Some(burn) = args.burn {
             P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
@@ -119,8 +118,10 @@ impl<P: Platform> Server<P> {
         Ok(())
     }
 
-    fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        self.platform.class(name.as_ref()?)
+    /// The class that a flag names for `what`, if there is such a flag and it was given.
+    fn class(&self, what: &str) -> Option<P::Class> {
+        let (_, class) = self.args.classes().find(|(of, _)| *of == what)?;
+        self.platform.class(class)
     }
 
     /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
@@ -129,7 +130,6 @@ impl<P: Platform> Server<P> {
         &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         spawn: impl Fn(P::Stream) + Send + 'static,
     ) -> Result<()> {
         if let Some(address) = address {
@@ -137,7 +137,7 @@ impl<P: Platform> Server<P> {
             let (listener, bound) = bound?;
             lifetime::announce(service, bound);
             let accepting = accept::<P>(service, listener, spawn);
-            P::spawn_in(self.class(class), service, accepting);
+            P::spawn_in(self.class(service), service, accepting);
         }
         Ok(())
     }
@@ -147,7 +147,6 @@ impl<P: Platform> Server<P> {
         &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         serve: impl Fn(P::Stream) -> F + Send + 'static,
     ) -> Result<()> {
         // How a connection ends is its client's to count.
@@ -155,7 +154,7 @@ impl<P: Platform> Server<P> {
             let served = serve(stream);
             P::spawn(async { drop(served.await) });
         };
-        self.add_spawning(service, address, class, spawn)
+        self.add_spawning(service, address, spawn)
     }
 
     /// The same over HTTP/1.1.
@@ -163,11 +162,10 @@ impl<P: Platform> Server<P> {
         &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     ) -> Result<()> {
         let serve = move |stream| http::connection::<P, _>(stream, handler.clone());
-        self.add(service, address, class, serve)
+        self.add(service, address, serve)
     }
 
     async fn add_log(&self, args: &DiskArgs) -> Result<()> {
@@ -178,7 +176,7 @@ impl<P: Platform> Server<P> {
             let created = log::Log::<P>::create(path.clone()).await;
             let log = forever(created.map_err(Error::write(path))?);
             let serve = |stream| log::connection(stream, log);
-            self.add("log", args.log, &None, serve)?;
+            self.add("log", args.log, serve)?;
         }
         Ok(())
     }
@@ -186,33 +184,32 @@ impl<P: Platform> Server<P> {
     fn add_routes(&self, args: &ServeArgs) -> Result<()> {
         if let Some((listen, target)) = args.proxy {
             let proxy = move |stream| relay::proxy::<P>(stream, target);
-            self.add("proxy", Some(listen), &None, proxy)?;
+            self.add("proxy", Some(listen), proxy)?;
         }
         if let Some((listen, target)) = args.relay {
             let route = relay::Route {
                 target,
-                bulk: self.class(&args.bulk_class),
+                bulk: self.class("bulk"),
                 bulk_after: args.bulk_after,
             };
             let relay = move |stream| relay::connection::<P>(stream, route);
-            self.add("relay", Some(listen), &args.relay_class, relay)?;
+            self.add("relay", Some(listen), relay)?;
         }
         Ok(())
     }
 
     /// What answers at once beside what computes or blocks.
-    fn add_handlers(&self, args: &HandlerArgs) -> Result<()> {
-        let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
-        let handle = move |request| http::mixed(request, us);
-        self.add_calls("mixed", args.mixed, &None, handle)?;
+    fn add_handlers(&self, args: &'static HandlerArgs) -> Result<()> {
+        let handle = |request| http::mixed(request, args.post_us);
+        self.add_calls("mixed", args.mixed, handle)?;
         let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
-        self.add_spawning("apart", args.apart, &None, apart)?;
-        let mixed_h2 = move |stream| http::streams::<P>(stream, false, us);
-        self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = move |stream| http::streams::<P>(stream, true, us);
-        self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
-        let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
-        self.add("block", args.block, &None, block)?;
+        self.add_spawning("apart", args.apart, apart)?;
+        let mixed_h2 = |stream| http::streams::<P>(stream, false, args.post_us);
+        self.add("mixed-h2", args.mixed_h2, mixed_h2)?;
+        let apart_h2 = |stream| http::streams::<P>(stream, true, args.post_us);
+        self.add("apart-h2", args.apart_h2, apart_h2)?;
+        let block = |stream| fresh::block::<P>(stream, args.block_tasks, args.block_us);
+        self.add("block", args.block, block)?;
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
             let book = forever(fresh::Book::new(rate));
             meter::tell("waits", address, || book.tell())?;
