@@ -94,8 +94,9 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
 pub(crate) struct Process {
     name: String,
     child: Child,
-    /// What it writes to standard output and nobody took, where that is piped.
-    lines: Option<mpsc::Receiver<String>>,
+    /// What it writes to standard output and nobody took, where that is piped. The lock is never
+    /// waited for: it lets threads share a process.
+    lines: Option<Mutex<mpsc::Receiver<String>>>,
     /// Gone before the process is reaped: then its number may be another's.
     group: Option<Owned>,
 }
@@ -111,7 +112,7 @@ impl Process {
         })?;
         Ok(Process {
             name: name.to_owned(),
-            lines: child.stdout.take().map(lines),
+            lines: child.stdout.take().map(lines).map(Mutex::new),
             child,
             group: Some(group),
         })
@@ -141,7 +142,8 @@ impl Process {
     /// The lines that it writes before one that is `ready`.
     fn said_until_ready(&mut self, patience: Duration) -> Result<Vec<String>> {
         let (mut said, deadline) = (Vec::new(), Instant::now() + patience);
-        while let Some(lines) = &self.lines {
+        while let Some(lines) = &mut self.lines {
+            let lines = lines.get_mut().unwrap_or_else(PoisonError::into_inner);
             let left = deadline.saturating_duration_since(Instant::now());
             match lines.recv_timeout(left) {
                 Ok(line) if line.trim() == "ready" => return Ok(said),
@@ -174,7 +176,8 @@ impl Process {
     /// output. An error holds the end of that.
     pub(crate) fn output(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
-        let output: String = self.lines.take().into_iter().flatten().collect();
+        let lines = self.lines.take().and_then(|lines| lines.into_inner().ok());
+        let output: String = lines.into_iter().flatten().collect();
         let status = self
             .finish()
             .map_err(Error::system("cannot wait for a process"))?;
@@ -429,7 +432,8 @@ mod tests {
             .args(["-c", "sleep 600 & echo $!; wait"])
             .stdout(Stdio::piped());
         let mut process = Process::start("sh", &mut command, &[]).expect("sh starts");
-        let said = process.lines.take().and_then(|lines| lines.recv().ok());
+        let lines = process.lines.take().expect("it is piped").into_inner();
+        let said = lines.expect("nobody has panicked").recv();
         let child = said.expect("sh says its child's number");
         let child = child.trim();
         drop(process);
