@@ -95,7 +95,7 @@ impl Cli {
                 experiments::run(EXPERIMENTS, &args)
             }
             Cli::One(experiment, args) => experiments::run(slice::from_ref(experiment), &args),
-            Cli::Tool(Tool::Serve(args)) => serve::run(&args),
+            Cli::Tool(Tool::Serve(args)) => serve::run(Box::leak(args)),
             Cli::Tool(Tool::Load(args)) => load::run(&args),
             Cli::Tool(Tool::Split(args)) => split::run(&args),
             Cli::Tool(Tool::Picture(args)) => picture::run(&args),

@@ -1,5 +1,7 @@
 //! What cameras send: numbered frames of one length, whose loss is seen by whoever reads them.
 
+use bytes::{Buf, BufMut};
+
 /// Bytes of a frame: what one TCP segment carries over Ethernet.
 pub(crate) const FRAME_LEN: usize = 1_460;
 /// Bytes at its start that say whose it is, which one, and when it was sent.
@@ -19,21 +21,21 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn bytes(self) -> [u8; HEAD_LEN] {
         let mut bytes = [0; HEAD_LEN];
-        bytes[..4].copy_from_slice(&MARK);
-        bytes[4..8].copy_from_slice(&self.camera.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.sent_ns.to_le_bytes());
+        let mut rest = &mut bytes[..];
+        rest.put_slice(&MARK);
+        rest.put_u32_le(self.camera);
+        rest.put_u64_le(self.number);
+        rest.put_u64_le(self.sent_ns);
         bytes
     }
 
     /// `None` where no frame begins.
     fn read(bytes: &[u8; HEAD_LEN]) -> Option<Head> {
-        let (camera, rest) = bytes.strip_prefix(&MARK)?.split_first_chunk()?;
-        let (number, rest) = rest.split_first_chunk()?;
+        let mut rest = bytes.strip_prefix(&MARK)?;
         Some(Head {
-            camera: u32::from_le_bytes(*camera),
-            number: u64::from_le_bytes(*number),
-            sent_ns: u64::from_le_bytes(*rest.first_chunk()?),
+            camera: rest.get_u32_le(),
+            number: rest.get_u64_le(),
+            sent_ns: rest.get_u64_le(),
         })
     }
 }
@@ -54,6 +56,8 @@ pub(crate) struct Follower {
     pub(crate) camera: Option<u32>,
     /// The number that the next frame should have; `None` where any will do.
     pub(crate) next: Option<u64>,
+    /// Frames that came whole.
+    pub(crate) frames: u64,
     /// Frames that should have come before those that did.
     pub(crate) lost: u64,
 }
@@ -101,6 +105,7 @@ impl Follower {
             if self.at == FRAME_LEN {
                 self.at = 0;
                 seen.frames += 1;
+                self.frames += 1;
             }
         }
         Ok(seen)

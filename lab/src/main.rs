@@ -5,7 +5,6 @@
 //! `split` is the one that needs no load. Each side is a process of its own: what is measured and
 //! what measures share no thread, no runtime and no allocator.
 
-mod appends;
 mod cli;
 mod error;
 mod experiments;

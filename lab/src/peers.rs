@@ -219,47 +219,43 @@ fn built_directory(lab: &Path) -> PathBuf {
     target.unwrap_or_else(std::env::temp_dir).join("lab-peers")
 }
 
-fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
-}
-
 fn build_go(into: &Path) -> Result<(), String> {
     let mut command = Command::new("go");
     command
-        .args(["build", "-o"])
+        .arg("build")
+        .arg("-o")
         .arg(into.join("go-peer"))
         .arg(".");
     // The toolchain that is installed, never one from the network.
     command.envs([("GOTOOLCHAIN", "local"), ("GOFLAGS", "-mod=readonly")]);
-    build(command.current_dir(sources().join("go")), "Go")
+    build(&mut command, "go", "Go")
 }
 
 fn build_erlang(into: &Path) -> Result<(), String> {
+    let modules = ["peer", "camera", "disk", "handlers"].map(|name| format!("lab_{name}.erl"));
     let mut command = Command::new("erlc");
-    command.arg("-o").arg(into);
-    command.args([
-        "lab_peer.erl",
-        "lab_camera.erl",
-        "lab_disk.erl",
-        "lab_handlers.erl",
-    ]);
-    build(command.current_dir(sources().join("erlang")), "Erlang/OTP")
+    build(
+        command.arg("-o").arg(into).args(modules),
+        "erlang",
+        "Erlang/OTP",
+    )
 }
 
 /// Runs a compiler; the reason why there is no result is a clause for one line.
-fn build(command: &mut Command, language: &str) -> Result<(), String> {
-    let directory = command.get_current_dir().unwrap_or(Path::new("."));
-    if !directory.is_dir() {
-        return Err(format!("its program is not at {}", directory.display()));
+fn build(command: &mut Command, directory: &str, language: &str) -> Result<(), String> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("peers")
+        .join(directory);
+    if !sources.is_dir() {
+        return Err(format!("its program is not at {}", sources.display()));
     }
-    match command.output() {
+    match command.current_dir(sources).output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let words = [output.stdout, output.stderr].concat();
             let words = String::from_utf8_lossy(&words);
-            let last = words.lines().rfind(|line| !line.trim().is_empty());
-            let last = last.unwrap_or_default().trim();
-            Err(format!("its program does not compile: {last}"))
+            let last = words.trim_end().lines().last().unwrap_or_default();
+            Err(format!("its program does not compile: {}", last.trim()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
             "{language} is not installed (lab/setup.sh installs it)"
@@ -346,8 +342,7 @@ mod tests {
     #[test]
     fn a_missing_language_is_one_clear_line() {
         let mut command = Command::new("no-such-compiler");
-        command.current_dir(env!("CARGO_MANIFEST_DIR"));
-        let reason = build(&mut command, "Cobol").expect_err("there is none");
+        let reason = build(&mut command, "go", "Cobol").expect_err("there is none");
         assert_eq!(reason, "Cobol is not installed (lab/setup.sh installs it)");
     }
 }

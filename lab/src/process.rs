@@ -7,11 +7,11 @@
 //! processes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,6 +94,9 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
 pub(crate) struct Process {
     name: String,
     child: Child,
+    /// What it writes to standard output and nobody took, where that is piped. The lock is never
+    /// waited for: it lets threads share a process.
+    lines: Option<Mutex<mpsc::Receiver<String>>>,
     /// Gone before the process is reaped: then its number may be another's.
     group: Option<Owned>,
 }
@@ -102,13 +105,14 @@ impl Process {
     /// Starts `command` on `cpus` (any, when there are none).
     pub(crate) fn start(name: &str, command: &mut Command, cpus: &[usize]) -> Result<Self> {
         sys::tie_to_parent(command, cpus);
-        let (child, group) = Owned::make(|| {
+        let (mut child, group) = Owned::make(|| {
             let child = command.spawn().map_err(Error::start(name))?;
             let group = Belonging::Group(child.id());
             Ok((child, group))
         })?;
         Ok(Process {
             name: name.to_owned(),
+            lines: child.stdout.take().map(lines).map(Mutex::new),
             child,
             group: Some(group),
         })
@@ -129,32 +133,42 @@ impl Process {
 
     /// Waits until it has written a line `ready`, and leaves what follows to be read.
     pub(crate) fn until_ready(mut self) -> Result<Self> {
-        let stdout = self.child.stdout.iter_mut();
-        let bytes = stdout.flat_map(io::Read::bytes).map_while(io::Result::ok);
-        let line: Vec<u8> = bytes.take_while(|byte| *byte != b'\n').collect();
-        if line == b"ready" {
-            return Ok(self);
-        }
-        // Its own words are on standard error; a status that says success here is a defect of it.
-        let ended = self.end();
-        Err(self.ended_early(ended))
+        /// Longer than any load takes to connect to a server that is there.
+        const PATIENCE: Duration = Duration::from_secs(600);
+        self.said_until_ready(PATIENCE)?;
+        Ok(self)
     }
 
-    fn ended_early(&self, ended: io::Result<ExitStatus>) -> Error {
-        let status = ended.map(|status| status.to_string());
-        Error::EndedEarly {
-            program: self.name.clone(),
-            status: status.unwrap_or_else(|error| error.to_string()),
+    /// The lines that it writes before one that is `ready`.
+    fn said_until_ready(&mut self, patience: Duration) -> Result<Vec<String>> {
+        let (mut said, deadline) = (Vec::new(), Instant::now() + patience);
+        while let Some(lines) = &mut self.lines {
+            let lines = lines.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) if line.trim() == "ready" => return Ok(said),
+                Ok(line) => said.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Error::not_ready(&self.name, patience));
+                }
+            }
         }
+        // Its own words are on standard error; a status that says success here is a defect of it.
+        let ended = self.finish();
+        let status = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let what = format!("{} ended before it was ready", self.name);
+        Err(Error::new(format!(
+            "{what} ({status}); its own words are above"
+        )))
     }
 
     /// Waits for it to end by itself, as [`output`](Self::output), and gives what it wrote, read as
     /// JSON.
     pub(crate) fn result<T: DeserializeOwned>(mut self) -> Result<T> {
         let output = self.output()?;
-        serde_json::from_str(output.trim()).map_err(|error| Error::Unreadable {
-            program: self.name.clone(),
-            reason: format!("{error} in `{}`", excerpt(&output)),
+        serde_json::from_str(output.trim()).map_err(|error| {
+            Error::unreadable(&self.name, format!("{error} in `{}`", excerpt(&output)))
         })
     }
 
@@ -162,24 +176,15 @@ impl Process {
     /// output. An error holds the end of that.
     pub(crate) fn output(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
-        let mut output = String::new();
-        if let Some(stdout) = &mut self.child.stdout {
-            stdout
-                .read_to_string(&mut output)
-                .map_err(Error::system("cannot read what a process wrote"))?;
-        }
+        let lines = self.lines.take().and_then(|lines| lines.into_inner().ok());
+        let output: String = lines.into_iter().flatten().collect();
         let status = self
             .finish()
             .map_err(Error::system("cannot wait for a process"))?;
-        if status.success() {
-            return Ok(output);
+        match status.success() {
+            true => Ok(output),
+            false => Err(failed(&self.name, status, &output)),
         }
-        let program = self.name.clone();
-        Err(Error::Failed {
-            program,
-            status: status.to_string(),
-            output: excerpt(&output).to_owned(),
-        })
     }
 
     /// Waits for it to end by itself, then ends what it left behind.
@@ -254,14 +259,15 @@ pub(crate) fn run(words: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     let output = command.args(args).stdin(Stdio::null()).output();
     let output = output.map_err(Error::start(program))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of));
+    match output.status.success() {
+        true => Ok(stdout.into_owned()),
+        false => Err(failed(&words.join(" "), output.status, &stderr)),
     }
-    Err(Error::Failed {
-        program: words.join(" "),
-        status: output.status.to_string(),
-        output: excerpt(&String::from_utf8_lossy(&output.stderr)).to_owned(),
-    })
+}
+
+fn failed(program: &str, status: ExitStatus, words: &str) -> Error {
+    Error::new(format!("{program} failed ({status}): {}", excerpt(words)))
 }
 
 /// Whether a program can be run: where it is installed, it answers this flag.
@@ -269,12 +275,11 @@ pub(crate) fn answers(program: &str, flag: &str) -> bool {
     run(&[program, flag]).is_ok()
 }
 
-/// A server that listens. What is declared first ends first.
+/// A server that listens. What is declared first ends first. The end of its standard input is its
+/// sign to go, should all else fail.
 pub(crate) struct Server {
     pub(crate) process: Process,
     addresses: HashMap<String, SocketAddr>,
-    /// Its end is the server's sign to go, should all else fail.
-    _stdin: Option<ChildStdin>,
     _directory: Option<TemporaryDirectory>,
 }
 
@@ -293,35 +298,17 @@ impl Server {
         const PATIENCE: Duration = Duration::from_secs(20);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(name, command, cpus)?;
-        let stdin = process.child.stdin.take();
-        let lines = lines(&mut process.child);
-        let mut addresses = HashMap::new();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match lines.recv_timeout(left) {
-                Ok(line) => match line.trim().split_once(' ') {
-                    None if line.trim() == "ready" => break,
-                    None => {}
-                    Some((service, address)) => {
-                        let address = address.parse().ok();
-                        addresses.extend(address.map(|address| (service.to_owned(), address)));
-                    }
-                },
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let (program, seconds) = (name.to_owned(), PATIENCE.as_secs());
-                    return Err(Error::NotReady { program, seconds });
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let ended = process.finish();
-                    return Err(process.ended_early(ended));
-                }
-            }
-        }
+        let said = process.said_until_ready(PATIENCE)?;
+        // Nobody listens any more.
+        process.lines = None;
+        let address = |line: &String| {
+            let (service, address) = line.trim().split_once(' ')?;
+            Some((service.to_owned(), address.parse().ok()?))
+        };
+        let addresses = said.iter().filter_map(address).collect();
         Ok(Server {
             process,
             addresses,
-            _stdin: stdin,
             _directory: None,
         })
     }
@@ -337,7 +324,6 @@ impl Server {
         Server {
             process,
             addresses: addresses.collect(),
-            _stdin: None,
             _directory: Some(directory),
         }
     }
@@ -345,10 +331,9 @@ impl Server {
     /// Where it serves `service`.
     pub(crate) fn address(&self, service: &'static str) -> Result<SocketAddr> {
         let address = self.addresses.get(service).copied();
-        address.ok_or_else(|| Error::NoAddress {
-            program: self.process.name.clone(),
-            service,
-        })
+        let program = &self.process.name;
+        let what = || format!("{program} listens, but named no address for {service}");
+        address.ok_or_else(|| Error::new(what()))
     }
 }
 
@@ -370,18 +355,17 @@ impl Usage {
     }
 }
 
-/// The lines of a process's standard output; they are read to their end whether or not anyone wants
-/// them, so that the process never waits for a reader.
-fn lines(child: &mut Child) -> mpsc::Receiver<String> {
+/// The lines of a process's standard output, each with its end; they are read whether or not anyone
+/// wants them, so that the process never waits for a reader.
+fn lines(stdout: ChildStdout) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
-    if let Some(stdout) = child.stdout.take() {
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(io::Result::ok) {
-                // After `ready` nobody listens; what is left is read and dropped.
-                let _ = sender.send(line);
-            }
-        });
-    }
+    std::thread::spawn(move || {
+        let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
+        while stdout.read_line(&mut line).is_ok_and(|len| len > 0) {
+            // What nobody listens to is dropped.
+            let _ = sender.send(std::mem::take(&mut line));
+        }
+    });
     receiver
 }
 
@@ -403,10 +387,7 @@ fn excerpt(output: &str) -> &str {
     const LEN_MAX: usize = 500;
     let output = output.trim();
     let start = output.len().saturating_sub(LEN_MAX);
-    let start = (start..output.len())
-        .find(|&at| output.is_char_boundary(at))
-        .unwrap_or(0);
-    &output[start..]
+    &output[output.ceil_char_boundary(start)..]
 }
 
 #[cfg(test)]
@@ -451,9 +432,10 @@ mod tests {
             .args(["-c", "sleep 600 & echo $!; wait"])
             .stdout(Stdio::piped());
         let mut process = Process::start("sh", &mut command, &[]).expect("sh starts");
-        let child = lines(&mut process.child)
-            .recv()
-            .expect("sh says its child's number");
+        let lines = process.lines.take().expect("it is piped").into_inner();
+        let said = lines.expect("nobody has panicked").recv();
+        let child = said.expect("sh says its child's number");
+        let child = child.trim();
         drop(process);
         let gone = || match std::fs::read_to_string(format!("/proc/{child}/stat")) {
             Err(_) => true,
@@ -474,6 +456,7 @@ mod tests {
         let error = Server::start("sh", &mut command, &[])
             .err()
             .expect("it is not ready");
-        assert!(matches!(error, Error::EndedEarly { .. }), "{error}");
+        let words = error.to_string();
+        assert!(words.contains("ended before it was ready"), "{words}");
     }
 }

@@ -117,8 +117,8 @@ pub(crate) fn awaited_timer(start: Instant, period: Duration) -> io::Result<Asyn
 
 /// Makes this process give way to others by `nice` more than it does already.
 pub(crate) fn give_way(nice: i32) -> io::Result<()> {
-    let so_far = process::getpriority_process(None)?;
-    Ok(process::setpriority_process(None, (so_far + nice).min(19))?)
+    process::nice(nice)?;
+    Ok(())
 }
 
 /// Asks the kernel to let this thread in before all others on its processor, or at least soon:

@@ -30,10 +30,7 @@ fn field(output: &str, name: &str) -> Option<f64> {
 
 /// A report that lacks a line.
 fn unreadable(program: &str) -> Error {
-    Error::Unreadable {
-        program: program.to_owned(),
-        reason: "its report lacks a line that the lab looks for".to_owned(),
-    }
+    Error::unreadable(program, "its report lacks a line that the lab looks for")
 }
 
 /// Latencies of which a tool tells nothing.

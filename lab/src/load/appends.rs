@@ -2,16 +2,19 @@
 //! durable, and appends the next.
 
 use std::io;
-use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use txlog_client::frame::{Request, Response, SMALL_BYTES_MAX, VERSION};
+use txlog_client::wire::FrameReader;
 
 use super::LatencySummary;
 use super::args::AppendsArgs;
 use super::net::{self, closed_loop};
-use crate::appends::{APPENDED_LEN, HELLO, WELCOME_LEN, acknowledges, append};
 use crate::error::Result;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -27,32 +30,12 @@ pub(crate) struct AppendsSummary {
 }
 
 pub(crate) fn run(args: &AppendsArgs) -> Result<AppendsSummary> {
-    let record: Rc<[u8]> = vec![b'r'; args.bytes as usize].into();
+    let record = Bytes::from(vec![b'r'; args.bytes as usize]);
     let found = net::run(async {
         let clients = net::connect(args.target, args.clients).await?;
-        let clients = clients.into_iter().map(|stream| (stream, 0));
-        let found = closed_loop(
-            clients,
-            args.time,
-            Duration::ZERO,
-            async move |(stream, id)| {
-                // Whatever the welcome says suits.
-                if *id == 0 {
-                    stream.write_all(&HELLO).await?;
-                    stream.read_exact(&mut [0; WELCOME_LEN]).await?;
-                } else {
-                    stream.write_all(&append(*id, &record)).await?;
-                    let mut answer = [0; APPENDED_LEN];
-                    stream.read_exact(&mut answer).await?;
-                    if !acknowledges(&answer, *id) {
-                        return Err(io::ErrorKind::InvalidData.into());
-                    }
-                }
-                *id += 1;
-                Ok(*id > 1)
-            },
-        );
-        Ok(found.await)
+        let exchange = async move |client: &mut Client| client.exchange(&record).await;
+        let clients = clients.into_iter().map(Client::new);
+        Ok(closed_loop(clients, args.time, Duration::ZERO, exchange).await)
     })?;
     let seconds = args.time.seconds.as_secs_f64();
     Ok(AppendsSummary {
@@ -62,4 +45,50 @@ pub(crate) fn run(args: &AppendsArgs) -> Result<AppendsSummary> {
         per_second: found.latencies.len() as f64 / seconds.max(f64::EPSILON),
         latency: found.latencies.summary(),
     })
+}
+
+struct Client {
+    frames: FrameReader<OwnedReadHalf>,
+    stream: OwnedWriteHalf,
+    asked: BytesMut,
+    /// The number of the next append, after a greeting.
+    next: u64,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> Self {
+        let (reader, stream) = stream.into_split();
+        Client {
+            frames: FrameReader::new(reader, SMALL_BYTES_MAX),
+            stream,
+            asked: BytesMut::new(),
+            next: 0,
+        }
+    }
+
+    /// Greets the log, then appends; whether it appended.
+    async fn exchange(&mut self, record: &Bytes) -> io::Result<bool> {
+        let number = self.next;
+        self.next += 1;
+        let request = match number {
+            0 => Request::Hello {
+                min: VERSION,
+                max: VERSION,
+            },
+            id => Request::Append {
+                id,
+                payload: record.clone(),
+            },
+        };
+        request.encode(&mut self.asked);
+        self.stream.write_all_buf(&mut self.asked).await?;
+        let frame = self.frames.next().await.map_err(io::Error::other)?;
+        let frame = frame.ok_or(io::ErrorKind::UnexpectedEof)?;
+        match Response::decode(frame).map_err(io::Error::other)? {
+            // Whatever the welcome says suits.
+            Response::Welcome { .. } if number == 0 => Ok(false),
+            Response::Appended { id, .. } if id == number => Ok(true),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
 }

@@ -68,7 +68,10 @@ pub(crate) fn calls(args: &CallsArgs) -> Result<EchoSummary> {
 pub(crate) fn mixed(args: &MixedArgs) -> Result<MixedSummary> {
     let hogs_at = args.hogs_at.unwrap_or(args.target);
     if args.over == Over::Shared && hogs_at != args.target {
-        return Err(Error::SharedHasOneTarget);
+        return Err(Error::new(
+            "`--over shared` makes calls of both kinds over each connection: leave --hogs-at out, \
+             or give one of `--over fresh`, `kept`, `h2`",
+        ));
     }
     let parts: [fn(u64) -> bool; 2] = [|call| !is_hog(call), is_hog];
     let ways = async || ways(args, [args.target, hogs_at]).await;

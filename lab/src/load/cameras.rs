@@ -49,12 +49,6 @@ struct Camera {
     dropped: u64,
 }
 
-/// What a viewer was sent: whole frames, and which.
-struct Seen {
-    frames: u64,
-    follower: Follower,
-}
-
 pub(crate) fn run(args: &CamerasArgs) -> Result<CameraSummary> {
     net::run(play(args))
 }
@@ -94,16 +88,14 @@ async fn play(args: &CamerasArgs) -> Result<CameraSummary> {
         let seen = seen.borrow();
         summary.watched += seen.frames;
         // From its first on.
-        let rest = camera
-            .number
-            .saturating_sub(seen.follower.next.unwrap_or(0));
-        summary.missed += seen.follower.lost + rest;
+        let rest = camera.number.saturating_sub(seen.next.unwrap_or(0));
+        summary.missed += seen.lost + rest;
     }
     Ok(summary)
 }
 
 /// The viewers of the first cameras, and what each of them is sent.
-async fn watch(args: &CamerasArgs) -> Result<(JoinSet<io::Result<()>>, Vec<Rc<RefCell<Seen>>>)> {
+async fn watch(args: &CamerasArgs) -> Result<(JoinSet<()>, Vec<Rc<RefCell<Follower>>>)> {
     let (mut viewers, mut all) = (JoinSet::new(), Vec::new());
     let Some(target) = args.watch else {
         return Ok((viewers, all));
@@ -113,24 +105,20 @@ async fn watch(args: &CamerasArgs) -> Result<(JoinSet<io::Result<()>>, Vec<Rc<Re
     for (camera, mut stream) in (0_u32..).zip(net::connect(target, watched).await?) {
         // A viewer that cannot ask for its camera misses all that it sends.
         let _ = stream.write_all(&camera.to_le_bytes()).await;
-        let (frames, follower) = (0, Follower::default());
-        let seen = Rc::new(RefCell::new(Seen { frames, follower }));
+        let seen = Rc::default();
         viewers.spawn_local(follow(stream, Rc::clone(&seen)));
         all.push(seen);
     }
     Ok((viewers, all))
 }
 
-async fn follow(mut stream: TcpStream, seen: Rc<RefCell<Seen>>) -> io::Result<()> {
+async fn follow(mut stream: TcpStream, seen: Rc<RefCell<Follower>>) {
     let mut buffer = vec![0; 64 * 1024];
-    while let len @ 1.. = stream.read(&mut buffer).await? {
-        let mut seen = seen.borrow_mut();
-        match seen.follower.take(&buffer[..len]) {
-            Ok(came) => seen.frames += came.frames,
-            Err(_) => break,
+    while let Ok(len @ 1..) = stream.read(&mut buffer).await {
+        if seen.borrow_mut().take(&buffer[..len]).is_err() {
+            return;
         }
     }
-    Ok(())
 }
 
 /// Turn `i` belongs to camera `i mod cameras`, so that cameras are evenly spread over time; in each

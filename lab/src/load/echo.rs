@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,11 +10,11 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_local;
 
+use super::Latencies;
 use super::args::EchoArgs;
 use super::book::{Book, EchoSummary};
 use super::net::{self, at_pace};
-use super::stalls::{Stall, Witnesses, met};
-use super::{Latencies, LatencySummary};
+use super::stalls::{Witnesses, met};
 use crate::error::Result;
 use crate::sys;
 
@@ -56,25 +56,19 @@ async fn probe(args: &EchoArgs) -> Result<EchoSummary> {
         book.all_begun() && book.all_answered() || book.lost == connections
     };
     let elapsed = at_pace(start, pace, args.time.end(), begin_due).await?;
-    let stalls = witnesses.and_then(|witnesses| witnesses.hear(start));
+    let stalls = witnesses.and_then(Witnesses::hear);
     let (mut found, times) = book.borrow_mut().close(elapsed);
-    found.calm = stalls.map(|stalls| calm(times.iter().flatten(), &stalls, elapsed));
-    Ok(found)
-}
-
-/// The requests that met no stall, and those without an answer whatever they met.
-fn calm<'a>(
-    times: impl Iterator<Item = &'a (Duration, Option<Duration>)>,
-    stalls: &[Stall],
-    end: Duration,
-) -> (u64, LatencySummary) {
-    let mut latencies = Latencies::new();
-    for &(due, answered) in times {
-        if answered.is_none() || !met(stalls, due) {
-            latencies.record(answered.unwrap_or(end).saturating_sub(due));
+    found.calm = stalls.map(|stalls| {
+        let mut latencies = Latencies::new();
+        for (due, answered) in times.into_iter().flatten() {
+            // Those without an answer count whatever they met.
+            if answered.is_none() || !met(&stalls, start + due) {
+                latencies.record(answered.unwrap_or(elapsed).saturating_sub(due));
+            }
         }
-    }
-    (latencies.len(), latencies.summary())
+        (latencies.len(), latencies.summary())
+    });
+    Ok(found)
 }
 
 async fn send(mut stream: OwnedWriteHalf, mut requests: UnboundedReceiver<u64>) {

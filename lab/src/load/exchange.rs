@@ -64,28 +64,25 @@ pub(super) fn request(
 
 /// The length of head and body, once the head is whole.
 fn answer_len(received: &[u8]) -> io::Result<Option<usize>> {
-    let broken = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    let broken = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut response = httparse::Response::new(&mut headers);
-    let head_len = match response.parse(received) {
-        Err(error) => return broken(format!("the answer's head is broken: {error}")),
-        Ok(httparse::Status::Partial) if received.len() > HEAD_LEN_MAX => {
-            return broken("the answer's head is too long".to_owned());
-        }
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Ok(httparse::Status::Complete(head_len)) => head_len,
-    };
+    let parsed = response.parse(received);
+    let head_len =
+        match parsed.map_err(|error| broken(&format!("the answer's head is broken: {error}")))? {
+            httparse::Status::Complete(head_len) => head_len,
+            httparse::Status::Partial if received.len() <= HEAD_LEN_MAX => return Ok(None),
+            httparse::Status::Partial => return Err(broken("the answer's head is too long")),
+        };
     if response.code != Some(200) {
         let code = response.code.unwrap_or(0);
-        return broken(format!("the answer is {code}, not 200"));
+        return Err(broken(&format!("the answer is {code}, not 200")));
     }
     let mut headers = response.headers.iter();
     let len = headers.find(|header| header.name.eq_ignore_ascii_case("content-length"));
     let len = len.and_then(|header| std::str::from_utf8(header.value).ok()?.trim().parse().ok());
-    match len {
-        Some(len) => Ok(Some(head_len.saturating_add(len))),
-        None => broken("the answer has no length".to_owned()),
-    }
+    let len: usize = len.ok_or_else(|| broken("the answer has no length"))?;
+    Ok(Some(head_len.saturating_add(len)))
 }
 
 /// Takes bytes from a stream without looking at them. Linux need not even copy them (`MSG_TRUNC`),

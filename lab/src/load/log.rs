@@ -38,12 +38,8 @@ pub(crate) fn run(args: &LogArgs) -> Result<LogSummary> {
         length: args.seconds,
         ahead_bytes: 4 << 20,
     };
-    let failed = |reason: String| Error::Log {
-        path: args.directory.clone(),
-        reason,
-    };
-    let each = bench::one_by_one(&bench).map_err(|error| failed(error.to_string()))?;
-    let together = bench::together(&bench).map_err(|error| failed(error.to_string()))?;
+    let each = bench::one_by_one(&bench).map_err(Error::log(&args.directory))?;
+    let together = bench::together(&bench).map_err(Error::log(&args.directory))?;
     Ok(LogSummary {
         each: summary(&each),
         together: summary(&together),

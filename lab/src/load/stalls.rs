@@ -23,12 +23,11 @@ const STALL: Duration = Duration::from_micros(250);
 /// Stalls that one witness takes down: more than it could in three minutes without a pause.
 const STALLS_MAX: usize = 100_000;
 
-/// A time in which a processor stood still, from the start of the load.
-pub(super) type Stall = (Duration, Duration);
+/// From when to when a processor stood still.
+pub(super) type Stall = (Instant, Instant);
 
 /// The witnesses, one for each processor.
 pub(super) struct Witnesses {
-    begun: Instant,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Option<Vec<Stall>>>>,
 }
@@ -36,22 +35,18 @@ pub(super) struct Witnesses {
 impl Witnesses {
     /// Calls one to each processor.
     pub(super) fn call() -> Self {
-        let (begun, over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let over = Arc::new(AtomicBool::new(false));
         let witness = |cpu: usize| {
             let over = Arc::clone(&over);
-            std::thread::spawn(move || watch(cpu, begun, &over))
+            std::thread::spawn(move || watch(cpu, &over))
         };
         let threads = (0..sys::processors()).map(witness).collect();
-        Witnesses {
-            begun,
-            over,
-            threads,
-        }
+        Witnesses { over, threads }
     }
 
-    /// All stalls, in order of their beginnings, counted from `start`. `None` if a witness was not
-    /// allowed the priority, without which it says nothing of the processor.
-    pub(super) fn hear(self, start: Instant) -> Option<Vec<Stall>> {
+    /// All stalls, in order of their beginnings. `None` if a witness was not allowed the priority,
+    /// without which it says nothing of the processor.
+    pub(super) fn hear(self) -> Option<Vec<Stall>> {
         // Relaxed: nothing else is told by it; what the witnesses saw comes with their ends.
         self.over.store(true, Ordering::Relaxed);
         let mut stalls: Vec<Stall> = Vec::new();
@@ -59,20 +54,12 @@ impl Witnesses {
             stalls.extend(thread.join().ok()??);
         }
         stalls.sort_unstable();
-        let earlier = start.saturating_duration_since(self.begun);
-        stalls.retain(|(_, to)| *to > earlier);
-        let since = |at: Duration| at.saturating_sub(earlier);
-        Some(
-            stalls
-                .into_iter()
-                .map(|(from, to)| (since(from), since(to)))
-                .collect(),
-        )
+        Some(stalls)
     }
 }
 
 /// What one witness saw. `None` if it cannot tell; a processor that is not there does not stall.
-fn watch(cpu: usize, begun: Instant, over: &AtomicBool) -> Option<Vec<Stall>> {
+fn watch(cpu: usize, over: &AtomicBool) -> Option<Vec<Stall>> {
     if sys::pin(&[cpu]).is_err() {
         return Some(Vec::new());
     }
@@ -82,9 +69,9 @@ fn watch(cpu: usize, begun: Instant, over: &AtomicBool) -> Option<Vec<Stall>> {
     let mut stalls = Vec::new();
     // Relaxed: see `hear`.
     while !over.load(Ordering::Relaxed) && stalls.len() < STALLS_MAX {
-        let due = begun.elapsed() + SLEEP;
+        let due = Instant::now() + SLEEP;
         std::thread::sleep(SLEEP);
-        let woke = begun.elapsed();
+        let woke = Instant::now();
         if woke > due + STALL {
             stalls.push((due, woke));
         }
@@ -97,7 +84,7 @@ fn watch(cpu: usize, begun: Instant, over: &AtomicBool) -> Option<Vec<Stall>> {
 const WINDOW: Duration = Duration::from_millis(2);
 
 /// Whether a request met a stall. Pure; `stalls` are in order of their beginnings.
-pub(super) fn met(stalls: &[Stall], due: Duration) -> bool {
+pub(super) fn met(stalls: &[Stall], due: Instant) -> bool {
     let begun = stalls.partition_point(|&(from, _)| from < due + WINDOW);
     stalls[..begun].iter().rev().any(|&(_, to)| to > due)
 }
@@ -110,24 +97,29 @@ mod tests {
 
     #[test]
     fn a_request_meets_a_stall_from_its_moment_to_the_end_of_the_window() {
-        let stalls = [(4 * MS, 19 * MS), (6 * MS, 7 * MS)];
-        assert!(!met(&stalls, 2 * MS));
-        assert!(met(&stalls, 3 * MS));
+        let start = Instant::now();
+        let at = |ms: u32| start + ms * MS;
+        let stalls = [(at(4), at(19)), (at(6), at(7))];
+        assert!(!met(&stalls, at(2)));
+        assert!(met(&stalls, at(3)));
         // The longer one began first, and is not over.
-        assert!(met(&stalls, 10 * MS));
-        assert!(!met(&stalls, 19 * MS));
-        assert!(!met(&[], 10 * MS));
+        assert!(met(&stalls, at(10)));
+        assert!(!met(&stalls, at(19)));
+        assert!(!met(&[], at(10)));
     }
 
     #[test]
-    fn witnesses_see_nothing_before_the_start() {
+    fn witnesses_see_what_is_over_in_the_order_in_which_it_began() {
         let witnesses = Witnesses::call();
         std::thread::sleep(5 * MS);
-        let start = Instant::now();
         // Not everybody may have the priority.
-        if let Some(stalls) = witnesses.hear(start) {
-            let late = |&(_, to): &Stall| to > start.elapsed();
-            assert!(!stalls.iter().any(late), "{stalls:?}");
+        if let Some(stalls) = witnesses.hear() {
+            let now = Instant::now();
+            assert!(
+                stalls.iter().all(|&(from, to)| from < to && to <= now),
+                "{stalls:?}"
+            );
+            assert!(stalls.is_sorted(), "{stalls:?}");
         }
     }
 }

@@ -24,27 +24,19 @@ pub(crate) struct PictureArgs {
 
 /// Draws the picture.
 pub(crate) fn run(args: &PictureArgs) -> Result<()> {
-    let path = || args.report.clone();
-    let text = fs::read_to_string(&args.report).map_err(|source| Error::Read {
-        path: path(),
-        source,
-    })?;
-    let report: Written = serde_json::from_str(&text).map_err(|source| Error::NoReport {
-        path: path(),
-        source,
-    })?;
-    let experiment = find(&report, &args.report, &args.experiment)?;
+    let (path, name) = (args.report.display(), &args.experiment);
+    let text = fs::read_to_string(&args.report);
+    let text = text.map_err(|source| Error::new(format!("cannot read {path}: {source}")))?;
+    let no_report = |source| Error::new(format!("{path} is no report of the lab: {source}"));
+    let report: Written = serde_json::from_str(&text).map_err(no_report)?;
+    let experiment = find(&report, &args.report, name)?;
     let plot = experiment.plots.get(args.plot.get() as usize - 1);
-    let plot = plot.ok_or_else(|| Error::NoPlot {
-        path: path(),
-        experiment: args.experiment.clone(),
-        plots: experiment.plots.len(),
-        wanted: args.plot,
+    let plot = plot.ok_or_else(|| {
+        let (plots, wanted) = (experiment.plots.len(), args.plot);
+        let what = format!("`{name}` has {plots} plots in {path}");
+        Error::new(format!("{what}, and no plot {wanted}"))
     })?;
-    fs::write(&args.out, draw(plot)).map_err(|source| Error::Write {
-        path: args.out.clone(),
-        source,
-    })
+    fs::write(&args.out, draw(plot)).map_err(Error::write(&args.out))
 }
 
 fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a WrittenExperiment> {
@@ -52,11 +44,8 @@ fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a Writte
     let found = experiments.find(|experiment| experiment.name == wanted);
     found.ok_or_else(|| {
         let names = report.experiments.iter().map(|found| found.name.as_str());
-        Error::NoExperiment {
-            path: path.to_owned(),
-            wanted: wanted.to_owned(),
-            found: names.collect::<Vec<_>>().join(", "),
-        }
+        let (path, found) = (path.display(), names.collect::<Vec<_>>().join(", "));
+        Error::new(format!("{path} has no experiment `{wanted}`, but {found}"))
     })
 }
 

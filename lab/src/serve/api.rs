@@ -1,6 +1,5 @@
 //! The API: one call that computes for long, beside whatever else the server does.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Incoming;
@@ -8,9 +7,9 @@ use hyper::{Method, Request, StatusCode};
 use serde::Serialize;
 
 use super::camera::Cameras;
-use super::disk::Disk;
 use super::http::{Answer, answer, not_found};
 use super::platform::{Platform, micros};
+use super::services::Server;
 use super::work::compute;
 
 /// Microseconds of computing between two checkpoints.
@@ -29,24 +28,12 @@ struct Parsed {
     bytes_per_delivery: f64,
 }
 
-/// Whose accounts the API tells.
-pub(crate) struct Accounts<P: Platform> {
-    pub(crate) platform: P,
-    pub(crate) cameras: Arc<Cameras<P>>,
-    pub(crate) disk: Arc<Disk>,
-    /// Microseconds of computing for each `GET /parse`.
-    pub(crate) parse_us: u64,
-}
-
-pub(crate) async fn call<P: Platform>(
-    request: Request<Incoming>,
-    accounts: Arc<Accounts<P>>,
-) -> Answer {
+pub(crate) async fn call<P: Platform>(request: Request<Incoming>, server: &Server<P>) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/parse") => json(&parse::<P>(accounts.parse_us, &accounts.cameras).await),
-        (&Method::GET, "/stats") => json(&accounts.platform.stats()),
-        (&Method::GET, "/camera") => json(&accounts.cameras.stats()),
-        (&Method::GET, "/stat") => match accounts.disk.stat::<P>().await {
+        (&Method::GET, "/parse") => json(&parse::<P>(server.args.api_us, &server.cameras).await),
+        (&Method::GET, "/stats") => json(&server.platform.stats()),
+        (&Method::GET, "/camera") => json(&server.cameras.stats()),
+        (&Method::GET, "/stat") => match server.disk.stat::<P>().await {
             Ok(stats) => json(&stats),
             Err(error) => failed(&error),
         },
@@ -56,7 +43,7 @@ pub(crate) async fn call<P: Platform>(
 
 async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
     let start = Instant::now();
-    let (deliveries_before, bytes_before) = cameras.deliveries();
+    let (deliveries_before, bytes_before) = cameras.deliveries.read();
     let mut left_us = api_us;
     while left_us > 0 {
         let step_us = left_us.min(STEP_US);
@@ -65,7 +52,7 @@ async fn parse<P: Platform>(api_us: u64, cameras: &Cameras<P>) -> Parsed {
         P::checkpoint().await;
     }
     let took = start.elapsed();
-    let (deliveries, bytes) = cameras.deliveries();
+    let (deliveries, bytes) = cameras.deliveries.read();
     let deliveries = deliveries.saturating_sub(deliveries_before) as f64;
     let bytes = bytes.saturating_sub(bytes_before) as f64;
     Parsed {

@@ -66,10 +66,8 @@ pub(crate) struct ServeArgs {
     /// HTTP/1.1: `GET /` answers 200 with a short body, over connections kept alive or closed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// Disk work beside the services.
     #[command(flatten)]
     pub(crate) disk: DiskArgs,
-    /// Handlers that answer at once beside handlers that compute or block.
     #[command(flatten)]
     pub(crate) handlers: HandlerArgs,
     /// HTTP/1.1: `GET /parse` computes, then says how long it took and what the sink and the
@@ -134,7 +132,6 @@ pub(crate) struct ServeArgs {
     /// The class of the admin page and its connections [default: normal].
     #[arg(long, value_name = "CLASS", requires = "admin")]
     pub(crate) admin_class: Option<ClassName>,
-    /// The runtime.
     #[command(flatten)]
     pub(crate) settings: RuntimeArgs,
     /// Print what the runtime says of itself every S seconds, as a line `stats JSON`.
@@ -171,19 +168,19 @@ impl ServeArgs {
         .into_iter()
     }
 
-    /// The class flags that were given, with the class that each names.
-    pub(crate) fn class_flags(&self) -> impl Iterator<Item = (&'static str, &ClassName)> {
+    /// What a flag `--WHAT-class` was given for, with the class that it names.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&'static str, &ClassName)> {
         [
-            ("--hog-class", &self.hog_class),
-            ("--echo-class", &self.echo_class),
-            ("--sink-class", &self.sink_class),
-            ("--api-class", &self.api_class),
-            ("--relay-class", &self.relay_class),
-            ("--bulk-class", &self.bulk_class),
-            ("--admin-class", &self.admin_class),
+            ("hog", &self.hog_class),
+            ("echo", &self.echo_class),
+            ("sink", &self.sink_class),
+            ("api", &self.api_class),
+            ("relay", &self.relay_class),
+            ("bulk", &self.bulk_class),
+            ("admin", &self.admin_class),
         ]
         .into_iter()
-        .filter_map(|(flag, class)| Some((flag, class.as_ref()?)))
+        .filter_map(|(what, class)| Some((what, class.as_ref()?)))
     }
 
     /// Checks that every class that a flag names is there.
@@ -194,10 +191,13 @@ impl ServeArgs {
         let shares = self.settings.shares.iter().flat_map(|shares| &shares.0);
         let own: Vec<&str> = shares.map(|(name, _)| name.as_str()).collect();
         let is_known = |name| BUILT_IN_CLASSES.contains(&name) || own.contains(&name);
-        for (flag, class) in self.class_flags() {
+        for (what, class) in self.classes() {
             if !is_known(class.as_str()) {
-                let class = class.as_str().to_owned();
-                return Err(Error::UnknownClass { flag, class });
+                let class = class.as_str();
+                return Err(Error::new(format!(
+                    "--{what}-class names `{class}`, which is no class: there are urgent, normal \
+                     and bulk, and `--shares {class}=SHARE` adds it"
+                )));
             }
         }
         Ok(())

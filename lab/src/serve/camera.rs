@@ -5,9 +5,8 @@ mod delays;
 mod recorder;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,12 +30,9 @@ const WAITING_MAX: usize = 16_384;
 
 /// What all cameras share.
 pub(crate) struct Cameras<P: Platform> {
-    /// Microseconds of computing for each delivery.
-    work_us: u64,
-    /// Where recordings go; `None`: nowhere.
-    record: Option<PathBuf>,
-    delivery: Option<Deliveries>,
-    deliveries: Arc<SinkCounters>,
+    args: &'static ServeArgs,
+    /// Those of the sink among them.
+    pub(super) deliveries: SinkCounters,
     counts: Counts,
     /// For each way of delivery that connections take in turn.
     delays: Vec<Delays>,
@@ -86,25 +82,18 @@ pub(crate) struct CameraStats {
 impl<P: Platform> Cameras<P> {
     /// # Errors
     /// When recordings cannot be written, as there is no such directory, and none can be made.
-    pub(crate) fn new(args: &ServeArgs, deliveries: Arc<SinkCounters>) -> Result<Self> {
+    pub(crate) fn new(args: &'static ServeArgs) -> Result<Self> {
         if let Some(path) = &args.record {
             std::fs::create_dir_all(path).map_err(Error::write(path))?;
         }
         let turns = args.delivery.as_ref().map_or(1, Deliveries::count);
         Ok(Cameras {
-            work_us: args.work_us,
-            record: args.record.clone(),
-            delivery: args.delivery.clone(),
-            deliveries,
+            args,
+            deliveries: SinkCounters::default(),
             counts: Counts::default(),
             delays: (0..turns).map(|_| Delays::default()).collect(),
             waiting: Mutex::default(),
         })
-    }
-
-    /// Deliveries and their bytes so far, those of the sink among them.
-    pub(crate) fn deliveries(&self) -> (u64, u64) {
-        self.deliveries.read()
     }
 
     pub(crate) fn stats(&self) -> CameraStats {
@@ -149,18 +138,18 @@ impl<P: Platform> Cameras<P> {
 /// Cameras are numbered as they are accepted.
 pub(crate) fn connection<P: Platform>(
     stream: P::Stream,
-    cameras: Arc<Cameras<P>>,
+    cameras: &'static Cameras<P>,
 ) -> impl Future<Output = ()> + Send {
     let number = cameras.counts.connections.next();
     async move {
         cameras.counts.open.add(1);
-        camera(stream, number, &cameras).await;
+        camera(stream, number, cameras).await;
         cameras.counts.open.less(1);
     }
 }
 
 /// A viewer says by four bytes, least first, which camera it wants, and is sent all it sends.
-pub(crate) async fn viewer<P: Platform>(mut stream: P::Stream, cameras: Arc<Cameras<P>>) {
+pub(crate) async fn viewer<P: Platform>(mut stream: P::Stream, cameras: &'static Cameras<P>) {
     let mut camera = [0; 4];
     if stream.read_exact(&mut camera).await.is_err() {
         return;
@@ -175,7 +164,7 @@ pub(crate) async fn viewer<P: Platform>(mut stream: P::Stream, cameras: Arc<Came
 
 async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Cameras<P>) {
     let mut turn = 0;
-    if let Some(deliveries) = &cameras.delivery {
+    if let Some(deliveries) = &cameras.args.delivery {
         let delivery;
         (turn, delivery) = deliveries.of(number);
         if let Err(error) = P::set_delivery(&stream, delivery) {
@@ -184,7 +173,7 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
         }
     }
     let mut follower = Follower::from_first();
-    let mut recorder = record(number, cameras).await;
+    let mut recorder = Recorder::<P>::begin(cameras, number).await;
     let mut viewer = Viewer::<P>(None, 0);
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {
@@ -197,35 +186,11 @@ async fn camera<P: Platform>(mut stream: P::Stream, number: u64, cameras: &Camer
                 return;
             }
         }
-        compute(cameras.work_us);
-        if let Some(written) = &mut recorder {
-            let kept = written.keep(bytes).await;
-            if !recorded(cameras, kept) {
-                recorder = None;
-            }
-        }
+        compute(cameras.args.work_us);
+        recorder.keep(bytes).await;
         viewer.pass(bytes, follower.camera, cameras).await;
     }
-    if let Some(mut recorder) = recorder {
-        let kept = recorder.flush().await;
-        recorded(cameras, kept);
-    }
-}
-
-/// The recorder of the camera of that number, unless none is wanted or it cannot be had.
-async fn record<P: Platform>(number: u64, cameras: &Cameras<P>) -> Option<Recorder<P>> {
-    let path = cameras.record.as_ref()?.join(format!("camera-{number}"));
-    let recorder = Recorder::create(path, number).await;
-    recorder.map_err(|_| cameras.counts.unrecorded.add(1)).ok()
-}
-
-/// Counts what was written, or that a recording failed.
-fn recorded<P: Platform>(cameras: &Cameras<P>, kept: std::io::Result<u64>) -> bool {
-    match kept {
-        Ok(len) => cameras.counts.recorded.add(len),
-        Err(_) => cameras.counts.unrecorded.add(1),
-    }
-    kept.is_ok()
+    recorder.flush().await;
 }
 
 /// Who watches a camera, if anybody does, and how many viewers had come when it was last looked

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -40,15 +39,11 @@ pub(crate) struct DiskStats {
 impl DiskArgs {
     /// The writers' numbers, and the file of each.
     pub(super) fn writers(&self) -> impl Iterator<Item = (usize, PathBuf)> {
-        let paths = self
-            .fsync
-            .iter()
-            .flat_map(|path| std::iter::repeat(path).enumerate());
-        paths.take(self.fsync_writers).map(|(writer, path)| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{writer}"));
-            (writer, name.into())
-        })
+        let paths = self.fsync.iter().flat_map(std::iter::repeat);
+        let numbered =
+            |path: &PathBuf, writer: usize| path.with_added_extension(writer.to_string());
+        let paths = paths.take(self.fsync_writers).enumerate();
+        paths.map(move |(writer, path)| (writer, numbered(path, writer)))
     }
 
     /// The file of each open that hangs.
@@ -107,15 +102,14 @@ impl Disk {
 }
 
 /// Lets the writers and the opens loose.
-pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &Arc<Disk>) {
+pub(crate) fn spawn<P: Platform>(args: &DiskArgs, disk: &'static Disk) {
     for (writer, path) in args.writers() {
-        let (disk, len) = (Arc::clone(disk), args.fsync_bytes);
+        let len = args.fsync_bytes;
         P::spawn_in(None, "fsync", async move {
-            disk.ended(writer, write::<P>(path, len, &disk).await);
+            disk.ended(writer, write::<P>(path, len, disk).await);
         });
     }
     for path in args.hangs() {
-        let disk = Arc::clone(disk);
         P::spawn_in(None, "hang", async move {
             disk.hanging.add(1);
             // Whether it came or was refused: it does not hang any more.

@@ -2,7 +2,6 @@
 //! plain thread (`--waits`), so that it is told even while every worker is stuck. `--block`: tasks
 //! that block their thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -106,7 +105,7 @@ impl Book {
 
 /// Spawns what is due, until there have been [`TASKS_MAX`].
 pub(crate) async fn spawn<P: Platform>(
-    book: Arc<Book>,
+    book: &'static Book,
     hog_us: u64,
     apart: bool,
     urgent: Option<P::Class>,
@@ -115,9 +114,9 @@ pub(crate) async fn spawn<P: Platform>(
     let mut indices = 0..TASKS_MAX;
     while !indices.is_empty() {
         for index in indices.by_ref().take(schedule.due(Instant::now()) as usize) {
-            let (own, kind) = (Arc::clone(&book), Fresh::numbered(index));
+            let kind = Fresh::numbered(index);
             let task = async move {
-                own.mark(&own.slots[index].ran_us);
+                book.mark(&book.slots[index].ran_us);
                 if kind == Fresh::Hog {
                     compute(hog_us);
                 }

@@ -2,6 +2,7 @@
 //! All of it runs on plain threads and in signal handlers, never on a worker.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -44,6 +45,11 @@ pub(crate) fn keep(args: &ServeArgs, stats: impl Fn() -> RuntimeStats) -> ! {
             Err(error) => eprintln!("stats: {error}"),
         }
     }
+}
+
+/// Says where a service listens.
+pub(crate) fn announce(service: &str, address: SocketAddr) {
+    print_line(&format!("{service} {address}"));
 }
 
 /// A line on standard output, at once; a reader that is gone is no reason to stop serving.

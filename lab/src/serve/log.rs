@@ -2,17 +2,20 @@
 //! with. It takes appends in the log server's own protocol.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
+use txlog_client::frame::{APPEND_OVERHEAD, Request, Response, VERSION};
+use txlog_client::wire::FrameReader;
 
 use super::platform::Platform;
 use super::stats::Count;
-use crate::appends::{APPEND_HEAD_LEN, HELLO, appended, read_append, welcome};
 
 /// The file is cut back when it has become so long: a run of any length costs a disk no more.
 const FILE_LEN_MAX: u64 = 256 * 1024 * 1024;
+/// The largest record that is taken.
+const RECORD_MAX: usize = 1_048_576;
 
 /// One file and how far it is written, by one at a time.
 pub(crate) struct Log<P: Platform> {
@@ -43,24 +46,30 @@ impl<P: Platform> Log<P> {
 
 /// A client that says what is no append is hung up on.
 pub(crate) async fn connection<P: Platform>(
-    mut stream: P::Stream,
-    log: Arc<Log<P>>,
+    stream: P::Stream,
+    log: &Log<P>,
 ) -> std::io::Result<()> {
-    let mut hello = [0; HELLO.len()];
-    stream.read_exact(&mut hello).await?;
-    if hello != HELLO {
-        return Ok(());
+    let (reader, mut writer) = tokio::io::split(stream);
+    let mut frames = FrameReader::new(reader, APPEND_OVERHEAD + RECORD_MAX);
+    let (mut is_greeted, mut answer) = (false, BytesMut::new());
+    while let Ok(Some(frame)) = frames.next().await {
+        match (Request::decode(frame), is_greeted) {
+            (Ok(Request::Hello { .. }), false) => Response::Welcome {
+                version: VERSION,
+                record_bytes_max: RECORD_MAX as u32,
+                appends_max: 1,
+                first: 0,
+                next: 0,
+            },
+            (Ok(Request::Append { id, payload }), true) => Response::Appended {
+                id,
+                sequence: log.append(payload.into()).await?,
+            },
+            _ => break,
+        }
+        .encode(&mut answer);
+        is_greeted = true;
+        writer.write_all_buf(&mut answer).await?;
     }
-    stream.write_all(&welcome()).await?;
-    let mut head = [0; APPEND_HEAD_LEN];
-    loop {
-        stream.read_exact(&mut head).await?;
-        let Some((id, len)) = read_append(head) else {
-            return Ok(());
-        };
-        let mut record = vec![0; len];
-        stream.read_exact(&mut record).await?;
-        let sequence = log.append(record).await?;
-        stream.write_all(&appended(id, sequence)).await?;
-    }
+    Ok(())
 }

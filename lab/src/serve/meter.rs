@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::lifetime::announce;
 use super::platform::micros;
 use super::work::Done;
 use crate::error::{Error, Result};
@@ -35,7 +36,7 @@ pub(crate) fn start(address: SocketAddr, done: Done) -> Result<SocketAddr> {
     tell("work", address, move || read(&done, start))
 }
 
-/// Answers every connection with a line of JSON from a plain thread, and closes it.
+/// Answers every connection with a line of JSON from a plain thread, and closes it. Says where.
 pub(crate) fn tell<T: Serialize>(
     service: &'static str,
     address: SocketAddr,
@@ -58,6 +59,7 @@ pub(crate) fn listen(
     let refused = Error::listen(service, address);
     let listener = TcpListener::bind(address).map_err(&refused)?;
     let bound = listener.local_addr().map_err(&refused)?;
+    announce(service, bound);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             match stream {

@@ -18,7 +18,6 @@ mod http;
 mod lifetime;
 mod log;
 mod meter;
-mod mixed;
 mod os_thread;
 mod platform;
 mod relay;

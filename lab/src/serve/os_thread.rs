@@ -4,21 +4,21 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::args::{Burn, DiskArgs, ServeArgs};
 use super::disk::Disk;
 use super::hogs::{Schedule, never_yield};
 use super::meter;
-use super::services::Announcement;
+use super::services::forever;
 use super::work::Done;
 use crate::error::{Error, Result};
 
 /// Serves --echo, and of --api `GET /stat`, beside --hogs, --burn, --fsync and --hang, each in a
 /// thread; a spinning thread needs no yield, so --hog-poll-us makes no difference here.
-pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
-    let is_unknown = |flag: &&str| !["--echo", "--api", "--hogs", "--burn"].contains(flag);
+pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<()> {
+    let is_unknown = |flag: &String| !["--echo", "--api", "--hogs", "--burn"].contains(&&**flag);
     let settings = [
         ("--busy-wait", args.settings.busy_wait.is_some()),
         ("--stats-every", args.stats_every.is_some()),
@@ -26,23 +26,24 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
         ("--handoff-us", args.settings.handoff_us.is_some()),
     ];
     let asked = args.asked().chain(settings).filter(|(_, asked)| *asked);
-    let classes = args.class_flags().map(|(flag, _)| flag);
-    let mut given = asked.map(|(flag, _)| flag).chain(classes);
+    let classes = args.classes().map(|(what, _)| format!("--{what}-class"));
+    let mut given = asked.map(|(flag, _)| flag.to_owned()).chain(classes);
     if let Some(flag) = given.find(is_unknown) {
-        return Err(Error::OsThreadOnlyEchoes { flag });
+        return Err(Error::new(format!(
+            "`serve os-thread` has no {flag}: a lone thread only echoes (--echo) and answers \
+             `GET /stat` (--api) beside --hogs, --burn, --fsync and --hang"
+        )));
     }
-    let mut announcement = Announcement::default();
     if let Some(address) = args.echo {
-        announcement.push(("echo", listen("echo", address, echo)?));
+        listen("echo", address, echo)?;
     }
-    let disk = Arc::new(Disk::new(&args.disk));
+    let disk = forever(Disk::new(&args.disk));
     if let Some(address) = args.api {
-        let asked = Arc::clone(&disk);
         // A call that breaks off is its caller's loss.
-        let answer = move |stream| drop(answer(stream, &asked));
-        announcement.push(("api", listen("api", address, answer)?));
+        let answer = |stream| drop(answer(stream, disk));
+        listen("api", address, answer)?;
     }
-    start_disk(&args.disk, &disk);
+    start_disk(&args.disk, disk);
     for _ in 0..args.hogs {
         let done = done.clone();
         std::thread::spawn(move || never_yield(&done));
@@ -51,7 +52,7 @@ pub(crate) fn start(args: &ServeArgs, done: &Done) -> Result<Announcement> {
         let done = done.clone();
         std::thread::spawn(move || keep_burning(burn, &done));
     }
-    Ok(announcement)
+    Ok(())
 }
 
 /// A fresh thread for each, as [`burn`](super::hogs::burn) has a fresh task.
@@ -79,11 +80,12 @@ fn listen(
     service: &'static str,
     address: SocketAddr,
     serve: impl Fn(TcpStream) + Clone + Send + 'static,
-) -> Result<SocketAddr> {
-    meter::listen(service, address, move |stream| {
+) -> Result<()> {
+    let spawn = move |stream| {
         let serve = serve.clone();
         drop(std::thread::spawn(move || serve(stream)));
-    })
+    };
+    meter::listen(service, address, spawn).map(drop)
 }
 
 fn echo(mut stream: TcpStream) {
@@ -99,14 +101,13 @@ fn echo(mut stream: TcpStream) {
 
 /// Lets the writers and the opens loose. Syncs take turns, as a file system makes them: beside
 /// threads that all sync at once a ping takes longer.
-fn start_disk(args: &DiskArgs, disk: &Arc<Disk>) {
-    let turn = Arc::new(Mutex::new(()));
+fn start_disk(args: &DiskArgs, disk: &'static Disk) {
+    static TURN: Mutex<()> = Mutex::new(());
     for (writer, path) in args.writers() {
-        let (disk, turn, len) = (Arc::clone(disk), Arc::clone(&turn), args.fsync_bytes);
-        std::thread::spawn(move || disk.ended(writer, write(&path, len, &turn, &disk)));
+        let len = args.fsync_bytes;
+        std::thread::spawn(move || disk.ended(writer, write(&path, len, &TURN, disk)));
     }
     for path in args.hangs() {
-        let disk = Arc::clone(disk);
         std::thread::spawn(move || {
             disk.hanging.add(1);
             // Whether it came or was refused: it does not hang any more.

@@ -10,12 +10,13 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Once;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Once};
+use std::task::Poll;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 
 use super::platform::Platform;
+use super::stats::Count;
 
 /// Bytes under way in each direction: at first, and once a connection is known to carry much.
 const LIGHT_LEN: usize = 16 * 1024;
@@ -58,130 +59,72 @@ pub(crate) async fn connection<P: Platform>(client: P::Stream, route: Route<P::C
     let Some(server) = onwards::<P>("relay", route.target, &COMPLAINED).await else {
         return;
     };
-    let mut pair = Pair::new(client, server);
     let limit = route.bulk.map_or(u64::MAX, |_| route.bulk_after);
-    // Either side may break off as it likes; the other then sees its connection closed.
-    if let Ok(Carried::Much) = pair.carry(limit).await {
-        P::spawn_in(route.bulk, "relay, bulk", async move {
-            let mut pair = pair.widen(BULK_LEN);
-            let _ = pair.carry(u64::MAX).await;
-        });
+    let moved = Arc::default();
+    let mut carrying = Box::pin(carry::<P, _>(client, server, Arc::clone(&moved), limit));
+    if is_much(carrying.as_mut(), &moved, limit).await {
+        // What is under way moves along, so that nothing is lost.
+        P::spawn_in(route.bulk, "relay, bulk", async { drop(carrying.await) });
     }
 }
 
-/// Two connections, each of which gets what the other brings.
-struct Pair<S> {
+/// Polls a connection until it is over, or has moved more than `limit` bytes; whether it has.
+async fn is_much(mut carrying: Pin<&mut impl Future>, moved: &Count, limit: u64) -> bool {
+    poll_fn(|cx| match carrying.as_mut().poll(cx) {
+        Poll::Pending if moved.read() <= limit => Poll::Pending,
+        polled => Poll::Ready(polled.is_pending()),
+    })
+    .await
+}
+
+/// Carries bytes both ways until both have ended, and counts those that were moved.
+///
+/// # Errors
+/// When either connection breaks; both are then of no use. Each side may break off as it likes; the
+/// other then sees its connection closed.
+async fn carry<P: Platform, S: AsyncRead + AsyncWrite>(
     client: S,
     server: S,
-    there: Half,
-    back: Half,
+    moved: Arc<Count>,
+    limit: u64,
+) -> io::Result<()> {
+    let (from_client, to_client) = split(client);
+    let (from_server, to_server) = split(server);
+    tokio::try_join!(
+        carry_half::<P>(from_client, to_server, &moved, limit),
+        carry_half::<P>(from_server, to_client, &moved, limit),
+    )?;
+    Ok(())
 }
 
-/// Why carrying came to an end.
-#[derive(Debug, PartialEq, Eq)]
-enum Carried {
-    /// Both directions have ended.
-    All,
-    /// More than the limit was moved. Nothing is lost: carrying can go on.
-    Much,
-}
-
-/// One direction.
-#[derive(Default)]
-struct Half {
-    buffer: Vec<u8>,
-    /// What was read and not yet written.
-    from: usize,
-    to: usize,
-    moved: u64,
-    /// The reader's end has come; then it has been passed on.
-    ended: bool,
-    over: bool,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Pair<S> {
-    fn new(client: S, server: S) -> Self {
-        Pair {
-            client,
-            server,
-            there: Half::default(),
-            back: Half::default(),
-        }
-        .widen(LIGHT_LEN)
-    }
-
-    /// Room for so much under way.
-    fn widen(mut self, len: usize) -> Self {
-        for half in [&mut self.there, &mut self.back] {
-            half.buffer.resize(len, 0);
-        }
-        self
-    }
-
-    /// Carries until both directions have ended, or more than `limit` bytes were moved.
-    ///
-    /// # Errors
-    /// When either connection breaks; both are then of no use.
-    async fn carry(&mut self, limit: u64) -> io::Result<Carried> {
-        poll_fn(|cx| self.poll_carry(cx, limit)).await
-    }
-
-    fn poll_carry(&mut self, cx: &mut Context<'_>, limit: u64) -> Poll<io::Result<Carried>> {
-        let Pair {
-            client,
-            server,
-            there,
-            back,
-        } = self;
-        // Each direction gets as far as it can: what is left waits for one of the two to be woken.
-        let there_over = there.poll_advance(cx, client, server, limit)?;
-        let back_over = back.poll_advance(cx, server, client, limit)?;
-        if there.moved.saturating_add(back.moved) > limit {
-            return Poll::Ready(Ok(Carried::Much));
-        }
-        match (there_over, back_over) {
-            (Poll::Ready(()), Poll::Ready(())) => Poll::Ready(Ok(Carried::All)),
-            _ => Poll::Pending,
+/// One direction. Its end is passed on while the other still carries.
+async fn carry_half<P: Platform>(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    moved: &Count,
+    limit: u64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; LIGHT_LEN];
+    while let len @ 1.. = reader.read(&mut buffer).await? {
+        writer.write_all(&buffer[..len]).await?;
+        moved.add(len as u64);
+        if buffer.len() < BULK_LEN && moved.read() > limit {
+            buffer.resize(BULK_LEN, 0);
+            // Lets the connection change its class here and now.
+            P::yield_now().await;
         }
     }
-}
-
-impl Half {
-    /// Ready when this direction is over, or has moved more than `limit`.
-    fn poll_advance<S: AsyncRead + AsyncWrite + Unpin>(
-        &mut self,
-        cx: &mut Context<'_>,
-        reader: &mut S,
-        writer: &mut S,
-        limit: u64,
-    ) -> Poll<io::Result<()>> {
-        while !self.over && self.moved <= limit {
-            if self.from < self.to {
-                let rest = &self.buffer[self.from..self.to];
-                let len = ready!(Pin::new(&mut *writer).poll_write(cx, rest))?;
-                if len == 0 {
-                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-                }
-                self.from += len;
-                self.moved += len as u64;
-            } else if self.ended {
-                ready!(Pin::new(&mut *writer).poll_shutdown(cx))?;
-                self.over = true;
-            } else {
-                let mut buffer = ReadBuf::new(&mut self.buffer);
-                ready!(Pin::new(&mut *reader).poll_read(cx, &mut buffer))?;
-                (self.from, self.to) = (0, buffer.filled().len());
-                self.ended = self.to == 0;
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
+    writer.shutdown().await
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use tokio::io::duplex;
+
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use crate::serve::Tokio;
 
     fn run(test: impl Future<Output = ()>) {
         /// Reaching it is a failure: something waits for an end that was not passed on.
@@ -196,7 +139,6 @@ mod tests {
     fn an_end_is_passed_on_while_the_other_direction_carries() {
         run(async {
             let ((mut client, near), (far, mut server)) = (duplex(64), duplex(64));
-            let mut pair = Pair::new(near, far);
             let both = async {
                 client.write_all(b"a question").await.expect("written");
                 client.shutdown().await.expect("ended");
@@ -215,8 +157,9 @@ mod tests {
                     .expect("its end came");
                 assert_eq!(answer, "an answer");
             };
-            let (carried, ()) = tokio::join!(pair.carry(u64::MAX), both);
-            assert_eq!(carried.expect("nothing broke"), Carried::All);
+            let carrying = carry::<Tokio, _>(near, far, Arc::default(), u64::MAX);
+            let (carried, ()) = tokio::join!(carrying, both);
+            carried.expect("nothing broke");
         });
     }
 
@@ -224,13 +167,15 @@ mod tests {
     fn much_is_carried_on_without_a_byte_lost() {
         run(async {
             // What is read at once is written in parts: the limit falls into the middle of it.
+            const LIMIT: u64 = 50_000;
             let ((mut client, near), (far, mut server)) = (duplex(1_000), duplex(300));
             let sent: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-            let mut pair = Pair::new(near, far);
+            let moved = Arc::default();
+            let mut carrying = pin!(carry::<Tokio, _>(near, far, Arc::clone(&moved), LIMIT));
             let relay = async {
-                assert_eq!(pair.carry(50_000).await.expect("carried"), Carried::Much);
-                let mut pair = pair.widen(BULK_LEN);
-                assert_eq!(pair.carry(u64::MAX).await.expect("carried"), Carried::All);
+                assert!(is_much(carrying.as_mut(), &moved, LIMIT).await);
+                assert!(moved.read() < 2 * LIMIT, "it is handed over at once");
+                carrying.await.expect("carried");
             };
             let write = async {
                 client.write_all(&sent).await.expect("written");

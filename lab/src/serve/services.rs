@@ -1,35 +1,32 @@
 //! Starts what was asked for, and says `ready`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
 
-use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs};
+use super::args::{ClassName, DiskArgs, HandlerArgs, RuntimeName, ServeArgs, joined};
 use super::camera::Cameras;
+use super::disk::Disk;
 use super::platform::{Evenkeel, Platform, Tokio};
-use super::sink::SinkCounters;
 use super::stats::RuntimeStats;
 use super::work::Done;
 use super::{
-    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, mixed, os_thread, relay,
-    sink, work,
+    api, camera, disk, echo, fresh, hogs, http, lifetime, log, meter, os_thread, relay, sink, work,
 };
 use crate::error::{Error, Result};
 use crate::sys;
-
-/// Where each service listens, in the order in which it is said.
-pub(crate) type Announcement = Vec<(&'static str, SocketAddr)>;
 
 /// Serves until the process is ended.
 ///
 /// # Errors
 /// When a flag does not fit, a runtime does not start, or an address cannot be listened on.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+pub(crate) fn run(args: &'static ServeArgs) -> Result<()> {
     if !args.asked().any(|(_, asked)| asked) {
-        return Err(Error::NothingToServe);
+        let services = joined(args.asked().map(|(flag, _)| flag), ", ");
+        let advice = format!("nothing to serve: give at least one of {services}");
+        return Err(Error::new(advice));
     }
     args.check_classes()?;
     lifetime::watch(args)?;
@@ -40,113 +37,116 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         RuntimeName::Evenkeel => serve::<Evenkeel>(args),
         RuntimeName::OsThread => {
             let done = Done::default();
-            let mut announcement = os_thread::start(args, &done)?;
-            announcement.extend(tell_work(args, &done)?);
-            announce(&announcement);
-            lifetime::keep(args, RuntimeStats::default)
+            os_thread::start(args, &done)?;
+            keep(args, &done, RuntimeStats::default)
         }
     }
 }
 
-fn serve<P: Platform>(args: &ServeArgs) -> Result<()> {
+fn serve<P: Platform>(args: &'static ServeArgs) -> Result<()> {
     let platform = P::start(&args.settings)?;
-    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.class_flags().next().is_some()) {
+    if !P::HAS_CLASSES && (args.settings.shares.is_some() || args.classes().next().is_some()) {
         eprintln!(
             "warning: {} has no classes; --shares and --*-class are ignored",
             P::NAME
         );
     }
     if !P::HAS_DELIVERY && args.delivery.is_some() {
-        return Err(Error::NoDelivery { runtime: P::NAME });
+        let why = "wakes a reader at whatever arrives: it has no --delivery, which is evenkeel's";
+        return Err(Error::new(format!("{} {why}; leave it out", P::NAME)));
     }
     let done = Done::default();
-    let mut announcement = platform.block_on(start(args, platform.clone(), &done))?;
-    announcement.extend(tell_work(args, &done)?);
-    announce(&announcement);
-    lifetime::keep(args, || platform.stats())
-}
-
-/// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
-/// disturb.
-async fn start<P: Platform>(args: &ServeArgs, platform: P, done: &Done) -> Result<Announcement> {
-    let (announcement, started) = (Announcement::default(), Instant::now());
-    let mut on = Services {
+    let server = forever(Server {
+        disk: Disk::new(&args.disk),
+        cameras: Cameras::new(args)?,
+        started: Instant::now(),
+        args,
         platform,
-        announcement,
-    };
-    let disk = Arc::new(disk::Disk::new(&args.disk));
-    let counters = Arc::new(SinkCounters::default());
-    let cameras = Arc::new(Cameras::new(args, Arc::clone(&counters))?);
-    on.add("echo", args.echo, &args.echo_class, echo::connection::<P>)?;
-    let work_us = args.work_us;
-    on.add("sink", args.sink, &args.sink_class, move |stream| {
-        sink::connection::<P>(stream, work_us, Arc::clone(&counters))
-    })?;
-    on.add_log(&args.disk).await?;
-    let all = Arc::clone(&cameras);
-    let camera = move |stream| camera::connection(stream, Arc::clone(&all));
-    on.add("camera", args.camera, &None, camera)?;
-    let all = Arc::clone(&cameras);
-    let viewer = move |stream| camera::viewer(stream, Arc::clone(&all));
-    on.add("watch", args.watch, &None, viewer)?;
-    on.add_calls("http", args.http, &None, http::greet)?;
-    let accounts = Arc::new(api::Accounts {
-        platform: on.platform.clone(),
-        cameras,
-        disk: Arc::clone(&disk),
-        parse_us: args.api_us,
     });
-    let api = move |request| api::call(request, Arc::clone(&accounts));
-    on.add_calls("api", args.api, &args.api_class, api)?;
-    on.add_routes(args)?;
-    let admin = move |request| http::admin::<P>(request, started);
-    on.add_calls("admin", args.admin, &args.admin_class, admin)?;
-    on.add_handlers(&args.handlers)?;
-    disk::spawn::<P>(&args.disk, &disk);
-    let class = on.class(&args.hog_class);
-    hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
-    if let Some(burn) = args.burn {
-        P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
+    server.platform.block_on(server.start(&done))?;
+    keep(args, &done, || server.platform.stats())
+}
+
+/// Something that services share, and that lives as long as they do: until the process is ended.
+pub(super) fn forever<T>(shared: T) -> &'static T {
+    Box::leak(Box::new(shared))
+}
+
+/// Starts the thread of --work, if it was asked for, and keeps the main thread.
+fn keep(args: &ServeArgs, done: &Done, stats: impl Fn() -> RuntimeStats) -> Result<()> {
+    if let Some(address) = args.work {
+        meter::start(address, done.clone())?;
     }
-    Ok(on.announcement)
+    lifetime::print_line("ready");
+    lifetime::keep(args, stats)
 }
 
-/// What is started so far.
-struct Services<P: Platform> {
-    platform: P,
-    announcement: Announcement,
+/// What services share.
+pub(super) struct Server<P: Platform> {
+    pub(super) args: &'static ServeArgs,
+    pub(super) platform: P,
+    pub(super) started: Instant,
+    pub(super) cameras: Cameras<P>,
+    pub(super) disk: Disk,
 }
 
-impl<P: Platform> Services<P> {
-    fn class(&self, name: &Option<ClassName>) -> Option<P::Class> {
-        self.platform.class(name.as_ref()?)
+impl<P: Platform> Server<P> {
+    /// Listens everywhere first, then lets the hogs loose: they are not to delay what they are to
+    /// disturb.
+    async fn start(&'static self, done: &Done) -> Result<()> {
+        let (args, cameras) = (self.args, &self.cameras);
+        self.add("echo", args.echo, echo::connection::<P>)?;
+        let sink = |stream| sink::connection::<P>(stream, args.work_us, &cameras.deliveries);
+        self.add("sink", args.sink, sink)?;
+        self.add_log(&args.disk).await?;
+        let camera = |stream| camera::connection(stream, cameras);
+        self.add("camera", args.camera, camera)?;
+        let viewer = |stream| camera::viewer(stream, cameras);
+        self.add("watch", args.watch, viewer)?;
+        self.add_calls("http", args.http, http::greet)?;
+        self.add_calls("api", args.api, |request| api::call(request, self))?;
+        self.add_routes(args)?;
+        let admin = |request| http::admin::<P>(request, self.started);
+        self.add_calls("admin", args.admin, admin)?;
+        self.add_handlers(&args.handlers)?;
+        disk::spawn::<P>(&args.disk, &self.disk);
+        let class = self.class("hog");
+        hogs::spawn::<P>(args.hogs, args.hog_poll_us, args.hog_yield, class, done);
+        if let Some(burn) = args.burn {
+            P::spawn_in(class, "burner", hogs::burn::<P>(burn, class, done.clone()));
+        }
+        Ok(())
+    }
+
+    /// The class that a flag names for `what`, if there is such a flag and it was given.
+    fn class(&self, what: &str) -> Option<P::Class> {
+        let (_, class) = self.args.classes().find(|(of, _)| *of == what)?;
+        self.platform.class(class)
     }
 
     /// Serves what was asked for, that is, has an address: each connection in a task that `spawn`
     /// spawns.
     fn add_spawning(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         spawn: impl Fn(P::Stream) + Send + 'static,
     ) -> Result<()> {
         if let Some(address) = address {
             let bound = P::bind(address).map_err(Error::listen(service, address));
             let (listener, bound) = bound?;
-            self.announcement.push((service, bound));
+            lifetime::announce(service, bound);
             let accepting = accept::<P>(service, listener, spawn);
-            P::spawn_in(self.class(class), service, accepting);
+            P::spawn_in(self.class(service), service, accepting);
         }
         Ok(())
     }
 
     /// The same with tasks that are all spawned here.
     fn add<F: Future<Output: Send> + Send + 'static>(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         serve: impl Fn(P::Stream) -> F + Send + 'static,
     ) -> Result<()> {
         // How a connection ends is its client's to count.
@@ -154,69 +154,65 @@ impl<P: Platform> Services<P> {
             let served = serve(stream);
             P::spawn(async { drop(served.await) });
         };
-        self.add_spawning(service, address, class, spawn)
+        self.add_spawning(service, address, spawn)
     }
 
     /// The same over HTTP/1.1.
     fn add_calls<F: Future<Output = http::Answer> + Send + 'static>(
-        &mut self,
+        &self,
         service: &'static str,
         address: Option<SocketAddr>,
-        class: &Option<ClassName>,
         handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     ) -> Result<()> {
         let serve = move |stream| http::connection::<P, _>(stream, handler.clone());
-        self.add(service, address, class, serve)
+        self.add(service, address, serve)
     }
 
-    async fn add_log(&mut self, args: &DiskArgs) -> Result<()> {
+    async fn add_log(&self, args: &DiskArgs) -> Result<()> {
         if let (Some(address), Some(directory)) = (args.log, &args.log_directory) {
             let bound = P::serve_log(address, directory.clone()).await?;
-            self.announcement.push(("log", bound));
+            lifetime::announce("log", bound);
         } else if let Some(path) = &args.log_path {
             let created = log::Log::<P>::create(path.clone()).await;
-            let log = Arc::new(created.map_err(Error::write(path))?);
-            let serve = move |stream| log::connection(stream, Arc::clone(&log));
-            self.add("log", args.log, &None, serve)?;
+            let log = forever(created.map_err(Error::write(path))?);
+            let serve = |stream| log::connection(stream, log);
+            self.add("log", args.log, serve)?;
         }
         Ok(())
     }
 
-    fn add_routes(&mut self, args: &ServeArgs) -> Result<()> {
+    fn add_routes(&self, args: &ServeArgs) -> Result<()> {
         if let Some((listen, target)) = args.proxy {
             let proxy = move |stream| relay::proxy::<P>(stream, target);
-            self.add("proxy", Some(listen), &None, proxy)?;
+            self.add("proxy", Some(listen), proxy)?;
         }
         if let Some((listen, target)) = args.relay {
             let route = relay::Route {
                 target,
-                bulk: self.class(&args.bulk_class),
+                bulk: self.class("bulk"),
                 bulk_after: args.bulk_after,
             };
             let relay = move |stream| relay::connection::<P>(stream, route);
-            self.add("relay", Some(listen), &args.relay_class, relay)?;
+            self.add("relay", Some(listen), relay)?;
         }
         Ok(())
     }
 
     /// What answers at once beside what computes or blocks.
-    fn add_handlers(&mut self, args: &HandlerArgs) -> Result<()> {
-        let (us, tasks, block_us) = (args.post_us, args.block_tasks, args.block_us);
-        let handle = move |request| mixed::handle(request, us);
-        self.add_calls("mixed", args.mixed, &None, handle)?;
+    fn add_handlers(&self, args: &'static HandlerArgs) -> Result<()> {
+        let handle = |request| http::mixed(request, args.post_us);
+        self.add_calls("mixed", args.mixed, handle)?;
         let apart = move |stream| P::spawn(http::connection::<P, _>(stream, handle));
-        self.add_spawning("apart", args.apart, &None, apart)?;
-        let mixed_h2 = move |stream| mixed::streams::<P>(stream, false, us);
-        self.add("mixed-h2", args.mixed_h2, &None, mixed_h2)?;
-        let apart_h2 = move |stream| mixed::streams::<P>(stream, true, us);
-        self.add("apart-h2", args.apart_h2, &None, apart_h2)?;
-        let block = move |stream| fresh::block::<P>(stream, tasks, block_us);
-        self.add("block", args.block, &None, block)?;
+        self.add_spawning("apart", args.apart, apart)?;
+        let mixed_h2 = |stream| http::streams::<P>(stream, false, args.post_us);
+        self.add("mixed-h2", args.mixed_h2, mixed_h2)?;
+        let apart_h2 = |stream| http::streams::<P>(stream, true, args.post_us);
+        self.add("apart-h2", args.apart_h2, apart_h2)?;
+        let block = |stream| fresh::block::<P>(stream, args.block_tasks, args.block_us);
+        self.add("block", args.block, block)?;
         if let (Some(rate), Some(address)) = (args.fresh, args.waits) {
-            let book = Arc::new(fresh::Book::new(rate));
-            let told = Arc::clone(&book);
-            let bound = meter::tell("waits", address, move || told.tell())?;
-            self.announcement.push(("waits", bound));
+            let book = forever(fresh::Book::new(rate));
+            meter::tell("waits", address, || book.tell())?;
             let urgent = self.platform.class(&ClassName::numbered(0));
             let (hog_us, apart) = (args.fresh_hog_us, args.fresh_apart);
             P::spawn(fresh::spawn::<P>(book, hog_us, apart, urgent));
@@ -250,17 +246,4 @@ async fn accept<P: Platform>(
             }
         }
     }
-}
-
-/// Starts the thread of --work, if it was asked for.
-fn tell_work(args: &ServeArgs, done: &Done) -> Result<Option<(&'static str, SocketAddr)>> {
-    let address = args.work.map(|address| meter::start(address, done.clone()));
-    Ok(address.transpose()?.map(|bound| ("work", bound)))
-}
-
-fn announce(announcement: &Announcement) {
-    for (service, address) in announcement {
-        lifetime::print_line(&format!("{service} {address}"));
-    }
-    lifetime::print_line("ready");
 }

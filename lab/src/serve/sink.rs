@@ -1,7 +1,5 @@
 //! The sink: reads, computes for each delivery, discards.
 
-use std::sync::Arc;
-
 use tokio::io::AsyncReadExt;
 
 use super::platform::Platform;
@@ -34,7 +32,7 @@ impl SinkCounters {
 pub(crate) async fn connection<P: Platform>(
     mut stream: P::Stream,
     work_us: u64,
-    counters: Arc<SinkCounters>,
+    counters: &SinkCounters,
 ) {
     let mut buffer = vec![0; BUFFER_LEN];
     while let Ok(len @ 1..) = stream.read(&mut buffer).await {

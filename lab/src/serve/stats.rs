@@ -158,11 +158,7 @@ impl RuntimeStats {
 
     /// Useful run time of all workers over wall time, where 1.0 is one whole core.
     pub(crate) fn utilisation_cores(&self) -> f64 {
-        let run = self
-            .workers
-            .iter()
-            .filter_map(|worker| worker.get("run_us"));
-        self.cores(run.sum())
+        self.worker_cores("run_us").unwrap_or(0.0)
     }
 
     /// What the thread that looks for stuck workers used, where 1.0 is one whole core; `None` where
@@ -186,12 +182,13 @@ impl RuntimeStats {
     /// Time that all workers spun over wall time, in the same unit; `None` where spin is not
     /// counted apart.
     pub(crate) fn spin_cores(&self) -> Option<f64> {
-        let spun: Option<u64> = self
-            .workers
-            .iter()
-            .map(|worker| worker.get("spin_us"))
-            .sum();
-        Some(self.cores(spun?))
+        self.worker_cores("spin_us")
+    }
+
+    /// What all workers spent on something; `None` where that is not counted.
+    fn worker_cores(&self, what: &str) -> Option<f64> {
+        let spent: Option<u64> = self.workers.iter().map(|worker| worker.get(what)).sum();
+        Some(self.cores(spent?))
     }
 }
 

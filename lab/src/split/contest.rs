@@ -42,13 +42,16 @@ const PERIOD: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &SplitArgs) -> Result<()> {
     let classes = args.weights.0.len();
     if let Some(class) = args.hogs_in.filter(|class| *class >= classes) {
-        return Err(Error::NoSuchClass { class, classes });
+        let there_are = format!("there are {classes} classes, counted from 0");
+        return Err(Error::new(format!("--hogs-in {class}: {there_are}")));
     }
     crate::serve::calibrate();
     let readings = match args.runtime {
         RuntimeName::Tokio => contest::<Tokio>(args),
         RuntimeName::Evenkeel => contest::<Evenkeel>(args),
-        RuntimeName::OsThread => Err(Error::NothingToSplit),
+        RuntimeName::OsThread => Err(Error::new(
+            "`split os-thread` has no runtime whose split could be measured",
+        )),
     }?;
     let text = serde_json::to_string(&readings);
     println!("{}", text.expect("numbers and words can be written"));

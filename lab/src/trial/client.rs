@@ -53,8 +53,7 @@ pub(crate) fn until_listening(
     let deadline = Instant::now() + patience;
     while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
         if Instant::now() >= deadline {
-            let (program, seconds) = (program.to_owned(), patience.as_secs());
-            return Err(Error::NotReady { program, seconds });
+            return Err(Error::not_ready(program, patience));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -100,10 +100,8 @@ fn perf(lab: &Lab, of: &[&str]) -> Result<u64> {
     command.args(of);
     command.stderr(Stdio::null());
     let output = lab.tool("perf", &mut command)?.output()?;
-    counted(&output).ok_or_else(|| Error::Unreadable {
-        program: "perf".to_owned(),
-        reason: format!("no count in `{}`", output.trim()),
-    })
+    let reason = || format!("no count in `{}`", output.trim());
+    counted(&output).ok_or_else(|| Error::unreadable("perf", reason()))
 }
 
 fn counted(output: &str) -> Option<u64> {

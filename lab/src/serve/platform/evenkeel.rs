@@ -1,24 +1,23 @@
 //! Evenkeel as a platform: with its defaults, but for what the flags ask.
 
 use std::collections::BTreeMap;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel::fs::File;
 use evenkeel::net::{self, TcpStream};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{DeliveryStats, Stats, WorkerStats};
+use evenkeel::stats::{CheckCounts, DeliveryStats, Stats, WorkerStats};
 use evenkeel::{Class, ClassConfig, task};
 use hyper::rt::Executor;
 use serde_json::{Value, json};
 use txlog::log::{LocalDisk, Log, LogConfig};
 use txlog::server::{Server, ServerConfig};
 
-use super::{BACKLOG, Platform, failed, micros};
+use super::{BACKLOG, Platform, failed, micros, named};
 use crate::error::{Error, Result};
 use crate::serve::args::{ClassName, Delivery, RuntimeArgs};
 use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
@@ -36,7 +35,6 @@ pub(crate) struct Evenkeel {
 impl Platform for Evenkeel {
     const NAME: &'static str = "evenkeel";
     type HyperStream = TcpStream;
-    type File = File;
     type Class = Class;
     const HAS_CLASSES: bool = true;
     const HAS_DELIVERY: bool = true;
@@ -131,40 +129,16 @@ impl Platform for Evenkeel {
         })
     }
 
-    async fn create(path: PathBuf) -> io::Result<File> {
-        File::create(path).await
-    }
-
-    async fn open(path: PathBuf) -> io::Result<File> {
-        File::open(path).await
-    }
-
-    async fn write_at(file: &File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+    async fn write_at(file: &Self::File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
         file.write_all_at(bytes, offset).await
-    }
-
-    async fn sync_data(file: &File) -> io::Result<()> {
-        file.sync_data().await
-    }
-
-    async fn sync_all(file: &File) -> io::Result<()> {
-        file.sync_all().await
-    }
-
-    async fn stat(path: PathBuf) -> io::Result<u64> {
-        Ok(evenkeel::fs::metadata(path).await?.len())
     }
 
     /// As the log server's own program has it.
     async fn serve_log(address: SocketAddr, directory: PathBuf) -> Result<SocketAddr> {
-        let failed = |error: &dyn std::error::Error| Error::Log {
-            path: directory.clone(),
-            reason: error.to_string(),
-        };
         let disk = LocalDisk::hold(&directory).await;
-        let disk = disk.map_err(|error| failed(&error))?;
+        let disk = disk.map_err(Error::log(&directory))?;
         let log = Log::open(disk, LogConfig::default()).await;
-        let (log, _) = log.map_err(|error| failed(&error))?;
+        let (log, _) = log.map_err(Error::log(&directory))?;
         let config = ServerConfig {
             connections_max: LOG_CONNECTIONS_MAX,
             ..ServerConfig::default()
@@ -187,7 +161,7 @@ impl Platform for Evenkeel {
 }
 
 fn worker(worker: &WorkerStats) -> WorkerTimes {
-    let times = [
+    named([
         ("run_us", micros(worker.run())),
         ("check_us", micros(worker.check)),
         ("spin_us", micros(worker.spin)),
@@ -195,8 +169,7 @@ fn worker(worker: &WorkerStats) -> WorkerTimes {
         ("steal_us", micros(worker.steal)),
         ("lend_us", micros(worker.lend)),
         ("parks", worker.parks),
-    ];
-    times.map(|(name, time)| (name.to_owned(), time)).into()
+    ])
 }
 
 fn delivery(delivery: &DeliveryStats) -> Delivered {
@@ -225,17 +198,16 @@ fn waiting(handle: &Handle) -> u64 {
 
 /// I/O checks by what made them due.
 fn checks(Stats { checks, .. }: &Stats) -> BTreeMap<String, Checks> {
-    let origins = [
-        ("due", checks.due),
-        ("idle", checks.idle),
-        ("spin", checks.spin),
-        ("monitor", checks.monitor),
-    ];
-    let counts = origins.map(|(origin, counts)| {
-        let (total, empty) = (counts.total(), counts.empty);
-        (origin.to_owned(), Checks { total, empty })
-    });
-    counts.into()
+    let counts = |of: &CheckCounts| Checks {
+        total: of.total(),
+        empty: of.empty,
+    };
+    named([
+        ("due", counts(&checks.due)),
+        ("idle", counts(&checks.idle)),
+        ("spin", counts(&checks.spin)),
+        ("monitor", counts(&checks.monitor)),
+    ])
 }
 
 /// Ready-to-run delays of all classes; each class has the same buckets.

@@ -8,6 +8,7 @@ macro_rules! same_names {
     ($runtime:ident) => {
         type Listener = $runtime::net::TcpListener;
         type Stream = $runtime::net::TcpStream;
+        type File = Arc<$runtime::fs::File>;
 
         fn block_on<F: Future>(&self, future: F) -> F::Output {
             self.runtime.block_on(future)
@@ -52,14 +53,35 @@ macro_rules! same_names {
             let _ = stream.set_nodelay(true);
             Ok(stream)
         }
+
+        async fn create(path: PathBuf) -> io::Result<Self::File> {
+            $runtime::fs::File::create(path).await.map(Arc::new)
+        }
+
+        async fn open(path: PathBuf) -> io::Result<Self::File> {
+            $runtime::fs::File::open(path).await.map(Arc::new)
+        }
+
+        async fn sync_data(file: &Self::File) -> io::Result<()> {
+            file.sync_data().await
+        }
+
+        async fn sync_all(file: &Self::File) -> io::Result<()> {
+            file.sync_all().await
+        }
+
+        async fn stat(path: PathBuf) -> io::Result<u64> {
+            Ok($runtime::fs::metadata(path).await?.len())
+        }
     };
 }
 
 mod evenkeel;
 mod tokio;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::future::Future;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,15 +113,17 @@ pub(crate) trait Platform: Clone + Send + Sync + 'static {
     /// What CPU time is shared among.
     type Class: Copy + Send + Sync + 'static;
     /// Whether there is more than one such.
-    const HAS_CLASSES: bool;
+    const HAS_CLASSES: bool = false;
     /// Whether it can hold back the wake-up of a socket's reader.
-    const HAS_DELIVERY: bool;
+    const HAS_DELIVERY: bool = false;
 
     fn start(args: &RuntimeArgs) -> Result<Self>;
     fn block_on<F: Future>(&self, future: F) -> F::Output;
     fn stats(&self) -> RuntimeStats;
-    /// The class called `name`; `None` where there is none.
-    fn class(&self, name: &ClassName) -> Option<Self::Class>;
+    /// The class of that name; `None` where there is none.
+    fn class(&self, _: &ClassName) -> Option<Self::Class> {
+        None
+    }
     /// In the class of the task that spawns it. The caller's place counts as the place of spawning.
     #[track_caller]
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
@@ -125,7 +149,9 @@ pub(crate) trait Platform: Clone + Send + Sync + 'static {
     /// A connection to `address`, with `TCP_NODELAY` set.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
     /// How its reader is woken from now on.
-    fn set_delivery(stream: &Self::Stream, delivery: Delivery) -> io::Result<()>;
+    fn set_delivery(_: &Self::Stream, _: Delivery) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// A file that is new, or empty from now on.
     fn create(path: PathBuf) -> impl Future<Output = io::Result<Self::File>> + Send;
     /// A file to read from.
@@ -142,19 +168,21 @@ pub(crate) trait Platform: Clone + Send + Sync + 'static {
     fn sync_all(file: &Self::File) -> impl Future<Output = io::Result<()>> + Send;
     /// How long a file is.
     fn stat(path: PathBuf) -> impl Future<Output = io::Result<u64>> + Send;
-    /// Serves the log in a directory, and says where.
-    fn serve_log(
-        address: SocketAddr,
-        directory: PathBuf,
-    ) -> impl Future<Output = Result<SocketAddr>> + Send;
+    /// Serves the log of `txlog` in a directory, and says where.
+    fn serve_log(_: SocketAddr, _: PathBuf) -> impl Future<Output = Result<SocketAddr>> + Send {
+        let advice = "has no --log-directory, as `txlog` runs on evenkeel; give --log-path";
+        ready(Err(Error::new(format!("{} {advice}", Self::NAME))))
+    }
     fn hyper_stream(stream: Self::Stream) -> Self::HyperStream;
 }
 
 fn failed<E: Display>(runtime: &'static str) -> impl Fn(E) -> Error {
-    move |error| Error::Runtime {
-        runtime,
-        reason: error.to_string(),
-    }
+    move |error| Error::new(format!("the {runtime} runtime did not start: {error}"))
+}
+
+/// Values by name, as the accounts have them.
+fn named<T, const N: usize>(values: [(&str, T); N]) -> BTreeMap<String, T> {
+    values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Whole microseconds, as the accounts have them.

@@ -1,22 +1,20 @@
 //! Tokio as a platform: its multi-threaded runtime with its defaults.
 
-use std::fs::File;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustix::io::pwrite;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BACKLOG, Platform, failed, micros};
-use crate::error::{Error, Result};
-use crate::serve::args::{BusyWait, ClassName, Delivery, RuntimeArgs};
+use super::{BACKLOG, Platform, failed, micros, named};
+use crate::error::Result;
+use crate::serve::args::{BusyWait, RuntimeArgs};
 use crate::serve::stats::RuntimeStats;
 
 /// The peer. It has no busy wait and no bound on I/O checks in time: asking for either is a
@@ -30,41 +28,22 @@ pub(crate) struct Tokio {
 impl Platform for Tokio {
     const NAME: &'static str = "tokio";
     type HyperStream = TokioIo<TcpStream>;
-    type File = Arc<File>;
     type Class = ();
-    const HAS_CLASSES: bool = false;
-    const HAS_DELIVERY: bool = false;
 
     same_names!(tokio);
 
     fn start(args: &RuntimeArgs) -> Result<Self> {
         let spins = args.busy_wait.is_some_and(|level| level != BusyWait::None);
-        for (asked, ignored) in [
-            (
-                spins,
-                "tokio has no busy wait; --busy-wait is ignored (its workers always park)",
-            ),
-            (
-                args.io_check_events.is_some(),
-                "--io-check-events is ignored: the lab does not set it on tokio",
-            ),
-            (
-                args.io_check_us.is_some(),
-                "tokio checks I/O by a count of polls, not by time; --io-check-us is ignored",
-            ),
-            (
-                args.handoff_us.is_some(),
-                "tokio leaves a worker that is stuck in a poll where it is; --handoff-us is \
-                 ignored",
-            ),
-            (
-                args.real_time_workers,
-                "tokio gives its workers no priority; --real-time-workers is ignored",
-            ),
-        ] {
-            if asked {
-                eprintln!("warning: {ignored}");
-            }
+        #[rustfmt::skip]
+        let ignored = [
+            ("busy-wait", spins, "has no busy wait: its workers always park"),
+            ("io-check-events", args.io_check_events.is_some(), "keeps its own number of them"),
+            ("io-check-us", args.io_check_us.is_some(), "checks by a count of polls, not by time"),
+            ("handoff-us", args.handoff_us.is_some(), "leaves a worker that is stuck where it is"),
+            ("real-time-workers", args.real_time_workers, "gives its workers no priority"),
+        ];
+        for (flag, _, why) in ignored.iter().filter(|(_, asked, _)| *asked) {
+            eprintln!("warning: --{flag} is ignored: tokio {why}");
         }
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(args.workers()).enable_all().build();
@@ -80,12 +59,11 @@ impl Platform for Tokio {
         let (metrics, wall) = (self.runtime.metrics(), self.started.elapsed());
         let worker = |worker| {
             let run = metrics.worker_total_busy_duration(worker);
-            let times = [
+            named([
                 ("run_us", micros(run)),
                 ("park_us", micros(wall.saturating_sub(run))),
                 ("parks", metrics.worker_park_count(worker)),
-            ];
-            times.map(|(name, time)| (name.to_owned(), time)).into()
+            ])
         };
         RuntimeStats {
             runtime: Self::NAME.to_owned(),
@@ -94,10 +72,6 @@ impl Platform for Tokio {
             workers: (0..metrics.num_workers()).map(worker).collect(),
             ..RuntimeStats::default()
         }
-    }
-
-    fn class(&self, _: &ClassName) -> Option<()> {
-        None
     }
 
     fn execute(future: impl Future<Output = ()> + Send + 'static) {
@@ -115,63 +89,27 @@ impl Platform for Tokio {
         tokio::task::yield_now().await;
     }
 
-    fn set_delivery(_: &TcpStream, delivery: Delivery) -> io::Result<()> {
-        match delivery {
-            Delivery::Immediate => Ok(()),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-
-    async fn create(path: PathBuf) -> io::Result<Arc<File>> {
-        blocking(|| File::create(path).map(Arc::new)).await
-    }
-
-    async fn open(path: PathBuf) -> io::Result<Arc<File>> {
-        blocking(|| File::open(path).map(Arc::new)).await
-    }
-
-    async fn write_at(file: &Arc<File>, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
-        blocking_on(file, move |file| {
-            file.write_all_at(&bytes, offset).map(|()| bytes)
-        })
-        .await
-    }
-
-    async fn sync_data(file: &Arc<File>) -> io::Result<()> {
-        blocking_on(file, File::sync_data).await
-    }
-
-    async fn sync_all(file: &Arc<File>) -> io::Result<()> {
-        blocking_on(file, File::sync_all).await
-    }
-
-    async fn stat(path: PathBuf) -> io::Result<u64> {
-        blocking(move || Ok(std::fs::metadata(path)?.len())).await
-    }
-
-    async fn serve_log(_: SocketAddr, _: PathBuf) -> Result<SocketAddr> {
-        Err(Error::NoTxlog {
-            runtime: Self::NAME,
-        })
+    /// One function at once on a thread that may block: what `tokio::fs` makes of its calls,
+    /// without its buffer in between.
+    async fn write_at(file: &Self::File, bytes: Vec<u8>, offset: u64) -> io::Result<Vec<u8>> {
+        let file = Arc::clone(file);
+        let write = move || {
+            let mut written = 0;
+            while written < bytes.len() {
+                let (rest, at) = (&bytes[written..], offset + written as u64);
+                match rustix::io::retry_on_intr(|| pwrite(&file, rest, at))? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    len => written += len,
+                }
+            }
+            Ok(bytes)
+        };
+        tokio::task::spawn_blocking(write)
+            .await
+            .map_err(io::Error::other)?
     }
 
     fn hyper_stream(stream: TcpStream) -> TokioIo<TcpStream> {
         TokioIo::new(stream)
     }
-}
-
-/// One function at once: what `tokio::fs` makes of its calls, without its buffer in between.
-async fn blocking<T: Send + 'static>(
-    function: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let joined = tokio::task::spawn_blocking(function).await;
-    joined.map_err(io::Error::other)?
-}
-
-async fn blocking_on<T: Send + 'static>(
-    file: &Arc<File>,
-    function: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let file = Arc::clone(file);
-    blocking(move || function(&file)).await
 }
