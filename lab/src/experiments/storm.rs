@@ -23,8 +23,7 @@ use self::rows::{Row, Storm};
 use self::work::Work;
 use crate::error::Result;
 use crate::report::Experiment;
-use crate::trial::lab::Lab;
-use crate::trial::samples::Samples;
+use crate::trial::{Lab, Samples};
 
 /// A server under a storm.
 type Key = (Storm, Row);
@@ -57,11 +56,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         let veth = veth.as_ref().filter(|_| storm.over_veth);
         undisturbed(&lab, || measure::storm(&scene, &row, &storm, veth, us))
     };
-    let keys = storms
-        .iter()
-        .flat_map(|storm| rows.iter().map(move |row| (*storm, *row)));
+    let under = |storm: &Storm| {
+        let storm = *storm;
+        rows.iter().map(move |row| (storm, *row))
+    };
+    let keys = storms.iter().flat_map(under);
     let name = |(storm, row): Key| format!("storm: {}, {}", storm.name, row.name);
-    let samples = Samples::measure(&lab, lab.rounds(), keys, name, one);
+    let samples = Samples::measure(&lab, lab.rounds(), keys, name, &tables::TOLD, one);
     drop(veth);
     let breeze = breeze::measure(&scene);
     let all = All {
@@ -73,12 +74,18 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         own_work,
     };
     notes.extend(tables::notes(&all));
+    let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
     let experiment = Experiment {
         how: format!("{words} {}", lab.conditions()),
         tables: all.tables(),
         plots: all.plots(),
         notes,
-        raw: all.raw(),
+        raw: json!({
+            "work": all.work,
+            "own_work": all.own_work,
+            "storms": all.samples.raw(case, |found| json!({ "found": found })),
+            "breeze": all.breeze.raw(),
+        }),
         ..Experiment::default()
     };
     Ok(experiment.judged("in", all.verdicts()))
@@ -133,16 +140,4 @@ fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Opt
     scene.lab.progress(&format!("storm: {words}"));
     notes.push(words);
     Some(work)
-}
-
-impl All {
-    fn raw(&self) -> serde_json::Value {
-        let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
-        json!({
-            "work": self.work,
-            "own_work": self.own_work,
-            "storms": self.samples.raw(case, |found| json!({ "found": found })),
-            "breeze": self.breeze.raw(),
-        })
-    }
 }

@@ -124,8 +124,8 @@ impl<'a> Summary<'a> {
             cells
         };
         let columns = ["experiment", "of", "figure", "found", "to be reached"];
-        let rows = self.with(Outcome::Missed).into_iter().map(row).collect();
-        Table::new("Verdicts that are missed", &columns, rows)
+        let rows = self.with(Outcome::Missed).into_iter().map(row);
+        Table::new("Verdicts that are missed", columns, rows)
     }
 
     /// Where figures are missing, and where nothing is judged.

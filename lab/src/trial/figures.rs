@@ -3,7 +3,7 @@
 use evenkeel_measure::statistics;
 
 use crate::report::plot::Lists;
-use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
+use crate::report::{Cell, NARROW_SPACE, Plot, fixed};
 
 /// A unit, and how many digits stand after the point.
 pub(crate) type Unit = (&'static str, usize);
@@ -14,7 +14,7 @@ pub(crate) struct Column<F> {
     pub(crate) unit: Unit,
     over: Over<F>,
     /// Why there is none although something was found; else the case says.
-    pub(super) none: Option<&'static str>,
+    none: Option<&'static str>,
 }
 
 /// How a figure comes of several rounds.
@@ -62,11 +62,29 @@ pub(crate) const fn or_else<F>(none: &'static str, mut column: Column<F>) -> Col
 
 impl<F> Column<F> {
     /// What all rounds together come to.
-    pub(super) fn value(&self, found: &[&F]) -> Option<f64> {
+    pub(crate) fn value(&self, found: &[&F]) -> Option<f64> {
         match self.over {
             Over::Median(figure) => median(found.iter().map(|found| figure(found))),
             Over::Rounds(figure) => figure(found),
         }
+    }
+
+    /// The same, or why there is none; `why` says it of a case in which nothing was found.
+    pub(super) fn of(&self, found: &[&F], why: impl FnOnce() -> String) -> Result<f64, String> {
+        self.value(found).ok_or_else(|| match self.none {
+            Some(none) if !found.is_empty() => none.to_owned(),
+            _ => why(),
+        })
+    }
+
+    /// With its name and its unit, for a line of progress; nothing if there is none.
+    pub(super) fn words(&self, found: &F) -> Option<String> {
+        let value = grouped(self.value(&[found])?, self.unit.1);
+        Some(
+            format!("{} {value} {}", self.name, self.unit.0)
+                .trim_end()
+                .to_owned(),
+        )
     }
 }
 
@@ -88,19 +106,6 @@ pub(crate) fn number(value: Result<f64, String>, (unit, digits): Unit) -> Cell {
 /// A number of things as a cell.
 pub(crate) fn count(value: impl Into<f64>) -> Cell {
     Cell::number(value.into(), "", 0)
-}
-
-/// A table under named columns.
-pub(crate) fn table<'a>(
-    title: impl Into<String>,
-    columns: impl IntoIterator<Item = &'a str>,
-    rows: impl IntoIterator<Item = Vec<Cell>>,
-) -> Table {
-    Table {
-        title: title.into(),
-        columns: columns.into_iter().map(str::to_owned).collect(),
-        rows: rows.into_iter().collect(),
-    }
 }
 
 /// Groups of bars, each of which has an end.

@@ -1,9 +1,11 @@
 //! A matrix of measurements: what goes on down, who serves across.
 
-use super::echoes::{Echoes, Figure};
-use super::figures::{self, median};
+use serde_json::{Value, json};
+
+use super::echoes::{self, Figure, P99, UNANSWERED, is_silent};
+use super::figures::{Column, number};
 use super::lab::Lab;
-use super::samples::{Describe, Samples};
+use super::samples::Samples;
 use crate::error::Result;
 use crate::load::EchoSummary;
 use crate::peers::Peer;
@@ -12,6 +14,11 @@ use crate::report::{Cell, Plot, Table};
 /// What goes on.
 pub(crate) trait Row {
     fn name(&self) -> &str;
+
+    /// What raw figures say of it.
+    fn case(&self) -> Value {
+        json!({ "beside": self.name() })
+    }
 
     /// Why a peer has no part in this.
     fn lacks(&self, _peer: Peer) -> Option<&'static str> {
@@ -36,20 +43,17 @@ impl<R: Row, F> Matrix<R, F> {
     pub(crate) fn measure(
         lab: &Lab,
         (experiment, heading): (&str, &'static str),
-        rows: Vec<R>,
-        peers: Vec<Peer>,
+        (rows, peers): (Vec<R>, Vec<Peer>),
+        told: &[Column<F>],
         measure: impl Fn(&R, Peer) -> Result<F>,
-    ) -> Self
-    where
-        F: Describe,
-    {
+    ) -> Self {
         let cells = (0..rows.len()).flat_map(|row| peers.iter().map(move |&peer| (row, peer)));
         let cells = cells.filter(|&(row, peer)| rows[row].lacks(peer).is_none());
         let name = |(row, peer): (usize, Peer)| {
             format!("{experiment}: {}, {}", rows[row].name(), peer.name())
         };
         let measure = |(row, peer): (usize, Peer)| measure(&rows[row], peer);
-        let samples = Samples::measure(lab, lab.rounds(), cells, name, measure);
+        let samples = Samples::measure(lab, lab.rounds(), cells, name, told, measure);
         Matrix {
             heading,
             rows,
@@ -63,13 +67,11 @@ impl<R: Row, F> Matrix<R, F> {
         self.rows.iter().map(Row::name).zip(0..)
     }
 
-    pub(crate) fn echoes(&self, row: usize, peer: Peer, of: Of<R, F>) -> Echoes<'_> {
+    pub(crate) fn echoes(&self, row: usize, peer: Peer, of: Of<R, F>) -> Vec<&EchoSummary> {
         let found = self.samples.found((row, peer));
-        Echoes(
-            found
-                .filter_map(|found| of(&self.rows[row], found))
-                .collect(),
-        )
+        found
+            .filter_map(|found| of(&self.rows[row], found))
+            .collect()
     }
 
     /// Why a cell has nothing to show.
@@ -88,47 +90,37 @@ impl<R: Row, F> Matrix<R, F> {
         }
     }
 
-    /// A figure of a cell, or why there is none. Of one that never answered it is the time waited
+    /// A figure of a cell, or why there is none.
+    pub(crate) fn figure(&self, row: usize, peer: Peer, of: &Column<F>) -> Result<f64, String> {
+        let found: Vec<&F> = self.samples.found((row, peer)).collect();
+        of.of(&found, || self.absence(row, peer))
+    }
+
+    /// A latency of a cell, or why there is none. Of one that never answered it is the time waited
     /// so far: less than the figure would be, so what is missed by it is missed.
     pub(crate) fn reached(
         &self,
         row: usize,
         peer: Peer,
         of: Of<R, F>,
-        figure: Figure,
+        figure: &Figure,
     ) -> Result<f64, String> {
-        let median = self.echoes(row, peer, of).median(figure);
-        median.ok_or_else(|| self.absence(row, peer))
+        let echoes = self.echoes(row, peer, of);
+        figure.of(&echoes, || self.absence(row, peer))
     }
 
-    /// The same of who answers at all, and of requests enough: for what others are held against.
+    /// The same of who answers at all: for what others are held against.
     pub(crate) fn quoted(
         &self,
         row: usize,
         peer: Peer,
         of: Of<R, F>,
-        figure: Figure,
+        figure: &Figure,
     ) -> Result<f64, String> {
-        let echoes = self.echoes(row, peer, of);
-        if echoes.is_silent() {
-            return Err(format!("{} does not answer", peer.name()));
+        match is_silent(&self.echoes(row, peer, of)) {
+            true => Err(format!("{} does not answer", peer.name())),
+            false => self.reached(row, peer, of, figure),
         }
-        // That nothing was found says more than that it is not enough.
-        if !echoes.0.is_empty() {
-            echoes.enough(figure)?;
-        }
-        self.reached(row, peer, of, figure)
-    }
-
-    /// The median of what may have been found, or why there is none.
-    pub(crate) fn median(
-        &self,
-        row: usize,
-        peer: Peer,
-        figure: fn(&F) -> Option<f64>,
-    ) -> Result<f64, String> {
-        let found = self.samples.found((row, peer)).filter_map(figure);
-        median(found).ok_or_else(|| self.absence(row, peer))
     }
 
     /// A table of the rows that are shown.
@@ -143,10 +135,10 @@ impl<R: Row, F> Matrix<R, F> {
             let cells = self.peers.iter().map(|&peer| cell(row, peer));
             [Cell::from(name)].into_iter().chain(cells).collect()
         };
-        let names = self.peers.iter().map(|peer| peer.name());
-        figures::table(
+        let peers = self.peers.iter().map(|peer| peer.name());
+        Table::new(
             title,
-            [self.heading].into_iter().chain(names),
+            [self.heading].into_iter().chain(peers),
             rows.map(row),
         )
     }
@@ -161,20 +153,17 @@ impl<R: Row, F> Matrix<R, F> {
     ) -> Table {
         self.table(title, shown, |row, peer| {
             let echoes = self.echoes(row, peer, of);
-            echoes.pair(figures, || self.why(row, peer))
+            echoes::pair(&echoes, &figures, || self.why(row, peer))
         })
     }
 
     /// A table of what was never answered.
     pub(crate) fn unanswered(&self, title: &str, of: Of<R, F>) -> Table {
-        self.table(
-            title,
-            |_| true,
-            |row, peer| {
-                let share = self.echoes(row, peer, of).median(Figure::Unanswered);
-                figures::number(share.ok_or_else(|| self.why(row, peer)), ("%", 1))
-            },
-        )
+        let cell = |row, peer| {
+            let share = UNANSWERED.of(&self.echoes(row, peer, of), || self.why(row, peer));
+            number(share, UNANSWERED.unit)
+        };
+        self.table(title, |_| true, cell)
     }
 
     /// The p99 of every cell as bars, in microseconds. Of who never answers there is no end, if
@@ -182,12 +171,9 @@ impl<R: Row, F> Matrix<R, F> {
     pub(crate) fn bars(&self, title: &str, endless: &str, of: Of<R, F>) -> Plot {
         let bar = |row: usize, peer: Peer| {
             let echoes = self.echoes(row, peer, of);
-            let is_endless = !endless.is_empty() && echoes.is_silent();
+            let is_endless = !endless.is_empty() && is_silent(&echoes);
             let p99 = is_endless.then_some(f64::INFINITY);
-            Some((
-                peer.name().to_owned(),
-                p99.or_else(|| echoes.median(Figure::P99))?,
-            ))
+            Some((peer.name().to_owned(), p99.or_else(|| P99.value(&echoes))?))
         };
         let group = |(name, row): (&str, usize)| {
             let bars = self.peers.iter().filter_map(|&peer| bar(row, peer));
@@ -200,5 +186,15 @@ impl<R: Row, F> Matrix<R, F> {
             endless: endless.to_owned(),
             groups: self.named().map(group).collect(),
         }
+    }
+
+    /// Every measurement.
+    pub(crate) fn raw(&self, found: impl Fn(&F) -> Value) -> Value {
+        let case = |(row, peer): (usize, Peer)| {
+            let mut case = self.rows[row].case();
+            case["peer"] = peer.name().into();
+            case
+        };
+        self.samples.raw(case, found)
     }
 }

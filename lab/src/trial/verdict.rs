@@ -1,7 +1,7 @@
 //! Verdicts: what was reached, against what is to be reached.
 
-use super::figures::{self, Unit, grouped};
-use crate::report::{Cell, Experiment, Outcome, Verdict};
+use super::figures::{Unit, grouped};
+use crate::report::{Cell, Experiment, Outcome, Table, Verdict};
 
 /// Times as much, percent, and microseconds.
 pub(crate) const TIMES: Unit = ("×", 2);
@@ -89,8 +89,8 @@ impl Experiment {
     pub(crate) fn judged(mut self, of: &str, verdicts: Vec<Verdict>) -> Self {
         let columns = [of, "figure", "found", "to be reached", "verdict"];
         let rows = verdicts.iter().map(Verdict::cells);
-        let table = figures::table("Verdicts on evenkeel", columns, rows);
-        self.tables.push(table);
+        self.tables
+            .push(Table::new("Verdicts on evenkeel", columns, rows));
         self.verdicts = verdicts;
         self
     }

@@ -11,9 +11,7 @@ use crate::error::{Error, Result};
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{self, Server, TemporaryDirectory};
-use crate::trial::client;
-use crate::trial::lab::Lab;
-use crate::trial::samples::Describe;
+use crate::trial::{Lab, client};
 
 /// Clients at once: two thirds fetch large objects, one third empty ones.
 const LARGE: u32 = 200;
@@ -119,19 +117,17 @@ pub(super) struct Row {
 pub(super) fn rows(takes_part: impl Fn(By) -> bool, brief: bool) -> Vec<Row> {
     let measured = |relay: &&Relay| takes_part(relay.by) && (relay.in_brief || !brief);
     let relays = RELAYS.iter().filter(measured);
-    let traffics = [
-        Traffic::Mix,
-        Traffic::Bulk,
-        Traffic::BulkAndAdmin,
-        Traffic::Admin,
-    ];
-    let under = |traffic: Traffic| {
+    use self::Traffic::{Admin, Bulk, BulkAndAdmin, Mix};
+    let under = |traffic| {
         let relays = relays
             .clone()
-            .filter(move |relay| relay.apart || traffic == Traffic::Mix);
+            .filter(move |relay| relay.apart || traffic == Mix);
         relays.map(move |relay| Row { relay, traffic })
     };
-    traffics.into_iter().flat_map(under).collect()
+    [Mix, Bulk, BulkAndAdmin, Admin]
+        .into_iter()
+        .flat_map(under)
+        .collect()
 }
 
 impl Row {
@@ -160,24 +156,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn bulk_mb_per_s(&self) -> f64 {
-        self.mix.bytes_per_s / 1e6
-    }
-
     /// A figure of the admin calls; not a number where there were none.
     pub(super) fn admin(&self, figure: fn(&EchoSummary) -> f64) -> f64 {
         self.admin.as_ref().map_or(f64::NAN, figure)
-    }
-}
-
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let (bulk, connections) = (self.bulk_mb_per_s(), self.mix.empty_per_s);
-        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
-            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
-            format!(", admin {p50:.0} / {p99:.0} us")
-        });
-        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
     }
 }
 

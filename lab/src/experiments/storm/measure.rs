@@ -9,22 +9,18 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::machine::{self, Others, Veth};
-use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
+use super::rows::{CAMERAS, MBIT, Row, Storm};
 use crate::error::{Error, Result};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
-use crate::trial::client;
-use crate::trial::figures::{median, or_nan};
-use crate::trial::lab::Lab;
-use crate::trial::samples::Describe;
+use crate::trial::figures::median;
+use crate::trial::{Lab, client, or_nan};
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
 const RAMP: Duration = Duration::from_millis(300);
-/// Until what was held back because all connections came at once is forgotten.
-const CALMED: Duration = Duration::from_millis(1_100);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
@@ -94,13 +90,6 @@ pub(super) struct Stretch {
 /// Buckets of the server's, with how many frames' way each has.
 pub(super) type Ways = Vec<(usize, u64)>;
 
-/// How long frames take where little comes in, for each way of delivery.
-pub(super) struct Calm {
-    pub(super) ways: Vec<Ways>,
-    /// Deliveries that the runtime says it held back, for however short.
-    pub(super) held_back: u64,
-}
-
 impl Found {
     /// Processor time for each megabyte that came in, in milliseconds.
     pub(super) fn cpu_ms_per_mb(&self) -> f64 {
@@ -109,11 +98,8 @@ impl Found {
 
     /// The longest that the runtime says it held anything back; not a number if it does not say.
     pub(super) fn longest_held_ms(&self) -> f64 {
-        let delivery = self
-            .stats
-            .as_ref()
-            .and_then(|stats| stats.delivery.as_ref());
-        or_nan(delivery.map(|delivery| delivery.longest_us / 1e3))
+        let longest_us = |stats: &RuntimeStats| Some(stats.delivery.as_ref()?.longest_us);
+        or_nan(self.stats.as_ref().and_then(longest_us)) / 1e3
     }
 
     /// Whether others had so much of the servers' processors that figures are theirs, too.
@@ -122,25 +108,10 @@ impl Found {
     }
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let ms = |calls: &[f64]| or_nan(median(calls.iter().copied())) / 1e3;
-        format!(
-            "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
-            ms(&self.api_idle_us),
-            ms(&self.api_us),
-            100.0 * self.quiet.cores,
-            self.quiet.deliveries_per_s,
-            self.quiet.bytes_per_delivery,
-            self.echo.latency.p99_us
-        )
-    }
-}
-
 /// A server, and its recordings.
-struct Running {
-    server: Server,
-    api: SocketAddr,
+pub(super) struct Running {
+    pub(super) server: Server,
+    pub(super) api: SocketAddr,
     _directory: TemporaryDirectory,
 }
 
@@ -156,7 +127,11 @@ impl<'a> Scene<'a> {
         self.lab.measured(Duration::from_millis(500))
     }
 
-    fn serve(&self, peer: Peer, spec: impl FnOnce(&Path) -> ServerSpec) -> Result<Running> {
+    pub(super) fn serve(
+        &self,
+        peer: Peer,
+        spec: impl FnOnce(&Path) -> ServerSpec,
+    ) -> Result<Running> {
         let directory = TemporaryDirectory::new("storm")?;
         let server = self.lab.serve(peer, &spec(directory.path()))?;
         Ok(Running {
@@ -169,7 +144,7 @@ impl<'a> Scene<'a> {
     /// Cameras that send from now on until their result is asked for, when what is measured is
     /// steady. By the clock they would end while something is still measured whenever that takes
     /// longer than expected, and then all recordings are written out at once.
-    fn cameras(
+    pub(super) fn cameras(
         &self,
         server: &Server,
         storm: &Storm,
@@ -196,31 +171,6 @@ impl<'a> Scene<'a> {
         if has_lap(self.lab) {
             sleep(lap(storm));
         }
-    }
-
-    /// Little comes in, for so long.
-    pub(super) fn breeze(
-        &self,
-        spec: impl FnOnce(&Path) -> ServerSpec,
-        length: Duration,
-    ) -> Result<Calm> {
-        let running = self.serve(Peer::Evenkeel, spec)?;
-        let cameras = self.cameras(&running.server, &EVEN, None, BREEZE_MBIT)?;
-        sleep(CALMED);
-        let read = || -> Result<(Vec<Ways>, u64)> {
-            let stats = client::get(running.api, "/stats", PATIENCE);
-            let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
-            Ok((accounts(running.api)?.delays_in_turn, held_back(&stats)))
-        };
-        let (before, held_before) = read()?;
-        sleep(length);
-        let (after, held_after) = read()?;
-        drop(cameras);
-        let pairs = after.iter().zip(&before);
-        Ok(Calm {
-            ways: pairs.map(|(after, before)| since(after, before)).collect(),
-            held_back: held_after.saturating_sub(held_before),
-        })
     }
 }
 
@@ -250,10 +200,8 @@ pub(super) fn storm(
     let (echo, api_us, tasks_active) = beside(scene, server, length)?;
     let others_cores = others.cores(server);
     let load: CameraSummary = cameras.result()?;
-    let stats = row
-        .peer
-        .has_stats()
-        .then(|| client::get(api, "/stats", PATIENCE).ok());
+    let has_stats = row.peer.has_stats();
+    let stats = has_stats.then(|| runtime_stats(api).ok());
     let end = ended(api)?;
     Ok(Found {
         api_idle_us,
@@ -356,9 +304,14 @@ fn syscalls_per_mb(scene: &Scene<'_>, server: &Server, length: Duration) -> Resu
     Ok((counted_mb > 0.0).then(|| count as f64 / counted_mb))
 }
 
-fn accounts(api: SocketAddr) -> Result<CameraStats> {
+pub(super) fn accounts(api: SocketAddr) -> Result<CameraStats> {
     let stats = client::get(api, "/camera", PATIENCE);
     stats.map_err(Error::system("the server does not tell of its cameras"))
+}
+
+pub(super) fn runtime_stats(api: SocketAddr) -> Result<RuntimeStats> {
+    let stats = client::get(api, "/stats", PATIENCE);
+    stats.map_err(Error::system("the server tells nothing of itself"))
 }
 
 /// The accounts once every camera is gone, or as they are when patience is over.
@@ -374,15 +327,8 @@ fn ended(api: SocketAddr) -> Result<CameraStats> {
     }
 }
 
-/// Deliveries that were held back, since the start.
-fn held_back(stats: &RuntimeStats) -> u64 {
-    let buckets = stats.delivery.iter().flat_map(|of| &of.held_back);
-    // The first bucket is that of no time at all.
-    buckets.skip(1).map(|(_, count)| count).sum()
-}
-
 /// What was counted in buckets since `before`.
-fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
+pub(super) fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
     let then: BTreeMap<usize, u64> = before.iter().copied().collect();
     let since = |&(bucket, count): &(usize, u64)| {
         let count = count.saturating_sub(then.get(&bucket).copied().unwrap_or(0));
@@ -415,7 +361,7 @@ pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::storm::rows::MANY;
+    use crate::experiments::storm::rows::{EVEN, MANY};
 
     #[test]
     fn a_quantile_is_of_what_came_between_two_readings() {

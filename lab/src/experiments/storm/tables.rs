@@ -8,11 +8,9 @@ use super::rows::{
 };
 use super::{All, Key};
 use crate::report::{Cell, Plot, Table, Verdict};
-use crate::trial::figures::{
-    self, Column, column, grouped, median, number, or_else, or_nan, over_rounds,
-};
-use crate::trial::verdict::Reach::AtMost;
-use crate::trial::verdict::{self, Rule, TIMES, ratio};
+use crate::trial::figures::{grouped, median, number};
+use crate::trial::{AtMost, Column, Rule, TIMES, by_rules, column};
+use crate::trial::{or_else, or_nan, over_rounds, ratio};
 
 /// What is to be reached.
 const API_OVER_IDLE: f64 = 1.05;
@@ -43,6 +41,7 @@ const LOST: Of = column("frames lost", "", 0, |f| (f.lost + f.load.missed) as f6
 const SILENT: &str = "it does not say";
 const BEHIND: &str = "it took in less than what was sent";
 
+pub(super) const TOLD: [Of; 4] = [API, CPU, DELIVERIES, WAY_P99];
 #[rustfmt::skip]
 const COLUMNS: [Of; 17] = [
     column("API idle", "ms", 1, |f| calls_ms(&f.api_idle_us)),
@@ -153,7 +152,7 @@ impl All {
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        let mut verdicts = verdict::by_rules(self, self.judged(), &VERDICTS);
+        let mut verdicts = by_rules(self, self.judged(), &VERDICTS);
         verdicts.push(self.breeze.verdict());
         verdicts
     }
@@ -201,14 +200,11 @@ impl All {
             let cells = self.samples.cells(key, &WAYS);
             [vec![Cell::Text(name)], cells, vec![undelayed]].concat()
         };
-        let last = "longest way where nothing is held back";
         let [first, second, third] = WAYS.map(|column| column.name);
+        let last = "longest way where nothing is held back";
         let title = "A frame's longest way: what the runtime added, and the rest";
-        figures::table(
-            title,
-            ["in", first, second, third, last],
-            self.judged().map(row),
-        )
+        let columns = ["in", first, second, third, last];
+        Table::new(title, columns, self.judged().map(row))
     }
 
     /// The longest way without any delay, in a process that is as busy or busier, and whose.
