@@ -10,7 +10,7 @@ use self::relays::{By, Found, Row, Traffic};
 use crate::error::Result;
 use crate::report::{Experiment, Plot, Table};
 use crate::trial::figures::number;
-use crate::trial::{AtLeast, AtMost, Column, Lab, Rule, Samples, TIMES};
+use crate::trial::{AtLeast, AtMost, Column, Figured, Lab, Rule, Samples, TIMES};
 use crate::trial::{by_rules, column, echoes, ratio};
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
@@ -118,7 +118,7 @@ impl All {
 
     /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
     /// later than what is to be reached: such a figure would be of the machine.
-    fn over_haproxy(&self, row: Row) -> Result<f64, String> {
+    fn over_haproxy(&self, row: Row) -> Figured {
         let mut mixed = self.with(Traffic::Mix);
         let haproxy = mixed.find(|row| row.relay.by == By::Haproxy(""));
         let haproxy = haproxy.ok_or("haproxy takes no part")?;
@@ -134,7 +134,7 @@ impl All {
     }
 
     /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
-    fn kept(&self, row: Row, traffic: Traffic) -> Result<f64, String> {
+    fn kept(&self, row: Row, traffic: Traffic) -> Figured {
         let bulk = |traffic| self.figure(row.under(traffic), &BULK);
         ratio(bulk(traffic), bulk(Traffic::Bulk)).map(|kept| 100.0 * kept)
     }

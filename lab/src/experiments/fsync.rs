@@ -15,8 +15,8 @@ use crate::peers::Peer;
 use crate::report::{Cell, Experiment, Table};
 use crate::trial::echoes::{P50, P99};
 use crate::trial::figures::{grouped, number};
-use crate::trial::matrix::{Matrix, Of, Row};
-use crate::trial::{AtMost, Column, Lab, Rule, TIMES, by_rules, column, or_nan, ratio};
+use crate::trial::matrix::{At, Matrix, Of, Row};
+use crate::trial::{AtMost, Column, Figured, Lab, Rule, TIMES, by_rules, column, or_nan, ratio};
 
 /// What is to be reached.
 const PING_OVER_IDLE: f64 = 1.2;
@@ -177,24 +177,24 @@ impl All {
                 STAT[0],
             ),
             self.unanswered(lost, STAT[0]),
-            self.table(syncs, |_| true, |row, peer| self.syncs(row, peer)),
+            self.table(syncs, |_| true, |at| self.syncs(at)),
         ]
     }
 
-    fn syncs(&self, row: usize, peer: Peer) -> Cell {
-        match [SYNCS, SYNC].map(|column| self.figure(row, peer, &column)) {
-            _ if self.rows[row].writers == 0 => Cell::Missing("no writers".to_owned()),
+    fn syncs(&self, at: At) -> Cell {
+        match [SYNCS, SYNC].map(|column| self.figure(at, &column)) {
+            _ if self.rows[at.0].writers == 0 => Cell::Missing("no writers".to_owned()),
             [Ok(rate), Ok(us)] => Cell::Text(format!("{} / {:.1}", grouped(rate, 0), us / 1e3)),
-            _ => Cell::Missing(self.why(row, peer)),
+            _ => Cell::Missing(self.why(at)),
         }
     }
 
     /// What the disk work makes of a p99: over that without it, which was measured beside the row,
     /// or else in the first row.
-    fn over_idle(&self, row: usize, peer: Peer, [of, idle]: Whose) -> Result<f64, String> {
-        let idle = P99.value(&self.echoes(row, peer, idle));
-        let idle = idle.map_or_else(|| self.reached(0, peer, of, &P99), Ok);
-        ratio(self.reached(row, peer, of, &P99), idle)
+    fn over_idle(&self, at: At, [of, idle]: Whose) -> Figured {
+        let idle = P99.value(&self.echoes(at, idle));
+        let idle = idle.map_or_else(|| self.reached((0, at.1), of, &P99), Ok);
+        ratio(self.reached(at, of, &P99), idle)
     }
 
     /// What the disk work costs others, beside what it costs them without any runtime.
@@ -206,7 +206,7 @@ impl All {
             ("stat, OS thread", Peer::OsThread, STAT),
         ];
         let row = |(name, row): (&str, usize)| {
-            let over = |(_, peer, of)| number(self.over_idle(row, peer, of), TIMES);
+            let over = |(_, peer, of)| number(self.over_idle((row, peer), of), TIMES);
             [vec![name.into()], columns.map(over).to_vec()].concat()
         };
         let title = "p99 beside it over p99 without it, and the same without any runtime";
@@ -227,9 +227,9 @@ impl All {
 #[rustfmt::skip]
 const BESIDE: [Rule<All>; 2] = [
     ("ping p99 over idle", |_, _| true,
-        |all, row| all.over_idle(row, Peer::Evenkeel, PING), AtMost(PING_OVER_IDLE), TIMES),
+        |all, row| all.over_idle((row, Peer::Evenkeel), PING), AtMost(PING_OVER_IDLE), TIMES),
     ("stat p99 over idle", |_, _| true,
-        |all, row| all.over_idle(row, Peer::Evenkeel, STAT), AtMost(STAT_OVER_IDLE), TIMES),
+        |all, row| all.over_idle((row, Peer::Evenkeel), STAT), AtMost(STAT_OVER_IDLE), TIMES),
 ];
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
 use crate::trial::echoes::{CALM_P999, Figure, P99, P999};
 use crate::trial::grid::{Beside, CORES, Grid, KEPT, MONITOR, Probe};
-use crate::trial::{AtLeast, AtMost, Lab, MICROS, PERCENT, Rule, TIMES, by_rules, ratio};
+use crate::trial::{AtLeast, AtMost, Figured, Lab, MICROS, PERCENT, Rule, TIMES, by_rules, ratio};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
@@ -127,7 +127,7 @@ const VERDICTS: [Rule<Grid>; 11] = [
 ];
 
 /// Evenkeel's latency over another's.
-fn over(grid: &Grid, row: usize, other: Peer, figure: &Figure) -> Result<f64, String> {
+fn over(grid: &Grid, row: usize, other: Peer, figure: &Figure) -> Figured {
     ratio(
         grid.latency(row, OWN, figure),
         grid.latency(row, other, figure),

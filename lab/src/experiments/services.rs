@@ -13,8 +13,8 @@ use crate::load::Over;
 use crate::peers::Peer;
 use crate::report::{Experiment, Table};
 use crate::trial::echoes::{Figure, LATE_P50, LATE_P99, LONGEST, P50, P99, P999};
-use crate::trial::matrix::{self, Matrix};
-use crate::trial::{AtMost, Lab, MICROS, Rule, TIMES, by_rules, ratio};
+use crate::trial::matrix::{self, At, Matrix};
+use crate::trial::{AtMost, Figured, Lab, MICROS, Rule, TIMES, by_rules, ratio};
 
 /// What handlers do, and how they come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,11 +185,11 @@ const VERDICTS: [Rule<Services>; 6] = [
     ("innocents' p99 over that of a line each", is_shared,
         |all, row| over(all, row, (row + 1, OWN), &P99), AtMost(OVER_A_LINE_EACH), TIMES),
     ("a fresh task's wait, p99", is_most_blocked,
-        |all, row| all.reached(row, OWN, JUDGED, &P99), AtMost(FRESH_P99_US), MICROS),
+        |all, row| all.reached((row, OWN), JUDGED, &P99), AtMost(FRESH_P99_US), MICROS),
     ("a fresh task's wait, longest", is_most_blocked,
-        |all, row| all.reached(row, OWN, JUDGED, &LONGEST), AtMost(FRESH_LONGEST_US), MICROS),
+        |all, row| all.reached((row, OWN), JUDGED, &LONGEST), AtMost(FRESH_LONGEST_US), MICROS),
     ("how late it was spawned, p99", is_most_blocked,
-        |all, row| all.reached(row, OWN, JUDGED, &LATE_P99), AtMost(FRESH_LATE_US), MICROS),
+        |all, row| all.reached((row, OWN), JUDGED, &LATE_P99), AtMost(FRESH_LATE_US), MICROS),
     ("POSTs' p99 over Tokio's", |all, row| is_posts(&all.rows[row]),
         |all, row| over(all, row, (row, Peer::Tokio), &P99), AtMost(POSTS_OVER_TOKIO), TIMES),
 ];
@@ -205,14 +205,9 @@ fn is_most_blocked(all: &Services, row: usize) -> bool {
 }
 
 /// Evenkeel's figure over another cell's.
-fn over(
-    all: &Services,
-    row: usize,
-    (other, peer): (usize, Peer),
-    figure: &Figure,
-) -> Result<f64, String> {
-    let own = all.reached(row, OWN, JUDGED, figure);
-    ratio(own, all.quoted(other, peer, JUDGED, figure))
+fn over(all: &Services, row: usize, other: At, figure: &Figure) -> Figured {
+    let own = all.reached((row, OWN), JUDGED, figure);
+    ratio(own, all.quoted(other, JUDGED, figure))
 }
 
 #[cfg(test)]

@@ -24,27 +24,24 @@ pub(crate) struct PictureArgs {
 
 /// Draws the picture.
 pub(crate) fn run(args: &PictureArgs) -> Result<()> {
-    let path = || args.report.clone();
-    let text = fs::read_to_string(&args.report).map_err(|source| Error::Read {
-        path: path(),
+    let path = args.report.clone();
+    let text = fs::read_to_string(&path).map_err(|source| Error::Read {
+        path: path.clone(),
         source,
     })?;
     let report: Written = serde_json::from_str(&text).map_err(|source| Error::NoReport {
-        path: path(),
+        path: path.clone(),
         source,
     })?;
-    let experiment = find(&report, &args.report, &args.experiment)?;
-    let plot = experiment.plots.get(args.plot.get() as usize - 1);
+    let WrittenExperiment { name, plots } = find(&report, &path, &args.experiment)?;
+    let plot = plots.get(args.plot.get() as usize - 1);
     let plot = plot.ok_or_else(|| Error::NoPlot {
-        path: path(),
-        experiment: args.experiment.clone(),
-        plots: experiment.plots.len(),
+        path,
+        experiment: name.clone(),
+        plots: plots.len(),
         wanted: args.plot,
     })?;
-    fs::write(&args.out, draw(plot)).map_err(|source| Error::Write {
-        path: args.out.clone(),
-        source,
-    })
+    fs::write(&args.out, draw(plot)).map_err(Error::write(&args.out))
 }
 
 fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a WrittenExperiment> {

@@ -55,13 +55,12 @@ where
 
 /// Names, each once, in the order in which they come.
 pub(super) fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut unique = Vec::new();
-    for name in names {
+    names.fold(Vec::new(), |mut unique, name| {
         if !unique.contains(&name) {
             unique.push(name);
         }
-    }
-    unique
+        unique
+    })
 }
 
 /// A colour for each of `names`. Beyond [`COLOURS`] they repeat: `colour / COLOURS` then says
@@ -75,14 +74,12 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
     });
     let known: Vec<Option<usize>> = known.collect();
     // Those that belong to nobody come first, so that few others are ever shown in our own blue.
-    let free = [4, 7, 6, 5, 3, 2, 1, 0]
+    let free = [4, 7, 6, 5, 3, 2, 1, 0].into_iter();
+    let mut rest = free.filter(|colour| !taken[*colour]).chain(COLOURS..);
+    let coloured = known
         .into_iter()
-        .filter(|colour| !taken[*colour]);
-    let mut rest = free.chain(COLOURS..);
-    let colours = known
-        .into_iter()
-        .map(|colour| colour.or_else(|| rest.next()));
-    colours.map(|colour| colour.unwrap_or(0)).collect()
+        .filter_map(|own| own.or_else(|| rest.next()));
+    coloured.collect()
 }
 
 /// Whether `name` is our own: shown a little stronger.
@@ -96,9 +93,8 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 fn known(name: &str) -> Option<usize> {
-    KNOWN
-        .iter()
-        .position(|starts| starts.iter().any(|start| has(name, start)))
+    let is_of = |starts: &&[&str]| starts.iter().any(|start| has(name, start));
+    KNOWN.iter().position(is_of)
 }
 
 fn has(name: &str, start: &str) -> bool {
@@ -118,8 +114,7 @@ pub(super) fn table(plot: &Plot) -> Table {
         Plot::Lines { x, y, series, .. } => (y, of_lines(x, series)),
     };
     let comma = if unit.is_empty() { "" } else { ", " };
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    Table::new(format!("{}{comma}{unit}", plot.title()), &columns, rows)
+    Table::new(format!("{}{comma}{unit}", plot.title()), columns, rows)
 }
 
 /// Columns and rows.
@@ -174,10 +169,8 @@ fn summed_up(x: &str, series: &Lists<f64>) -> Numbers {
         let named = [Cell::from(name.as_str()), number(points.len() as f64)];
         named.into_iter().chain(known).collect()
     };
-    (
-        columns.map(str::to_owned).into(),
-        series.iter().map(row).collect(),
-    )
+    let columns = columns.map(str::to_owned).into();
+    (columns, series.iter().map(row).collect())
 }
 
 fn unsaid() -> Cell {

@@ -17,6 +17,9 @@ pub(crate) struct Column<F> {
     none: Option<&'static str>,
 }
 
+/// A figure, or why there is none.
+pub(crate) type Figured = Result<f64, String>;
+
 /// How a figure comes of several rounds.
 enum Over<F> {
     /// By the median of those that are numbers.
@@ -70,7 +73,7 @@ impl<F> Column<F> {
     }
 
     /// The same, or why there is none; `why` says it of a case in which nothing was found.
-    pub(super) fn of(&self, found: &[&F], why: impl FnOnce() -> String) -> Result<f64, String> {
+    pub(super) fn of(&self, found: &[&F], why: impl FnOnce() -> String) -> Figured {
         self.value(found).ok_or_else(|| match self.none {
             Some(none) if !found.is_empty() => none.to_owned(),
             _ => why(),
@@ -99,7 +102,7 @@ pub(crate) fn or_nan(value: Option<f64>) -> f64 {
 }
 
 /// A figure as a cell, or why there is none.
-pub(crate) fn number(value: Result<f64, String>, (unit, digits): Unit) -> Cell {
+pub(crate) fn number(value: Figured, (unit, digits): Unit) -> Cell {
     value.map_or_else(Cell::Missing, |value| Cell::number(value, unit, digits))
 }
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::client;
 use super::echoes::{self, CALM_LONGEST, CALM_P999, CALM_PERCENT, Figure};
 use super::echoes::{LONGEST, P50, P99, P999, is_silent};
-use super::figures::{Column, column, or_nan};
+use super::figures::{Column, Figured, column, or_nan};
 use super::lab::Lab;
-use super::matrix::{Matrix, Of, Row};
+use super::matrix::{At, Matrix, Of, Row};
 use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
@@ -148,12 +148,12 @@ impl Grid {
         if self.samples.all().any(|found| found.echo.calm.is_some()) {
             let title = "Echo latency where no processor stood still, p99.9 / longest in us, and \
                          of how many requests, in %";
-            tables.push(self.table(title, |_| true, |row, peer| self.calm(row, peer)));
+            tables.push(self.table(title, |_| true, |at| self.calm(at)));
         }
         tables.push(self.unanswered("Requests without an answer, in %", ECHO));
         if self.samples.all().any(|found| found.hog_work.is_some()) {
             let title = "What the hogs computed, in cores: alone, beside the probe, and kept in %";
-            tables.push(self.table(title, |_| true, |row, peer| self.work_cell(row, peer)));
+            tables.push(self.table(title, |_| true, |at| self.work_cell(at)));
         }
         tables
     }
@@ -178,25 +178,20 @@ impl Grid {
     }
 
     /// A latency of a cell in microseconds, or why there is none.
-    pub(crate) fn latency(&self, row: usize, peer: Peer, figure: &Figure) -> Result<f64, String> {
-        self.quoted(self.row_of(row, peer), peer, ECHO, figure)
+    pub(crate) fn latency(&self, row: usize, peer: Peer, figure: &Figure) -> Figured {
+        self.quoted(self.told_at(row, peer), ECHO, figure)
     }
 
     /// Another figure of a cell, or why there is none.
-    pub(crate) fn further(
-        &self,
-        row: usize,
-        peer: Peer,
-        figure: &Column<Found>,
-    ) -> Result<f64, String> {
-        self.figure(self.row_of(row, peer), peer, figure)
+    pub(crate) fn further(&self, row: usize, peer: Peer, figure: &Column<Found>) -> Figured {
+        self.figure(self.told_at(row, peer), figure)
     }
 
-    /// The row that has the figures of this one: where a peer has not this case apart from the one
+    /// The cell that has the figures of this one: where a peer has not this case apart from the one
     /// above it, the one above.
-    fn row_of(&self, row: usize, peer: Peer) -> usize {
+    fn told_at(&self, row: usize, peer: Peer) -> At {
         let lacks = self.rows[row].lacks(peer).is_some();
-        if lacks { row.saturating_sub(1) } else { row }
+        (row.saturating_sub(usize::from(lacks)), peer)
     }
 
     /// What evenkeel said of itself in the first round, row by row.
@@ -205,9 +200,9 @@ impl Grid {
         first.filter_map(|((row, _), found)| Some((self.rows[row].name(), found.stats.as_ref()?)))
     }
 
-    fn calm(&self, row: usize, peer: Peer) -> Cell {
-        let echoes = self.echoes(row, peer, ECHO);
-        let pair = echoes::pair(&echoes, &[CALM_P999, CALM_LONGEST], || self.why(row, peer));
+    fn calm(&self, at: At) -> Cell {
+        let echoes = self.echoes(at, ECHO);
+        let pair = echoes::pair(&echoes, &[CALM_P999, CALM_LONGEST], || self.why(at));
         match (pair, CALM_PERCENT.value(&echoes)) {
             (Cell::Text(pair), Some(share)) if !is_silent(&echoes) => {
                 Cell::Text(format!("{pair}, {share:.1}{NARROW_SPACE}%"))
@@ -216,13 +211,13 @@ impl Grid {
         }
     }
 
-    fn work_cell(&self, row: usize, peer: Peer) -> Cell {
-        match [ALONE, CORES, KEPT].map(|figure| self.figure(row, peer, &figure)) {
+    fn work_cell(&self, at: At) -> Cell {
+        match [ALONE, CORES, KEPT].map(|column| self.figure(at, &column)) {
             [Ok(alone), Ok(beside), Ok(kept)] => Cell::Text(format!(
                 "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
             )),
-            _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
-            _ => Cell::Missing(self.why(row, peer)),
+            _ if !self.rows[at.0].computes() => Cell::Missing("no hogs".to_owned()),
+            _ => Cell::Missing(self.why(at)),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod matrix;
 pub(crate) mod samples;
 pub(crate) mod verdict;
 
-pub(crate) use figures::{Column, column, or_else, or_nan, over_rounds};
+pub(crate) use figures::{Column, Figured, column, or_else, or_nan, over_rounds};
 pub(crate) use lab::Lab;
 pub(crate) use samples::Samples;
 pub(crate) use verdict::Reach::{self, AtLeast, AtMost, MoreThan};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{self, Column};
+use super::figures::{self, Column, Figured};
 use super::lab::Lab;
 use crate::error::Result;
 use crate::report::plot::Lists;
@@ -93,7 +93,7 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
     }
 
     /// A figure of a case, or why there is none.
-    pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Result<f64, String> {
+    pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Figured {
         let found: Vec<&F> = self.found(key).collect();
         column.of(&found, || self.why(key))
     }

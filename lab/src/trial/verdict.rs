@@ -1,6 +1,6 @@
 //! Verdicts: what was reached, against what is to be reached.
 
-use super::figures::{Unit, grouped};
+use super::figures::{Figured, Unit, grouped};
 use crate::report::{Cell, Experiment, Outcome, Table, Verdict};
 
 /// Times as much, percent, and microseconds.
@@ -39,7 +39,7 @@ impl Reach {
 pub(crate) fn judge(
     of: impl Into<String>,
     what: &str,
-    found: Result<f64, String>,
+    found: Figured,
     reach: Reach,
     unit: Unit,
 ) -> Verdict {
@@ -62,7 +62,7 @@ pub(crate) fn judge(
 pub(crate) type Rule<All, Row = usize> = (
     &'static str,
     fn(&All, Row) -> bool,
-    fn(&All, Row) -> Result<f64, String>,
+    fn(&All, Row) -> Figured,
     Reach,
     Unit,
 );
@@ -97,7 +97,7 @@ impl Experiment {
 }
 
 /// `a` over `b`, or which of the two is missing.
-pub(crate) fn ratio(a: Result<f64, String>, b: Result<f64, String>) -> Result<f64, String> {
+pub(crate) fn ratio(a: Figured, b: Figured) -> Figured {
     match (a?, b?) {
         (a, b) if b > 0.0 && a.is_finite() => Ok(a / b),
         _ => Err("there is nothing to divide by".to_owned()),

@@ -11,7 +11,7 @@ use crate::load::{AppendsSummary, LogSummary, TurnSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::report::{Plot, Table, Verdict};
 use crate::trial::figures::count;
-use crate::trial::{AtLeast, AtMost, Column, Lab, Rule, Samples, by_rules, column, ratio};
+use crate::trial::{AtLeast, AtMost, Column, Figured, Lab, Rule, Samples, by_rules, column, ratio};
 
 /// What is to be reached.
 const APPENDS_OVER_EACH: f64 = 50.0;
@@ -121,7 +121,7 @@ impl Logged {
     }
 
     /// A figure of an evenkeel's log: whether it syncs for many, and of how many clients.
-    fn of(&self, slow: bool, together: bool, clients: u32, of: &AppendsColumn) -> Found {
+    fn of(&self, slow: bool, together: bool, clients: u32, of: &AppendsColumn) -> Figured {
         let peer = Peer::Evenkeel;
         let way = Way {
             peer,
@@ -132,7 +132,7 @@ impl Logged {
         self.found.figure(way, of)
     }
 
-    fn within(&self, slow: bool, of: fn(&LogSummary) -> f64) -> Found {
+    fn within(&self, slow: bool, of: fn(&LogSummary) -> f64) -> Figured {
         self.within.figure(slow, &column("", "", 0, of))
     }
 
@@ -161,8 +161,6 @@ impl Logged {
         self.found.keys().any(|way| way.slow == slow)
     }
 }
-
-type Found = Result<f64, String>;
 
 /// Of a thousand clients and, for how long a sync takes, of one.
 #[rustfmt::skip]

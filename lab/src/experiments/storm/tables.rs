@@ -9,7 +9,7 @@ use super::rows::{
 use super::{All, Key};
 use crate::report::{Cell, Plot, Table, Verdict};
 use crate::trial::figures::{grouped, median, number};
-use crate::trial::{AtMost, Column, Rule, TIMES, by_rules, column};
+use crate::trial::{AtMost, Column, Figured, Rule, TIMES, by_rules, column};
 use crate::trial::{or_else, or_nan, over_rounds, ratio};
 
 /// What is to be reached.
@@ -158,7 +158,7 @@ impl All {
     }
 
     /// A figure, or who has none and why.
-    fn of(&self, key: Key, column: &Of) -> Result<f64, String> {
+    fn of(&self, key: Key, column: &Of) -> Figured {
         let (name, found) = (key.1.name, self.samples.figure(key, column));
         match self.rows.contains(&key.1) {
             true => found.map_err(|why| format!("{name}: {why}")),
@@ -166,7 +166,7 @@ impl All {
         }
     }
 
-    fn cpu_over(&self, key: Key, other: Row) -> Result<f64, String> {
+    fn cpu_over(&self, key: Key, other: Row) -> Figured {
         let [own, others] = [key, (key.0, other)].map(|key| self.of(key, &CPU_KEPT_UP));
         ratio(own, others)
     }
