@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::measure::{MOMENT, Scene, Ways, accounts, merged, quantile, runtime_stats, since};
+use super::measure::{MOMENT, Scene, Ways, merged, quantile, since};
 use super::rows::{self, BREEZE_MBIT};
 use crate::error::Result;
 use crate::peers::{Peer, ServerSpec};
@@ -93,11 +93,11 @@ pub(super) fn measure(scene: &Scene<'_>) -> Breeze {
 fn turn(scene: &Scene<'_>, of: Match, places: [usize; 2]) -> Result<Turn> {
     let deliveries = places.map(|side| of.sides()[side]);
     let running = scene.serve(Peer::Evenkeel, |record| spec(record, deliveries))?;
-    let cameras = scene.cameras(&running.server, &rows::EVEN, None, BREEZE_MBIT)?;
+    let cameras = running.cameras(&rows::EVEN, BREEZE_MBIT)?;
     sleep(CALMED);
     let read = || -> Result<(Vec<Ways>, u64)> {
-        let held_back = held_back(&runtime_stats(running.api)?);
-        Ok((accounts(running.api)?.delays_in_turn, held_back))
+        let held_back = held_back(&running.runtime_stats()?);
+        Ok((running.accounts()?.delays_in_turn, held_back))
     };
     let (before, held_before) = read()?;
     sleep(scene.length().max(SHORTEST));
@@ -135,15 +135,8 @@ impl Turn {
 }
 
 const P99_OF: Column<Turn> = column("p99", "us", 0, |turn| quantile(&turn.ways[0], 0.99));
-const P99_OVER: Column<Turn> = or_else(
-    "no frames came",
-    column(
-        "p99 of frames' way over that of immediate, beside it",
-        "×",
-        2,
-        |turn| turn.ratio(0.99),
-    ),
-);
+const P99_OVER: Column<Turn> = or_else("no frames came", column(OVER, "×", 2, |of| of.ratio(0.99)));
+const OVER: &str = "p99 of frames' way over that of immediate, beside it";
 
 impl Breeze {
     fn matches(&self) -> impl Iterator<Item = Match> {

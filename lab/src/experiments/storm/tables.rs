@@ -231,41 +231,38 @@ impl All {
         let plot = |(title, log, column)| self.samples.bars(title, log, &column, keys.clone());
         PLOTS.map(plot).into()
     }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let of = |storm: &Storm| self.bound(*storm).into_iter().chain(self.undelayed(*storm));
+        let mut notes: Vec<String> = self.storms.iter().flat_map(of).collect();
+        let found = || self.samples.all();
+        let count = found().count();
+        let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
+        if late > 0 {
+            notes.push(format!(
+                "In {late} of {count} measurements the cameras themselves were late by more than \
+                 5 ms at the 99th percentile: their processor had other work."
+            ));
+        }
+        let crowded = found().filter(|f| f.is_crowded()).count();
+        if crowded > 0 {
+            notes.push(format!(
+                "In {crowded} of {count} measurements others had more than {:.0} % of the \
+                 servers' processors, also when measured again: part of all waits there was for \
+                 them.",
+                100.0 * CROWDED,
+            ));
+        }
+        let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
+        notes.extend((broken > 0).then(|| format!("{broken} cameras or recordings broke.")));
+        notes
+    }
 }
 
 /// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
 fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
     let way = (deliveries - few) / (many - few).max(f64::EPSILON);
     share + (1.0 - share).max(0.0) * way.clamp(0.0, 1.0)
-}
-
-pub(super) fn notes(all: &All) -> Vec<String> {
-    let mut notes = Vec::new();
-    let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
-    notes.extend(all.storms.iter().flat_map(of));
-    let found = || all.samples.all();
-    let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
-    if late > 0 {
-        notes.push(format!(
-            "In {late} of {} measurements the cameras themselves were late by more than 5 ms at \
-             the 99th percentile: their processor had other work.",
-            found().count()
-        ));
-    }
-    let crowded = found().filter(|f| f.is_crowded()).count();
-    if crowded > 0 {
-        notes.push(format!(
-            "In {crowded} of {} measurements others had more than {:.0} % of the servers' \
-             processors, also when measured again: part of all waits there was for them.",
-            found().count(),
-            100.0 * CROWDED,
-        ));
-    }
-    let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
-    if broken > 0 {
-        notes.push(format!("{broken} cameras or recordings broke."));
-    }
-    notes
 }
 
 #[cfg(test)]
