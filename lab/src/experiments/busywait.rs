@@ -72,14 +72,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     });
     let plot = |title, column| samples.bars(title, false, column, bars.clone());
     let case = |of: Variant| json!({ "peer": of.peer.name(), "level": of.level() });
+    let title = "700 connections of 1 Mbit/s: cost and wake-up latency";
     Ok(Experiment {
         how: lab.conditions(),
-        tables: vec![samples.table(
-            "700 connections of 1 Mbit/s: cost and wake-up latency",
-            ["runtime, level"],
-            rows,
-            &COLUMNS,
-        )],
+        tables: vec![samples.table(title, ["runtime, level"], rows, &COLUMNS)],
         plots: vec![
             plot("CPU of the server, of one core", &CPU),
             plot("Wake-up latency beside the load, p99", &P99),
@@ -164,22 +160,17 @@ fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
 
 /// The share of its schedulers' time since the reading before in which they ran processes.
 fn erlang_utilisation(server: &Server, peer: Peer) -> Option<f64> {
-    let api = server
-        .address("api")
-        .ok()
-        .filter(|_| peer == Peer::Erlang)?;
+    let api = server.address("api").ok();
+    let api = api.filter(|_| peer == Peer::Erlang)?;
     let stats = client::get::<serde_json::Value>(api, "/stats", Duration::from_secs(2));
     stats.ok()?["utilisation"].as_f64()
 }
 
 fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
+    let mut notes = Vec::new();
     let brief =
         "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all.";
-    let mut notes: Vec<String> = lab
-        .is_brief()
-        .then(|| brief.to_owned())
-        .into_iter()
-        .collect();
+    notes.extend(lab.is_brief().then(|| brief.to_owned()));
     let behind = |found: &&Found| found.stream.writes_behind > 0;
     let (behind, all) = (samples.all().filter(behind).count(), samples.0.len());
     if behind > 0 {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use self::throughput::{Throughput, checks_table, direct, variants};
+use self::throughput::{At, Throughput, checks_table, variants};
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
 use crate::peers::ServerSpec;
@@ -25,16 +25,9 @@ use crate::trial::Lab;
 use crate::trial::grid::{Beside, Grid, Probe};
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let parts = [
-        ("http", web(lab)),
-        ("proxy", relay(lab)?),
-        ("hogs", starved(lab)),
-    ];
-    let mut experiment = Experiment {
-        raw: json!({}),
-        ..Experiment::default()
-    };
-    for (name, part) in parts {
+    let parts = [web(lab), relay(lab)?, starved(lab)];
+    let mut experiment = Experiment::default();
+    for (part, name) in parts.into_iter().zip(["http", "proxy", "hogs"]) {
         experiment.how += &(part.how + "\n\n");
         experiment.tables.extend(part.tables);
         experiment.plots.extend(part.plots);
@@ -52,11 +45,7 @@ const REQUESTS_IN_BRIEF: u64 = 10_000;
 /// `ab -c 60 -n 100000`.
 fn web(lab: &Lab) -> Experiment {
     let with_ab = process::answers("ab", "-V");
-    let requests = if lab.is_brief() {
-        REQUESTS_IN_BRIEF
-    } else {
-        REQUESTS
-    };
+    let requests = [REQUESTS, REQUESTS_IN_BRIEF][usize::from(lab.is_brief())];
     let own = format!("http --concurrency {CONCURRENCY} --requests {requests}");
     let load = |target: SocketAddr| match with_ab {
         true => ab(lab, target, requests),
@@ -90,15 +79,13 @@ fn relay(lab: &Lab) -> Result<Experiment> {
         None
     });
     notes.iter().for_each(|note| lab.progress(note));
-    let (backend, service, words) = match database {
-        Some(database) => {
-            let words = "a private MariaDB under `sysbench oltp_point_select`";
-            (database, "database", words)
-        }
-        None => {
-            let words = "requests of 64 bytes and answers of 256, in a closed loop,";
-            (lab.helper(&["respond"])?, "respond", words)
-        }
+    let (backend, service) = match database {
+        Some(database) => (database, "database"),
+        None => (lab.helper(&["respond"])?, "respond"),
+    };
+    let words = match service {
+        "database" => "a private MariaDB under `sysbench oltp_point_select`",
+        _ => "requests of 64 bytes and answers of 256, in a closed loop,",
     };
     let target = backend.address(service)?;
     let length = lab.measured(Duration::from_secs(1));
@@ -110,7 +97,7 @@ fn relay(lab: &Lab) -> Result<Experiment> {
         lab.load(load).lasts(length).result()
     };
     let mut servers = variants(&lab.lineup.present);
-    servers.push(direct(target));
+    servers.push(("direct, no proxy", At::Target(target)));
     let spec = ServerSpec::of(&[]).to("proxy", target);
     let throughput = Throughput::of_load(lab, servers, ("proxy", &spec), load);
     Ok(Experiment {
@@ -142,10 +129,8 @@ fn starved(lab: &Lab) -> Experiment {
         table.title = format!("Hogs with little I/O: {}", table.title);
     }
     let counted = grid.stats().map(|(name, stats)| (name, stats, None));
-    tables.extend(checks_table(
-        "Hogs with little I/O: evenkeel's I/O checks",
-        counted,
-    ));
+    let title = "Hogs with little I/O: evenkeel's I/O checks";
+    tables.extend(checks_table(title, counted));
     Experiment {
         how: format!(
             "Hogs: tasks that compute for 100 us and yield, up to 32 for each worker, beside an \

@@ -64,16 +64,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let [log, within] = logged.raw();
     notes.extend(all.failures());
     notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
+    let stat = "State of an unrelated file beside disk work, p99";
     let experiment = Experiment {
         how: lab.conditions(),
         tables: [all.tables(), logged.tables(), vec![all.floor_table()]].concat(),
         plots: vec![
             all.bars("Ping beside disk work, p99", "", PING[0]),
-            all.bars(
-                "State of an unrelated file beside disk work, p99",
-                "",
-                STAT[0],
-            ),
+            all.bars(stat, "", STAT[0]),
             logged.bars(),
         ],
         notes,
@@ -168,14 +165,12 @@ const TOLD: [Column<Both>; 3] = [
 impl All {
     fn tables(&self) -> Vec<Table> {
         let pairs = |title, of| self.pairs(title, |_| true, of, [P50, P99]);
+        let stat = "State of an unrelated file beside it, p50 / p99 in us";
         let lost = "Calls for that state without an answer, in %";
         let syncs = "Syncs per second / length of one in ms";
         vec![
             pairs("Ping beside it, p50 / p99 in us", PING[0]),
-            pairs(
-                "State of an unrelated file beside it, p50 / p99 in us",
-                STAT[0],
-            ),
+            pairs(stat, STAT[0]),
             self.unanswered(lost, STAT[0]),
             self.table(syncs, |_| true, |at| self.syncs(at)),
         ]
@@ -215,11 +210,8 @@ impl All {
     }
 
     fn failures(&self) -> Option<String> {
-        let ends = self
-            .samples
-            .all()
-            .filter_map(|both| both.found.end.as_ref());
-        let failed: u64 = ends.map(|end| end.failed).sum();
+        let failed = |both: &Both| Some(both.found.end.as_ref()?.failed);
+        let failed: u64 = self.samples.all().filter_map(failed).sum();
         (failed > 0).then(|| format!("{failed} writers failed in all."))
     }
 }

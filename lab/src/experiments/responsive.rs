@@ -128,10 +128,8 @@ const VERDICTS: [Rule<Grid>; 11] = [
 
 /// Evenkeel's latency over another's.
 fn over(grid: &Grid, row: usize, other: Peer, figure: &Figure) -> Figured {
-    ratio(
-        grid.latency(row, OWN, figure),
-        grid.latency(row, other, figure),
-    )
+    let [own, others] = [OWN, other].map(|peer| grid.latency(row, peer, figure));
+    ratio(own, others)
 }
 
 fn is_real_time(grid: &Grid, row: usize) -> bool {

@@ -270,19 +270,13 @@ impl All {
             alike && other.peer != Peer::Evenkeel
         });
         let peers = peers.filter_map(|of| Some((of.peer.name(), &split(of)?.had_percent)));
-        let ours = [
-            ("weight", &ours.due_percent),
-            ("evenkeel", &ours.had_percent),
-        ];
+        let weights = ("weight", &ours.due_percent);
+        let ours = [weights, ("evenkeel", &ours.had_percent)];
         let all: Vec<_> = ours.into_iter().chain(peers).collect();
         let group = |class: usize| {
-            let bars = all
-                .iter()
-                .map(|(name, percent)| ((*name).to_owned(), percent[class]));
-            (
-                ClassName::numbered(class).as_str().to_owned(),
-                bars.collect(),
-            )
+            let bar = |(name, of): &(&str, &Vec<f64>)| ((*name).to_owned(), of[class]);
+            let name = ClassName::numbered(class).as_str().to_owned();
+            (name, all.iter().map(bar).collect())
         };
         let groups = (0..contest.weights().count()).map(group).collect();
         let (ratio, workers) = (contest.ratio(), contest.workers);

@@ -1,9 +1,40 @@
-//! What every drawing of a plot needs: its names, their colours, and its numbers as a table.
+//! Plots, and what every drawing of one needs: its names, their colours, and its numbers as a table.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::number::short_digits;
-use super::{Cell, Plot, Table};
+use super::{Cell, Table};
+
+/// A picture of numbers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Plot {
+    Bars(Bars),
+    Lines(Lines),
+}
+
+/// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled `endless`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Bars {
+    pub title: String,
+    pub unit: String,
+    pub log: bool,
+    pub endless: String,
+    #[serde(deserialize_with = "endless")]
+    pub groups: Lists<String>,
+}
+
+/// Named series of points; `x` and `y` name the axes, with their units.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Lines {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    pub log_x: bool,
+    pub log_y: bool,
+    #[serde(deserialize_with = "broken")]
+    pub series: Lists<f64>,
+}
 
 /// Named lists of pairs: a label or a place, and a number.
 pub(crate) type Lists<T> = Vec<(String, Vec<(T, f64)>)>;
@@ -26,18 +57,18 @@ const KNOWN: [&[&str]; 6] = [
 impl Plot {
     pub(super) fn title(&self) -> &str {
         match self {
-            Plot::Bars { title, .. } | Plot::Lines { title, .. } => title,
+            Plot::Bars(Bars { title, .. }) | Plot::Lines(Lines { title, .. }) => title,
         }
     }
 }
 
 /// Bars as JSON has them: what has no end is `null`.
-pub(super) fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
+fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
     with_all(from, f64::INFINITY)
 }
 
 /// Points as JSON has them: what is not a number is `null`.
-pub(super) fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
+fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
     with_all(from, f64::NAN)
 }
 
@@ -105,13 +136,8 @@ fn has(name: &str, start: &str) -> bool {
 /// The plot's numbers.
 pub(super) fn table(plot: &Plot) -> Table {
     let (unit, (columns, rows)) = match plot {
-        Plot::Bars {
-            unit,
-            endless,
-            groups,
-            ..
-        } => (unit, of_bars(endless, groups)),
-        Plot::Lines { x, y, series, .. } => (y, of_lines(x, series)),
+        Plot::Bars(bars) => (&bars.unit, of_bars(&bars.endless, &bars.groups)),
+        Plot::Lines(lines) => (&lines.y, of_lines(&lines.x, &lines.series)),
     };
     let comma = if unit.is_empty() { "" } else { ", " };
     Table::new(format!("{}{comma}{unit}", plot.title()), columns, rows)

@@ -75,11 +75,9 @@ fn verdicts(summary: &Summary<'_>, lines: &mut Vec<String>) {
 fn machine(machine: &Machine, lines: &mut Vec<String>) {
     let (cpu, cores) = (&machine.cpu_model, machine.cores);
     let (rustc, profile) = (&machine.rustc, &machine.profile);
-    let facts = format!(
-        "{cpu}, {cores} cores · {} · {rustc}, {profile} profile",
-        machine.kernel
-    );
-    labelled("machine", &format!("{facts} · {}", machine.date), lines);
+    let (kernel, date) = (&machine.kernel, &machine.date);
+    let facts = format!("{cpu}, {cores} cores · {kernel} · {rustc}, {profile} profile · {date}");
+    labelled("machine", &facts, lines);
     for noise in &machine.noise {
         labelled("noise", noise, lines);
     }

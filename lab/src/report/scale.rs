@@ -64,11 +64,9 @@ impl Scale {
     /// A logarithmic axis for points: it ends at 1, 2 or 5 times a power of ten.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::logarithmic(values, |least, most| {
-            let ends = (round_down(least), round_up(most, &[1.0, 2.0, 5.0]));
-            if ends.0 < ends.1 {
-                ends
-            } else {
-                (ends.0 / 10.0, ends.1 * 10.0)
+            match (round_down(least), round_up(most, &[1.0, 2.0, 5.0])) {
+                (low, high) if low == high => (low / 10.0, high * 10.0),
+                ends => ends,
             }
         })
     }

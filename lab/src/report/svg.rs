@@ -63,21 +63,8 @@ struct Drawing {
 
 fn drawing(plot: &Plot) -> Drawing {
     match plot {
-        Plot::Bars {
-            unit,
-            log,
-            endless,
-            groups,
-            ..
-        } => bars::draw(unit, *log, endless, groups),
-        Plot::Lines {
-            x,
-            y,
-            log_x,
-            log_y,
-            series,
-            ..
-        } => lines::draw([(x, *log_x), (y, *log_y)], series),
+        Plot::Bars(bars) => bars::draw(bars),
+        Plot::Lines(lines) => lines::draw(lines),
     }
 }
 

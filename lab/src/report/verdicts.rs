@@ -129,11 +129,8 @@ impl<'a> Summary<'a> {
         let listed = |names: Vec<String>, before: &str, after: &str| {
             (!names.is_empty()).then(|| format!("{before} {}{after}", names.join(", ")))
         };
-        let not_said = listed(
-            not_said,
-            "Without a figure are",
-            ": the verdicts' tables say why.",
-        );
+        let why = ": the verdicts' tables say why.";
+        let not_said = listed(not_said, "Without a figure are", why);
         let without = listed(without, "Nothing is judged in", ": read the tables.");
         not_said.into_iter().chain(without).collect()
     }

@@ -2,7 +2,7 @@
 
 use super::figures::{Column, column, median, micros, or_else, or_nan, over_rounds};
 use crate::load::{EchoSummary, LatencySummary};
-use crate::report::{Cell, Plot};
+use crate::report::{Cell, Lines, Plot};
 
 /// What is told of latencies.
 pub(crate) type Figure = Column<EchoSummary>;
@@ -25,11 +25,8 @@ pub(crate) const CALM_LONGEST: Figure = column("longest", "us", 0, |echo| {
     or_nan(calm(echo).map(|(_, latency)| latency.max_us))
 });
 pub(crate) const CALM_PERCENT: Figure = column("calm", "%", 1, |echo| {
-    or_nan(
-        echo.calm
-            .as_ref()
-            .map(|(requests, _)| percent(*requests, echo)),
-    )
+    let calm = echo.calm.as_ref();
+    or_nan(calm.map(|(requests, _)| percent(*requests, echo)))
 });
 /// How late whoever asked was itself.
 pub(crate) const LATE_P50: Figure = column("late p50", "us", 0, |echo| echo.late_p50_us);
@@ -71,10 +68,8 @@ pub(crate) fn pair(
     figures: &[Figure; 2],
     why: impl FnOnce() -> String,
 ) -> Cell {
-    match figures
-        .each_ref()
-        .map(|figure| figure.value(echoes).map(micros))
-    {
+    let both = figures.each_ref();
+    match both.map(|figure| figure.value(echoes).map(micros)) {
         _ if is_silent(echoes) => "no answer at all".into(),
         [Some(first), Some(second)] => Cell::Text(format!("{first} / {second}")),
         [None, Some(second)] => Cell::Text(format!("– / {second}")),
@@ -96,12 +91,12 @@ pub(crate) fn curves<'a>(
             .filter(|(one_in, _)| *one_in <= echo.requests as f64)
             .collect()
     };
-    Plot::Lines {
+    Plot::Lines(Lines {
         title,
         x: format!("one {what} in"),
         y: "latency, us".to_owned(),
         log_x: true,
         log_y: true,
         series: series.map(|(name, echo)| (name, points(echo))).collect(),
-    }
+    })
 }

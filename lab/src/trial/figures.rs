@@ -2,8 +2,7 @@
 
 use evenkeel_measure::statistics;
 
-use crate::report::plot::Lists;
-use crate::report::{Cell, NARROW_SPACE, Plot, fixed};
+use crate::report::{Bars, Cell, Lists, NARROW_SPACE, Plot, fixed};
 
 /// A unit, and how many digits stand after the point.
 pub(crate) type Unit = (&'static str, usize);
@@ -34,12 +33,7 @@ pub(crate) const fn column<F>(
     digits: usize,
     figure: fn(&F) -> f64,
 ) -> Column<F> {
-    Column {
-        name,
-        unit: (unit, digits),
-        over: Over::Median(figure),
-        none: None,
-    }
+    with(name, (unit, digits), Over::Median(figure))
 }
 
 /// A column of figures of all rounds together.
@@ -49,11 +43,16 @@ pub(crate) const fn over_rounds<F>(
     digits: usize,
     figure: fn(&[&F]) -> Option<f64>,
 ) -> Column<F> {
+    with(name, (unit, digits), Over::Rounds(figure))
+}
+
+const fn with<F>(name: &'static str, unit: Unit, over: Over<F>) -> Column<F> {
+    let none = None;
     Column {
         name,
-        unit: (unit, digits),
-        over: Over::Rounds(figure),
-        none: None,
+        unit,
+        over,
+        none,
     }
 }
 
@@ -83,11 +82,8 @@ impl<F> Column<F> {
     /// With its name and its unit, for a line of progress; nothing if there is none.
     pub(super) fn words(&self, found: &F) -> Option<String> {
         let value = grouped(self.value(&[found])?, self.unit.1);
-        Some(
-            format!("{} {value} {}", self.name, self.unit.0)
-                .trim_end()
-                .to_owned(),
-        )
+        let words = format!("{} {value} {}", self.name, self.unit.0);
+        Some(words.trim_end().to_owned())
     }
 }
 
@@ -113,13 +109,13 @@ pub(crate) fn count(value: impl Into<f64>) -> Cell {
 
 /// Groups of bars, each of which has an end.
 pub(crate) fn bars(title: impl Into<String>, unit: &str, log: bool, groups: Lists<String>) -> Plot {
-    Plot::Bars {
+    Plot::Bars(Bars {
         title: title.into(),
         unit: unit.to_owned(),
         log,
-        endless: String::new(),
         groups,
-    }
+        ..Bars::default()
+    })
 }
 
 /// A number of microseconds for people: whole, with thousands apart.

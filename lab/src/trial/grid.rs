@@ -237,15 +237,13 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     }
     let server = lab.serve(peer, &spec)?;
     let seconds = lab.measured(probe.brief);
-    let alone = with_work
-        .then(|| work_alone(&server, seconds))
-        .transpose()?;
+    let alone = with_work.then(|| work_alone(&server, seconds));
+    let alone = alone.transpose()?;
     let before = alone.and_then(|_| work(&server).ok());
     let echo = ask(lab, probe, &server, seconds)?;
     let now = before.as_ref().and_then(|_| work(&server).ok());
-    let beside = now
-        .zip(before)
-        .and_then(|(now, then)| now.cores_since(&then));
+    let both = now.zip(before);
+    let beside = both.and_then(|(now, then)| now.cores_since(&then));
     let hog_work = alone.zip(beside);
     // Accounts that are not to be had are absent from the report; the probe's result stands.
     let stats = peer.is_evenkeel().then(|| client::accounts(&server, peer));
@@ -286,6 +284,7 @@ fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<E
 mod tests {
     use super::*;
     use crate::load::LatencySummary;
+    use crate::report::Bars;
     use crate::trial::samples::{Sample, Samples};
 
     fn grid(found: Vec<Result<EchoSummary, String>>) -> Grid {
@@ -384,7 +383,7 @@ mod tests {
             grid.latency(0, Peer::Go, &P99)
                 .is_err_and(|why| why.contains("go does not answer"))
         );
-        let Plot::Bars { groups, .. } = grid.p99_bars() else {
+        let Plot::Bars(Bars { groups, .. }) = grid.p99_bars() else {
             panic!("no bars");
         };
         assert_eq!(groups[0].1, [("go".to_owned(), f64::INFINITY)]);

@@ -9,7 +9,7 @@ use super::samples::Samples;
 use crate::error::Result;
 use crate::load::EchoSummary;
 use crate::peers::Peer;
-use crate::report::{Cell, Plot, Table};
+use crate::report::{Bars, Cell, Plot, Table};
 
 /// What goes on.
 pub(crate) trait Row {
@@ -163,13 +163,13 @@ impl<R: Row, F> Matrix<R, F> {
             let bars = self.peers.iter().filter_map(|&peer| bar((row, peer)));
             (name.to_owned(), bars.collect())
         };
-        Plot::Bars {
+        Plot::Bars(Bars {
             title: title.to_owned(),
             unit: "us".to_owned(),
             log: true,
             endless: endless.to_owned(),
             groups: self.named().map(group).collect(),
-        }
+        })
     }
 
     /// Every measurement.

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use super::figures::{self, Column, Figured};
 use super::lab::Lab;
 use crate::error::Result;
-use crate::report::plot::Lists;
-use crate::report::{Cell, Plot, Table};
+use crate::report::{Cell, Lists, Plot, Table};
 
 /// One measurement: of which case, and what was found or why nothing was.
 pub(crate) struct Sample<K, F> {

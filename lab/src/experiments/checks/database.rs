@@ -88,10 +88,8 @@ fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Re
     command.arg(format!("--port={}", address.port()));
     command.arg(option("socket", &within("socket")));
     command.arg(option("pid-file", &within("pid")));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(log);
     Process::start(SERVER, &mut command, &[])
 }
 

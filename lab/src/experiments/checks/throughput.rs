@@ -14,15 +14,11 @@ use crate::serve::RuntimeStats;
 use crate::trial::figures::{median, number};
 use crate::trial::{Column, Lab, Samples, client, column, or_else, over_rounds};
 
-/// Whom load is put to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Variant {
-    name: &'static str,
-    at: At,
-}
+/// Whom load is put to, by name.
+pub(super) type Variant = (&'static str, At);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum At {
+pub(super) enum At {
     /// A server, with flags of its own.
     Server(Peer, &'static str),
     /// No server under test: the load straight at its target.
@@ -64,25 +60,11 @@ pub(super) type Throughput = Samples<Variant, Found>;
 /// Evenkeel with its default bound and with one that stands for "hardly ever checks while busy",
 /// then the others as they are.
 pub(super) fn variants(peers: &[Peer]) -> Vec<Variant> {
-    let as_it_is = |peer: &Peer| Variant {
-        name: peer.name(),
-        at: At::Server(*peer, ""),
-    };
+    let as_it_is = |peer: &Peer| (peer.name(), At::Server(*peer, ""));
     let mut variants: Vec<Variant> = peers.iter().map(as_it_is).collect();
-    let lazy = Variant {
-        name: "evenkeel, I/O check bound 10 ms",
-        at: At::Server(Peer::Evenkeel, "--io-check-us 10000"),
-    };
-    variants.insert(1, lazy);
+    let lazy = At::Server(Peer::Evenkeel, "--io-check-us 10000");
+    variants.insert(1, ("evenkeel, I/O check bound 10 ms", lazy));
     variants
-}
-
-/// The load straight at its target.
-pub(super) fn direct(target: SocketAddr) -> Variant {
-    Variant {
-        name: "direct, no proxy",
-        at: At::Target(target),
-    }
 }
 
 impl Throughput {
@@ -92,8 +74,8 @@ impl Throughput {
         (service, spec): (&'static str, &ServerSpec),
         load: impl Fn(SocketAddr) -> Result<HttpSummary>,
     ) -> Self {
-        let name = |variant: Variant| format!("checks: {service}, {}", variant.name);
-        let one = |variant: Variant| match variant.at {
+        let name = |(name, _): Variant| format!("checks: {service}, {name}");
+        let one = |(_, at): Variant| match at {
             At::Server(peer, own) => {
                 let spec = spec.clone().own(own);
                 at_server(lab, peer, spec, |server| load(server.address(service)?))
@@ -109,21 +91,18 @@ impl Throughput {
 
     /// What was reached and what it cost; and the checks by origin of whoever counts them.
     pub(super) fn tables(&self, title: &str) -> Vec<Table> {
-        let rows = self.keys().map(|variant| ([variant.name.into()], variant));
+        let rows = self.keys().map(|variant| ([variant.0.into()], variant));
         let mut tables = vec![self.table(title, ["server"], rows, &COLUMNS)];
-        let counted = self.first().filter_map(|(variant, found)| {
-            let stats = found.stats.as_ref()?;
-            Some((variant.name, stats, Some(found.load.requests)))
+        let counted = self.first().filter_map(|((name, _), found)| {
+            Some((name, found.stats.as_ref()?, Some(found.load.requests)))
         });
-        tables.extend(checks_table(
-            &format!("{title}: I/O checks (first round)"),
-            counted,
-        ));
+        let title = format!("{title}: I/O checks (first round)");
+        tables.extend(checks_table(&title, counted));
         tables
     }
 
     pub(super) fn json(&self) -> serde_json::Value {
-        let case = |variant: Variant| json!({ "server": variant.name });
+        let case = |(name, _): Variant| json!({ "server": name });
         self.raw(case, |found| {
             let (cpu_us, switches) = found.served.unwrap_or_default();
             json!({
@@ -163,9 +142,8 @@ pub(super) fn checks_table<'a>(
     title: &str,
     counted: impl Iterator<Item = (&'a str, &'a RuntimeStats, Option<u64>)>,
 ) -> Option<Table> {
-    let counted: Vec<_> = counted
-        .filter(|(_, stats, _)| !stats.checks.is_empty())
-        .collect();
+    let counted = counted.filter(|(_, stats, _)| !stats.checks.is_empty());
+    let counted: Vec<_> = counted.collect();
     let (_, first, _) = counted.first()?;
     let origins: Vec<&String> = first.checks.keys().collect();
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
@@ -183,20 +161,13 @@ pub(super) fn checks_table<'a>(
             _ => Cell::Missing("not measured".to_owned()),
         };
         let further = [Cell::number(share, "%", 1), number(each, ("", 3)), wait];
-        [Cell::from(*name)]
-            .into_iter()
-            .chain(by_origin)
-            .chain(further)
-            .collect()
+        let named = [Cell::from(*name)].into_iter().chain(by_origin);
+        named.chain(further).collect()
     };
-    let by_origin = origins
-        .iter()
-        .map(|origin| format!("{origin} (of which empty)"));
-    let further = [
-        "empty",
-        "checks per request",
-        "any task's wait, p50 / p99 at most",
-    ];
+    let by_origin = |origin: &&String| format!("{origin} (of which empty)");
+    let by_origin = origins.iter().map(by_origin);
+    let wait = "any task's wait, p50 / p99 at most";
+    let further = ["empty", "checks per request", wait];
     let columns = ["server".to_owned()].into_iter().chain(by_origin);
     let columns = columns.chain(further.map(str::to_owned));
     Some(Table::new(title, columns, counted.iter().map(row)))
@@ -219,7 +190,7 @@ mod tests {
     #[test]
     fn evenkeel_stands_beside_itself_with_another_bound() {
         let variants = variants(&[Peer::Evenkeel, Peer::Tokio]);
-        let names = variants.iter().map(|variant| variant.name);
+        let names = variants.iter().map(|(name, _)| *name);
         let expected = ["evenkeel", "evenkeel, I/O check bound 10 ms", "tokio"];
         assert!(names.eq(expected), "{variants:?}");
     }

@@ -119,15 +119,12 @@ pub(super) fn rows(takes_part: impl Fn(By) -> bool, brief: bool) -> Vec<Row> {
     let relays = RELAYS.iter().filter(measured);
     use self::Traffic::{Admin, Bulk, BulkAndAdmin, Mix};
     let under = |traffic| {
-        let relays = relays
-            .clone()
-            .filter(move |relay| relay.apart || traffic == Mix);
+        let is_under = move |relay: &&Relay| relay.apart || traffic == Mix;
+        let relays = relays.clone().filter(is_under);
         relays.map(move |relay| Row { relay, traffic })
     };
-    [Mix, Bulk, BulkAndAdmin, Admin]
-        .into_iter()
-        .flat_map(under)
-        .collect()
+    let traffics = [Mix, Bulk, BulkAndAdmin, Admin];
+    traffics.into_iter().flat_map(under).collect()
 }
 
 impl Row {
@@ -229,16 +226,13 @@ fn start_haproxy(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Server> 
 
 /// A relay by TCP, as the lab's own is, and a page that needs no backend.
 fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
-    let tuning = match tuning {
-        "" => String::new(),
-        line => format!("    {line}\n"),
-    };
     format!(
         "\
 global
     nbthread {threads}
     maxconn 8000
-{tuning}defaults
+    {tuning}
+defaults
     mode tcp
     timeout connect 10s
     timeout client 60s

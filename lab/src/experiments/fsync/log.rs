@@ -33,11 +33,7 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn name(&self) -> String {
         let how = ["one sync each", "txlog"][usize::from(self.together)];
-        let many = if self.clients == 1 {
-            ", one client"
-        } else {
-            ""
-        };
+        let many = ["", ", one client"][usize::from(self.clients == 1)];
         format!("{}, {how}{many}{}", self.peer.name(), on(self.slow))
     }
 }
@@ -73,18 +69,15 @@ const WITHIN: [Column<TurnSummary>; 6] = [
 const WITHIN_TOLD: [Column<LogSummary>; 3] = [
     column("appends", "/s", 0, |found| found.together.per_second),
     column("p99", "ms", 2, |found| found.together.p99_us / 1e3),
-    column("a sync, p50", "ms", 2, |found| {
-        found.together.sync_p50_us / 1e3
+    column("records in one sync", "", 1, |found| {
+        found.together.records_per_sync
     }),
 ];
 
 impl Logged {
     pub(super) fn measure(lab: &Lab, places: &Places) -> Self {
-        let disks: &[bool] = if places.slow.is_some() {
-            &[false, true]
-        } else {
-            &[false]
-        };
+        let has_slow = usize::from(places.slow.is_some());
+        let disks = &[false, true][..=has_slow];
         let ways = ways(&lab.lineup.present, disks, lab.is_brief());
         let (rounds, disks) = (lab.rounds(), disks.iter().copied());
         let name = |way: Way| format!("fsync: log, {}", way.name());
@@ -116,8 +109,8 @@ impl Logged {
 
     pub(super) fn bars(&self) -> Plot {
         let ways = self.found.keys().map(|way| (way.name(), "appends", way));
-        self.found
-            .bars("Durable appends per second", true, &APPENDS, ways)
+        let title = "Durable appends per second";
+        self.found.bars(title, true, &APPENDS, ways)
     }
 
     /// A figure of an evenkeel's log: whether it syncs for many, and of how many clients.
@@ -151,10 +144,8 @@ impl Logged {
         let way = |way: Way| json!({ "way": way.name() });
         let slow = |slow| json!({ "slow": slow });
         let over_tcp = self.found.raw(way, |found| json!({ "found": found }));
-        [
-            over_tcp,
-            self.within.raw(slow, |found| json!({ "found": found })),
-        ]
+        let within = self.within.raw(slow, |found| json!({ "found": found }));
+        [over_tcp, within]
     }
 
     fn has_ways(&self, slow: bool) -> bool {

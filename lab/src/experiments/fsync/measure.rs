@@ -61,9 +61,8 @@ impl Places {
         })?;
         run(&["mkfifo", &hung.path().join("fifo").to_string_lossy()])?;
         let slow = SlowDisk::open().map_err(|error| {
-            notes.push(format!(
-                "Not possible here, and so left out: a slow disk ({error})."
-            ));
+            let what = "Not possible here, and so left out: a slow disk";
+            notes.push(format!("{what} ({error})."));
         });
         Ok(Places {
             disk,

@@ -210,10 +210,8 @@ impl Running<'_> {
         let Scene { lab, .. } = self.scene;
         // Longer than anything takes: what is never told ends all the same.
         let most = lap(storm) + self.scene.length() * 4 + 3 * PATIENCE;
-        let (camera, watch) = (
-            self.server.address("camera")?,
-            self.server.address("watch")?,
-        );
+        let camera = self.server.address("camera")?;
+        let watch = self.server.address("watch")?;
         let network = self.scene.veth(storm).map(|veth| veth.network.as_str());
         let (Storm { cameras, burst, .. }, nice) = (storm, lab.load_nice());
         let load = format!(

@@ -83,15 +83,12 @@ const COALESCE_API_FIRST: Row = own(
     "evenkeel, coalesce 64 KiB or 100 ms, API first",
     "--delivery coalesce:65536:100 --api-class urgent --shares urgent=990,normal=10",
 );
-const COALESCE: Row = own(
-    "evenkeel, coalesce 64 KiB or 100 ms",
-    "--delivery coalesce:65536:100",
-);
+#[rustfmt::skip]
+const COALESCE: Row = own("evenkeel, coalesce 64 KiB or 100 ms", "--delivery coalesce:65536:100");
 /// What the bytes cost by themselves: a reader is woken so seldom that deliveries hardly count.
-pub(super) const BYTES_ALONE: Row = own(
-    "evenkeel, coalesce 64 KiB or 5 s",
-    "--delivery coalesce:65536:5000",
-);
+#[rustfmt::skip]
+pub(super) const BYTES_ALONE: Row =
+    own("evenkeel, coalesce 64 KiB or 5 s", "--delivery coalesce:65536:5000");
 pub(super) const TOKIO: Row = row("tokio", Peer::Tokio, "");
 pub(super) const OTP_DEFERRED: Row =
     row("OTP, once after 100 ms", Peer::Erlang, "--mode defer:100");

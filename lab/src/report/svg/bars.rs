@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::{At, Axis, Drawing, WIDTH, brief, colour_class, line, text, text_width};
 use crate::report::number::{NARROW_SPACE, printable, short};
-use crate::report::plot::{Lists, colours, is_known, is_ours, unique};
+use crate::report::plot::{Bars, Lists, colours, is_known, is_ours, unique};
 use crate::report::scale::{Scale, Zero};
 
 const TOP: f64 = 8.0;
@@ -31,17 +31,18 @@ struct Frame<'a> {
     colours: HashMap<&'a str, usize>,
 }
 
-pub(super) fn draw(unit: &str, log: bool, endless: &str, groups: &Lists<String>) -> Drawing {
+pub(super) fn draw(of: &Bars) -> Drawing {
+    let (unit, groups) = (&of.unit, &of.groups);
     let bars = groups.iter().flat_map(|(_, bars)| bars);
     let values = bars.map(|(_, value)| *value);
-    let (scale, named) = if log {
+    let (scale, named) = if of.log {
         let scale = Scale::log_bars(values);
         let from = short(scale.low, NARROW_SPACE);
         (scale, format!("{unit}, logarithmic: bars start at {from}"))
     } else {
-        (Scale::linear(values, Zero::Shown), unit.to_owned())
+        (Scale::linear(values, Zero::Shown), unit.clone())
     };
-    let frame = Frame::new(groups, scale, endless);
+    let frame = Frame::new(of, scale);
     let (bars, bottom) = frame.groups(groups);
     let body = html! {
         (frame.axis.columns(TOP, bottom))
@@ -51,13 +52,14 @@ pub(super) fn draw(unit: &str, log: bool, endless: &str, groups: &Lists<String>)
     };
     Drawing {
         height: bottom + 42.0,
-        description: describe(unit, log, groups),
+        description: describe(of),
         body,
     }
 }
 
 impl<'a> Frame<'a> {
-    fn new(groups: &'a Lists<String>, scale: Scale, endless: &'a str) -> Frame<'a> {
+    fn new(of: &'a Bars, scale: Scale) -> Frame<'a> {
+        let groups = &of.groups;
         let alone = groups.iter().all(|(_, bars)| bars.len() <= 1);
         let by_group = alone && groups.iter().any(|(group, _)| is_known(group));
         let named = |by_group: bool| {
@@ -73,7 +75,7 @@ impl<'a> Frame<'a> {
             high: RIGHT,
         };
         Frame {
-            endless,
+            endless: &of.endless,
             alone,
             base: axis.place(0.0).unwrap_or(axis.low),
             axis,
@@ -151,13 +153,18 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn describe(unit: &str, log: bool, groups: &Lists<String>) -> String {
-    let axis = if log { ", on a logarithmic axis" } else { "" };
+fn describe(of: &Bars) -> String {
+    let axis = if of.log {
+        ", on a logarithmic axis"
+    } else {
+        ""
+    };
     let group = |(group, bars): &(String, Vec<(String, f64)>)| {
         let value = |(name, value): &(String, f64)| format!("{name} {}", short(*value, ' '));
         let values: Vec<String> = bars.iter().take(8).map(value).collect();
         format!(" {group}: {}.", values.join(", "))
     };
-    let groups: String = groups.iter().take(12).map(group).collect();
+    let (unit, groups) = (&of.unit, of.groups.iter().take(12));
+    let groups: String = groups.map(group).collect();
     format!("Bars in {unit}{axis}.{groups} The table that follows has every number.")
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Axis, Drawing, Point, WIDTH, brief, colour_class, line, text, text_width};
 use crate::report::number::{NARROW_SPACE, printable, short};
-use crate::report::plot::{Lists, colours, is_ours};
+use crate::report::plot::{Lines, colours, is_ours};
 use crate::report::scale::{Scale, Zero};
 
 const TOP: f64 = 34.0;
@@ -29,10 +29,10 @@ struct Line<'a> {
     runs: Vec<Vec<Placed>>,
 }
 
-/// `axes`: what x and y are, and whether they are logarithmic.
-pub(super) fn draw(axes: [(&String, bool); 2], series: &Lists<f64>) -> Drawing {
+pub(super) fn draw(of: &Lines) -> Drawing {
+    let series = &of.series;
     let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
-    let frame = Frame::new(axes.map(|(_, log)| log), series, &names);
+    let frame = Frame::new(of, &names);
     let lines = names.iter().zip(colours(&names)).zip(series);
     let lines = lines.map(|((name, colour), (_, points))| Line {
         name,
@@ -49,7 +49,7 @@ pub(super) fn draw(axes: [(&String, bool); 2], series: &Lists<f64>) -> Drawing {
     let note = format!("{undrawn} no place on these axes: not a number, or not above zero.");
     let (left, bottom) = (frame.x.low, frame.y.low);
     let body = html! {
-        (frame.axes(axes))
+        (frame.axes(of))
         @for line in &lines { (line.draw()) }
         (frame.labels(&lines))
         @if measured == 0 {
@@ -60,21 +60,21 @@ pub(super) fn draw(axes: [(&String, bool); 2], series: &Lists<f64>) -> Drawing {
     };
     Drawing {
         height: bottom + if drawn < measured { 60.0 } else { 42.0 },
-        description: describe(axes, series),
+        description: describe(of),
         body,
     }
 }
 
 impl Frame {
-    fn new(logs: [bool; 2], of: &Lists<f64>, names: &[&str]) -> Frame {
-        let points = || of.iter().flat_map(|(_, points)| points);
+    fn new(of: &Lines, names: &[&str]) -> Frame {
+        let points = || of.series.iter().flat_map(|(_, points)| points);
         let (xs, ys) = (points().map(|(x, _)| *x), points().map(|(_, y)| *y));
         let scale = |log, values: Vec<f64>, zero| match log {
             true => Scale::log(values),
             false => Scale::linear(values, zero),
         };
-        let x = scale(logs[0], xs.collect(), Zero::Optional);
-        let y = scale(logs[1], ys.collect(), Zero::Shown);
+        let x = scale(of.log_x, xs.collect(), Zero::Optional);
+        let y = scale(of.log_y, ys.collect(), Zero::Shown);
         let labels = y.ticks().into_iter().filter_map(|tick| tick.label);
         let labels = labels.map(|label| text_width(&label));
         let name_widths = names.iter().map(|name| text_width(&brief(name)));
@@ -85,18 +85,16 @@ impl Frame {
         };
         let y = Axis {
             scale: y,
-            low: TOP + HEIGHT_MIN.max(of.len() as f64 * LABEL_PITCH),
+            low: TOP + HEIGHT_MIN.max(of.series.len() as f64 * LABEL_PITCH),
             high: TOP,
         };
         Frame { x, y }
     }
 
-    fn axes(&self, axes: [(&String, bool); 2]) -> Markup {
-        let named = |(name, log): (&String, bool)| {
-            let log = if log { " (logarithmic)" } else { "" };
-            format!("{name}{log}")
-        };
-        let ([x, y], bottom) = (axes.map(named), self.y.low);
+    fn axes(&self, of: &Lines) -> Markup {
+        let named = |(name, log)| format!("{name}{}", if log { " (logarithmic)" } else { "" });
+        let [x, y] = [(&of.x, of.log_x), (&of.y, of.log_y)].map(named);
+        let bottom = self.y.low;
         html! {
             (text("axis", 0.0, 16.0, &y))
             (text("axis end", self.x.high, bottom + 35.0, &x))
@@ -213,7 +211,7 @@ fn thinned(run: &[Placed]) -> Vec<Placed> {
     run.chunks(stretch).flat_map(extremes).collect()
 }
 
-fn describe([(x, _), (y, _)]: [(&String, bool); 2], series: &Lists<f64>) -> String {
+fn describe(Lines { x, y, series, .. }: &Lines) -> String {
     let one = |(name, points): &(String, Vec<Point>)| {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return format!(" {name}: no points.");
