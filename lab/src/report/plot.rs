@@ -1,4 +1,4 @@
-//! Plots, and what every drawing of one needs: its names, their colours, and its numbers as a table.
+//! Plots, and what each drawing of one needs: its names, their colours, its numbers as a table.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

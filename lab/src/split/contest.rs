@@ -88,13 +88,10 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     });
     std::thread::sleep(args.warmup);
     let start = Instant::now();
-    let mut readings = Vec::new();
-    loop {
-        readings.push(read(&platform, &done, start));
-        if start.elapsed() >= args.seconds {
-            break;
-        }
+    let mut readings = vec![read(&platform, &done, start)];
+    while start.elapsed() < args.seconds {
         std::thread::sleep(PERIOD);
+        readings.push(read(&platform, &done, start));
     }
     // Its tasks may never return: the end of the process is theirs.
     std::mem::forget(platform);
