@@ -80,7 +80,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
             plot("CPU of the server, of one core", &CPU),
             plot("Wake-up latency beside the load, p99", &P99),
         ],
-        notes: notes(lab, &samples),
+        notes: behind(&samples).into_iter().collect(),
         raw: samples.raw(case, |found| json!(found)),
         ..Experiment::default()
     })
@@ -166,20 +166,11 @@ fn erlang_utilisation(server: &Server, peer: Peer) -> Option<f64> {
     stats.ok()?["utilisation"].as_f64()
 }
 
-fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let brief =
-        "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all.";
-    notes.extend(lab.is_brief().then(|| brief.to_owned()));
+fn behind(samples: &Samples<Variant, Found>) -> Option<String> {
     let behind = |found: &&Found| found.stream.writes_behind > 0;
     let (behind, all) = (samples.all().filter(behind).count(), samples.0.len());
-    if behind > 0 {
-        notes.push(format!(
-            "In {behind} of {all} measurements a write found its connection's earlier bytes not \
-             yet taken."
-        ));
-    }
-    notes
+    let found = "a write found its connection's earlier bytes not yet taken";
+    (behind > 0).then(|| format!("In {behind} of {all} measurements {found}."))
 }
 
 #[cfg(test)]

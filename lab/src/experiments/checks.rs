@@ -140,11 +140,6 @@ fn starved(lab: &Lab) -> Experiment {
         ),
         tables,
         plots: vec![grid.p99_bars()],
-        notes: vec![
-            "Evenkeel's own account of waits is of all tasks: that of the hogs, which wait for \
-             each other, is in it."
-                .to_owned(),
-        ],
         raw: grid.raw(|found| json!(found)),
         ..Experiment::default()
     }

@@ -48,11 +48,6 @@ impl Row for Beside {
 /// All measurements beside disk work.
 type All = Matrix<Beside, Both>;
 
-/// What the full form adds.
-const IN_BRIEF: &str = "In brief Tokio stands for all peers. `evenkeel-lab fsync --seconds 10` \
-    adds Go and Erlang/OTP, all sizes and numbers of writers, what is idle beside each of them, \
-    threads in every row, and logs over TCP on the slow disk.";
-
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut notes = Vec::new();
     let places = Places::open(&mut notes)?;
@@ -63,7 +58,6 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let logged = Logged::measure(lab, &places);
     let [log, within] = logged.raw();
     notes.extend(all.failures());
-    notes.extend(lab.is_brief().then(|| IN_BRIEF.to_owned()));
     let stat = "State of an unrelated file beside disk work, p99";
     let experiment = Experiment {
         how: lab.conditions(),
