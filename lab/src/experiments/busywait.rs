@@ -63,9 +63,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let name = |variant: Variant| format!("busywait: {}", variant.name());
     let one = |variant| measure(lab, variant);
     let samples = Samples::measure(lab, lab.rounds(), variants, name, &COLUMNS, one);
-    let rows = samples
-        .keys()
-        .map(|variant| ([variant.name().into()], variant));
+    let row = |variant: Variant| ([variant.name().into()], variant);
+    let rows = samples.keys().map(row);
     let bars = samples.keys().map(|variant| {
         let level = variant.level().unwrap_or_else(|| "default".to_owned());
         (variant.peer.name(), level, variant)
@@ -114,10 +113,9 @@ impl Variant {
     }
 
     fn name(self) -> String {
-        let level = self
-            .level()
-            .map_or_else(String::new, |level| format!(", {level}"));
-        format!("{}{level}", self.peer.name())
+        let peer = self.peer.name();
+        let level = self.level().map(|level| format!("{peer}, {level}"));
+        level.unwrap_or_else(|| peer.to_owned())
     }
 }
 

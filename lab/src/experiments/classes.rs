@@ -96,10 +96,8 @@ impl All {
     fn mixed(&self) -> Table {
         let title = "At once: short connections, bulk, admin calls (and how late the callers made \
                      them); CPU of the relay";
-        let rows = self
-            .with(Traffic::Mix)
-            .map(|row| ([row.name().into()], row));
-        self.table(title, ["relay"], rows, &MIXED)
+        let row = |row: Row| ([row.name().into()], row);
+        self.table(title, ["relay"], self.with(Traffic::Mix).map(row), &MIXED)
     }
 
     fn bulk(&self) -> Table {
@@ -110,9 +108,8 @@ impl All {
             [vec![row.relay_name().into()], cells.into()].concat()
         };
         let title = "Bulk and admin calls, alone and in company";
-        let names = ["relay"]
-            .into_iter()
-            .chain(IN_COMPANY.map(|(name, ..)| name));
+        let names = IN_COMPANY.map(|(name, ..)| name);
+        let names = ["relay"].into_iter().chain(names);
         Table::new(title, names, self.with(Traffic::Bulk).map(row))
     }
 

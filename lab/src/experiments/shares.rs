@@ -135,9 +135,8 @@ fn contests(lab: &Lab) -> Vec<Contest> {
         }
     }
     if lab.lineup.present.contains(&Peer::Tokio) {
-        tokio
-            .iter()
-            .for_each(|set| add(Peer::Tokio, lab.workers, set, EQUAL));
+        let mut add = |set: &&'static str| add(Peer::Tokio, lab.workers, set, EQUAL);
+        tokio.iter().for_each(&mut add);
     }
     contests
 }
@@ -161,9 +160,8 @@ impl Contest {
     }
 
     fn weights(&self) -> impl Iterator<Item = u32> {
-        self.weights
-            .split(',')
-            .filter_map(|weight| weight.parse().ok())
+        let weights = self.weights.split(',');
+        weights.filter_map(|weight| weight.parse().ok())
     }
 
     /// The weights as people write them.

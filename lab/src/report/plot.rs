@@ -107,10 +107,8 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
     // Those that belong to nobody come first, so that few others are ever shown in our own blue.
     let free = [4, 7, 6, 5, 3, 2, 1, 0].into_iter();
     let mut rest = free.filter(|colour| !taken[*colour]).chain(COLOURS..);
-    let coloured = known
-        .into_iter()
-        .filter_map(|own| own.or_else(|| rest.next()));
-    coloured.collect()
+    let colour = |own: Option<usize>| own.or_else(|| rest.next());
+    known.into_iter().filter_map(colour).collect()
 }
 
 /// Whether `name` is our own: shown a little stronger.

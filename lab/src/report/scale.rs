@@ -184,10 +184,8 @@ fn decade(value: f64) -> i32 {
     // As it is written, which is exact: the logarithm of 1000 may come out as 2.9999… What lies a
     // hair below a power of ten is meant to be it.
     let written = format!("{:e}", value * (1.0 + HAIR));
-    let exponent = written
-        .split_once('e')
-        .and_then(|(_, exponent)| exponent.parse().ok());
-    exponent.unwrap_or(0)
+    let (_, exponent) = written.split_once('e').unwrap_or_default();
+    exponent.parse().unwrap_or(0)
 }
 
 /// The number that the literal is.

@@ -67,9 +67,8 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     // time that no other class could use.
     if workers < cores {
         let pinned = sys::pin(&(0..workers).collect::<Vec<_>>());
-        pinned.map_err(Error::system(
-            "cannot keep to as many processors as workers",
-        ))?;
+        let what = "cannot keep to as many processors as workers";
+        pinned.map_err(Error::system(what))?;
     }
     let platform = P::start(&settings)?;
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();

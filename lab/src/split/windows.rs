@@ -60,9 +60,8 @@ impl Split {
         // A second in which nobody had anything is as wrong as can be.
         let worst = percent(had).map_or(100.0, |percent| {
             let pairs = percent.iter().zip(&self.due_percent);
-            pairs
-                .map(|(had, due)| (had - due).abs())
-                .fold(0.0, f64::max)
+            let errors = pairs.map(|(had, due)| (had - due).abs());
+            errors.fold(0.0, f64::max)
         });
         self.worst_error = self.worst_error.max(worst);
     }
@@ -70,9 +69,8 @@ impl Split {
 
 fn between(before: &[u64], after: &[u64]) -> Vec<u64> {
     let pairs = std::iter::zip(after, before);
-    pairs
-        .map(|(after, before)| after.saturating_sub(*before))
-        .collect()
+    let between = pairs.map(|(after, before)| after.saturating_sub(*before));
+    between.collect()
 }
 
 /// Each part of the whole in percent; `None` of nothing.

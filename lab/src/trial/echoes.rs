@@ -87,9 +87,8 @@ pub(crate) fn curves<'a>(
     let points = |echo: &EchoSummary| {
         let curve = echo.latency.curve.iter();
         let points = curve.map(|(share, us)| (1.0 / (1.0 - share), *us));
-        points
-            .filter(|(one_in, _)| *one_in <= echo.requests as f64)
-            .collect()
+        let told = points.filter(|(one_in, _)| *one_in <= echo.requests as f64);
+        told.collect()
     };
     Plot::Lines(Lines {
         title,

@@ -69,10 +69,8 @@ impl<R: Row, F> Matrix<R, F> {
     }
 
     pub(crate) fn echoes(&self, at: At, of: Of<R, F>) -> Vec<&EchoSummary> {
-        let found = self.samples.found(at);
-        found
-            .filter_map(|found| of(&self.rows[at.0], found))
-            .collect()
+        let of = |found| of(&self.rows[at.0], found);
+        self.samples.found(at).filter_map(of).collect()
     }
 
     /// Why a cell has nothing to show.

@@ -63,9 +63,8 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
 
     /// What all cases found.
     pub(crate) fn all(&self) -> impl Iterator<Item = &F> + Clone {
-        self.0
-            .iter()
-            .filter_map(|sample| sample.found.as_ref().ok())
+        let samples = self.0.iter();
+        samples.filter_map(|sample| sample.found.as_ref().ok())
     }
 
     /// What the first round found.

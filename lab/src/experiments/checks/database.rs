@@ -70,9 +70,8 @@ fn install(lab: &Lab, data: &Path) -> Result<()> {
     const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
                          --skip-name-resolve";
     let mut command = of_mariadb(INSTALL, FLAGS, data);
-    lab.tool(INSTALL, command.stderr(Stdio::null()))?
-        .output()
-        .map(drop)
+    let mut install = lab.tool(INSTALL, command.stderr(Stdio::null()))?;
+    install.output().map(drop)
 }
 
 /// The server trusts whoever connects: it listens on the loopback address only, and holds nothing
@@ -97,10 +96,10 @@ fn of_mariadb(program: &str, flags: &str, data: &Path) -> Command {
     // It refuses to run as root unless it is told to.
     let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
     let mut command = Command::new(program);
+    command.args(flags.split_whitespace());
     command
-        .args(flags.split_whitespace())
-        .arg(format!("--user={user}"));
-    command.arg(option("datadir", data));
+        .arg(format!("--user={user}"))
+        .arg(option("datadir", data));
     command
 }
 

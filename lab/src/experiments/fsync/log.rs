@@ -69,9 +69,7 @@ const WITHIN: [Column<TurnSummary>; 6] = [
 const WITHIN_TOLD: [Column<LogSummary>; 3] = [
     column("appends", "/s", 0, |found| found.together.per_second),
     column("p99", "ms", 2, |found| found.together.p99_us / 1e3),
-    column("records in one sync", "", 1, |found| {
-        found.together.records_per_sync
-    }),
+    column("records in one", "", 1, |of| of.together.records_per_sync),
 ];
 
 impl Logged {
@@ -220,10 +218,8 @@ fn at(lab: &Lab, places: &Places, way: Way) -> Result<AppendsSummary> {
     let both = [("--log-path", "log"), ("--log-directory", "txlog")];
     let (flag, name) = both[usize::from(way.together)];
     let path = directory.join(name);
-    let spec = ServerSpec::of(&["log"])
-        .without_spin(way.peer)
-        .set(flag, &path);
-    let server = lab.serve(way.peer, &spec)?;
+    let spec = ServerSpec::of(&["log"]).without_spin(way.peer);
+    let server = lab.serve(way.peer, &spec.set(flag, &path))?;
     // On a slow disk one round of a thousand clients takes longer.
     let brief = Duration::from_millis(if way.slow { 1_200 } else { 600 });
     let (target, clients) = (server.address("log")?, way.clients);

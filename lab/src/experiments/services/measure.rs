@@ -59,20 +59,17 @@ pub(super) struct Found {
 type Heard = BTreeMap<Whose, EchoSummary>;
 
 pub(super) const TOLD: [Column<Found>; 4] = [
-    column("hogs p99", "us", 0, |found| found.p99(Whose::Hogs)),
-    column("innocents p99", "us", 0, |found| {
-        found.p99(Whose::Innocents)
-    }),
-    column("urgent p99", "us", 0, |found| found.p99(Whose::Urgent)),
-    column("echo p99", "us", 0, |found| found.p99(Whose::Echo)),
+    column("hogs p99", "us", 0, |of| of.p99(Whose::Hogs)),
+    column("innocents p99", "us", 0, |of| of.p99(Whose::Innocents)),
+    column("urgent p99", "us", 0, |of| of.p99(Whose::Urgent)),
+    column("echo p99", "us", 0, |of| of.p99(Whose::Echo)),
 ];
 
 impl Found {
     /// Not a number of who was not heard of.
     fn p99(&self, whose: Whose) -> f64 {
-        self.latencies
-            .get(&whose)
-            .map_or(f64::NAN, |found| found.latency.p99_us)
+        let found = self.latencies.get(&whose);
+        found.map_or(f64::NAN, |found| found.latency.p99_us)
     }
 }
 
@@ -89,9 +86,8 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
         Scene::Posts => posts(lab, &server)?,
     };
     // Accounts that are not to be had are absent from the report; what was measured stands.
-    let stats = with_stats
-        .then(|| client::accounts(&server, peer))
-        .flatten();
+    let stats = with_stats.then(|| client::accounts(&server, peer));
+    let stats = stats.flatten();
     Ok(Found { latencies, stats })
 }
 

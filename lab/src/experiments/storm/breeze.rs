@@ -84,9 +84,8 @@ pub(super) fn measure(scene: &Scene<'_>) -> Breeze {
     let name = |of: Match| format!("storm: a breeze, {}", of.names().join(" over "));
     let told = [P99_OF, P99_OVER];
     let matches = matches.iter().copied();
-    Breeze(Samples::measure(
-        scene.lab, turns, matches, name, &told, one,
-    ))
+    let turns = Samples::measure(scene.lab, turns, matches, name, &told, one);
+    Breeze(turns)
 }
 
 /// `places`: which side the first connection has, and which the second.

@@ -117,9 +117,8 @@ const BRIEF: [Row; 4] = [API_FIRST, COALESCE_API_FIRST, TOKIO, OTP_DEFERRED];
 /// Who takes part.
 pub(super) fn rows(peers: &[Peer], brief: bool) -> Vec<Row> {
     let present = ALL.into_iter().filter(|row| peers.contains(&row.peer));
-    present
-        .filter(|row| !brief || BRIEF.contains(row))
-        .collect()
+    let rows = present.filter(|row| !brief || BRIEF.contains(row));
+    rows.collect()
 }
 
 /// The names of those that a brief run leaves out.
@@ -155,9 +154,8 @@ impl Row {
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
         let services = ["camera", "watch", "echo", "api"];
         let spec = ServerSpec::of(&services).without_spin(self.peer);
-        let spec = spec
-            .with(format_args!("--work-us {work_us}"))
-            .set("--record", record);
+        let spec = spec.with(format_args!("--work-us {work_us}"));
+        let spec = spec.set("--record", record);
         match self.peer {
             Peer::Evenkeel => spec.own(self.flags),
             _ => spec.with(self.flags),

@@ -33,10 +33,8 @@ const CPU_KEPT_UP: Of = or_else(BEHIND, over_rounds("CPU per MB", "ms", 2, cpu_k
 const DELIVERIES: Of = column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s);
 const WAY_P99: Of = column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3);
 const WAY: Of = column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3);
-const ADDED: Of = or_else(
-    SILENT,
-    column("longest added delay", "ms", 2, Found::longest_held_ms),
-);
+#[rustfmt::skip]
+const ADDED: Of = or_else(SILENT, column("longest added delay", "ms", 2, Found::longest_held_ms));
 const LOST: Of = column("frames lost", "", 0, |f| (f.lost + f.load.missed) as f64);
 const SILENT: &str = "it does not say";
 const BEHIND: &str = "it took in less than what was sent";

@@ -154,11 +154,7 @@ impl<'a> Frame<'a> {
 }
 
 fn describe(of: &Bars) -> String {
-    let axis = if of.log {
-        ", on a logarithmic axis"
-    } else {
-        ""
-    };
+    let axis = ["", ", on a logarithmic axis"][usize::from(of.log)];
     let group = |(group, bars): &(String, Vec<(String, f64)>)| {
         let value = |(name, value): &(String, f64)| format!("{name} {}", short(*value, ' '));
         let values: Vec<String> = bars.iter().take(8).map(value).collect();
