@@ -135,8 +135,9 @@ fn contests(lab: &Lab) -> Vec<Contest> {
         }
     }
     if lab.lineup.present.contains(&Peer::Tokio) {
-        let mut add = |set: &&'static str| add(Peer::Tokio, lab.workers, set, EQUAL);
-        tokio.iter().for_each(&mut add);
+        for set in tokio {
+            add(Peer::Tokio, lab.workers, *set, EQUAL);
+        }
     }
     contests
 }
