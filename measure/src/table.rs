@@ -42,11 +42,15 @@ pub enum Cell {
 
 impl Table {
     /// A table of these columns and rows. The title may be empty.
-    pub fn new(title: impl Into<String>, columns: &[&str], rows: Vec<Vec<Cell>>) -> Self {
+    pub fn new(
+        title: impl Into<String>,
+        columns: impl IntoIterator<Item: ToString>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Self {
         Self {
             title: title.into(),
-            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
-            rows,
+            columns: columns.into_iter().map(|name| name.to_string()).collect(),
+            rows: rows.into_iter().collect(),
         }
     }
 }

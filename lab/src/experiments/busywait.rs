@@ -12,9 +12,7 @@ use crate::process::Server;
 use crate::report::Experiment;
 use crate::serve::{BusyWait, RuntimeStats};
 use crate::trial::client::{self, accounts};
-use crate::trial::figures::{Column, column, or_else, or_nan};
-use crate::trial::lab::Lab;
-use crate::trial::samples::{Describe, Samples};
+use crate::trial::{Column, Lab, Samples, column, or_else, or_nan};
 
 /// A runtime at a level of busy wait; `None` where it has no levels.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,33 +62,24 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let variants = variants(&lab.lineup.present, lab.is_brief());
     let name = |variant: Variant| format!("busywait: {}", variant.name());
     let one = |variant| measure(lab, variant);
-    let samples = Samples::measure(lab, lab.rounds(), variants.iter().copied(), name, one);
-    let rows = variants
-        .iter()
-        .map(|&variant| ([variant.name().into()], variant));
-    let bars = variants.iter().map(|&variant| {
-        let level = variant.level.map(|level| level.to_string());
-        let level = level.unwrap_or_else(|| "default".to_owned());
+    let samples = Samples::measure(lab, lab.rounds(), variants, name, &COLUMNS, one);
+    let row = |variant: Variant| ([variant.name().into()], variant);
+    let rows = samples.keys().map(row);
+    let bars = samples.keys().map(|variant| {
+        let level = variant.level().unwrap_or_else(|| "default".to_owned());
         (variant.peer.name(), level, variant)
     });
     let plot = |title, column| samples.bars(title, false, column, bars.clone());
-    let case = |Variant { peer, level }| {
-        let level = level.map(|level| level.to_string());
-        json!({ "peer": peer.name(), "level": level })
-    };
+    let case = |of: Variant| json!({ "peer": of.peer.name(), "level": of.level() });
+    let title = "700 connections of 1 Mbit/s: cost and wake-up latency";
     Ok(Experiment {
         how: lab.conditions(),
-        tables: vec![samples.table(
-            "700 connections of 1 Mbit/s: cost and wake-up latency",
-            ["runtime, level"],
-            rows,
-            &COLUMNS,
-        )],
+        tables: vec![samples.table(title, ["runtime, level"], rows, &COLUMNS)],
         plots: vec![
             plot("CPU of the server, of one core", &CPU),
             plot("Wake-up latency beside the load, p99", &P99),
         ],
-        notes: notes(lab, &samples),
+        notes: behind(&samples).into_iter().collect(),
         raw: samples.raw(case, |found| json!(found)),
         ..Experiment::default()
     })
@@ -119,27 +108,26 @@ fn variants(peers: &[Peer], brief: bool) -> Vec<Variant> {
 }
 
 impl Variant {
+    fn level(self) -> Option<String> {
+        self.level.map(|level| level.to_string())
+    }
+
     fn name(self) -> String {
-        match self.level {
-            Some(level) => format!("{}, {}", self.peer.name(), level),
-            None => self.peer.name().to_owned(),
-        }
+        let peer = self.peer.name();
+        let level = self.level().map(|level| format!("{peer}, {level}"));
+        level.unwrap_or_else(|| peer.to_owned())
     }
 }
 
 fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
     /// From the first write until the load is steady.
     const RAMP: Duration = Duration::from_millis(300);
-    let mut services = vec!["sink", "echo"];
-    if variant.peer.has_stats() || variant.peer == Peer::Erlang {
-        services.push("api");
-    }
-    let spec = ServerSpec {
-        services,
-        busy_wait: variant.level,
-        ..ServerSpec::default()
-    };
-    let server = lab.serve(variant.peer, &spec)?;
+    let peer = variant.peer;
+    let mut spec = ServerSpec::of(&["sink", "echo"]);
+    let tells = peer.has_stats() || peer == Peer::Erlang;
+    spec.services.extend(tells.then_some("api"));
+    spec.busy_wait = variant.level;
+    let server = lab.serve(peer, &spec)?;
     let length = lab.measured(Duration::from_millis(900));
     let (sink, echo) = (server.address("sink")?, server.address("echo")?);
     let stream = lab.load(format_args!(
@@ -149,14 +137,14 @@ fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
     let stream = stream.lasts(RAMP + length + Duration::from_millis(500));
     let stream = stream.start()?.until_ready()?;
     std::thread::sleep(RAMP);
-    let (usage_before, stats_before) = (server.process.usage(), accounts(&server, variant.peer));
+    let (usage_before, stats_before) = (server.process.usage(), accounts(&server, peer));
     // The first reading begins the stretch that the second one is of.
-    let _ = erlang_utilisation(&server, variant.peer);
+    let _ = erlang_utilisation(&server, peer);
     let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0 --drain 0.3");
     let probe = lab.load(probe).lasts(length).result()?;
-    let (usage, stats) = (server.process.usage(), accounts(&server, variant.peer));
+    let (usage, stats) = (server.process.usage(), accounts(&server, peer));
     let stats = stats.zip(stats_before).map(|(now, then)| now.since(&then));
-    let erlang = erlang_utilisation(&server, variant.peer);
+    let erlang = erlang_utilisation(&server, peer);
     let utilisation = stats.as_ref().map(RuntimeStats::utilisation_cores);
     Ok(Found {
         cpu_cores: usage.cores_since(&usage_before),
@@ -170,39 +158,17 @@ fn measure(lab: &Lab, variant: Variant) -> Result<Found> {
 
 /// The share of its schedulers' time since the reading before in which they ran processes.
 fn erlang_utilisation(server: &Server, peer: Peer) -> Option<f64> {
-    if peer != Peer::Erlang {
-        return None;
-    }
-    let patience = Duration::from_secs(2);
-    let stats = client::get::<serde_json::Value>(server.address("api").ok()?, "/stats", patience);
+    let api = server.address("api").ok();
+    let api = api.filter(|_| peer == Peer::Erlang)?;
+    let stats = client::get::<serde_json::Value>(api, "/stats", Duration::from_secs(2));
     stats.ok()?["utilisation"].as_f64()
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let (cpu, latency) = (100.0 * self.cpu_cores, &self.echo.latency);
-        let (p50, p99) = (latency.p50_us, latency.p99_us);
-        format!("CPU {cpu:.1} %, wake-up {p50:.0} / {p99:.0} us")
-    }
-}
-
-fn notes(lab: &Lab, samples: &Samples<Variant, Found>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if lab.is_brief() {
-        notes.push(
-            "In brief three levels are measured; `evenkeel-lab busywait --seconds 10` measures all."
-                .to_owned(),
-        );
-    }
+fn behind(samples: &Samples<Variant, Found>) -> Option<String> {
     let behind = |found: &&Found| found.stream.writes_behind > 0;
     let (behind, all) = (samples.all().filter(behind).count(), samples.0.len());
-    if behind > 0 {
-        notes.push(format!(
-            "In {behind} of {all} measurements a write found its connection's earlier bytes not \
-             yet taken."
-        ));
-    }
-    notes
+    let found = "a write found its connection's earlier bytes not yet taken";
+    (behind > 0).then(|| format!("In {behind} of {all} measurements {found}."))
 }
 
 #[cfg(test)]

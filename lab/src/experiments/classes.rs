@@ -9,12 +9,9 @@ use serde_json::json;
 use self::relays::{By, Found, Row, Traffic};
 use crate::error::Result;
 use crate::report::{Experiment, Plot, Table};
-use crate::trial::echoes;
-use crate::trial::figures::{self, Column, column};
-use crate::trial::lab::Lab;
-use crate::trial::samples::Samples;
-use crate::trial::verdict::Reach::{AtLeast, AtMost};
-use crate::trial::verdict::{self, Rule, TIMES, ratio};
+use crate::trial::figures::number;
+use crate::trial::{AtLeast, AtMost, Column, Figured, Lab, Rule, Samples, TIMES};
+use crate::trial::{by_rules, column, echoes, ratio};
 
 /// What is to be reached: the admin page's p99 over HAProxy's, and bulk that is kept.
 const ADMIN_P99_OVER_HAPROXY: f64 = 0.2;
@@ -35,29 +32,27 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let target = origin.address("origin")?;
     let name = |row: Row| format!("classes: {}", row.name());
     let one = |row| relays::measure(&lab, row, target);
-    let samples = Samples::measure(&lab, lab.rounds(), rows.iter().copied(), name, one);
-    let all = All { rows, samples };
+    let all = All::measure(&lab, lab.rounds(), rows, name, &MIXED[..4], one);
     let case = |row: Row| json!({ "relay": row.name() });
     let experiment = Experiment {
         how: lab.conditions(),
         tables: vec![all.mixed(), all.bulk()],
-        plots: vec![all.curves(), all.bars()],
+        plots: vec![all.curves(), all.bulk_bars()],
         notes: missing.into_iter().collect(),
-        raw: all.samples.raw(case, |found| json!(found)),
+        raw: all.raw(case, |found| json!(found)),
         ..Experiment::default()
     };
-    let rows = all.rows.iter().map(|row| (row.relay_name(), *row));
-    Ok(experiment.judged("relay", verdict::by_rules(&all, rows, &VERDICTS)))
+    let rows = all.keys().map(|row| (row.relay_name(), row));
+    Ok(experiment.judged("relay", by_rules(&all, rows, &VERDICTS)))
 }
 
-const BULK: Column<Found> = column("bulk", "MB/s", 0, Found::bulk_mb_per_s);
-const ADMIN_P99: Column<Found> = column("admin p99", "us", 0, |found| {
-    found.admin(|admin| admin.latency.p99_us)
-});
-const LATE: Column<Found> = column("calls late, p99", "us", 0, |found| {
-    found.admin(|admin| admin.late_p99_us)
-});
-
+const BULK: Column<Found> = column("bulk", "MB/s", 0, |found| found.mix.bytes_per_s / 1e6);
+#[rustfmt::skip]
+const ADMIN_P99: Column<Found> =
+    column("admin p99", "us", 0, |found| found.admin(|admin| admin.latency.p99_us));
+#[rustfmt::skip]
+const LATE: Column<Found> =
+    column("calls late, p99", "us", 0, |found| found.admin(|admin| admin.late_p99_us));
 #[rustfmt::skip]
 const MIXED: [Column<Found>; 9] = [
     column("short", "/s", 0, |found| found.mix.empty_per_s),
@@ -91,61 +86,53 @@ const BARS: [(&str, Traffic); 3] = [
 ];
 
 /// All measurements.
-struct All {
-    rows: Vec<Row>,
-    samples: Samples<Row, Found>,
-}
+type All = Samples<Row, Found>;
 
 impl All {
     fn with(&self, traffic: Traffic) -> impl Iterator<Item = Row> {
-        let rows = self.rows.iter().copied();
-        rows.filter(move |row| row.traffic == traffic)
+        self.keys().filter(move |row| row.traffic == traffic)
     }
 
     fn mixed(&self) -> Table {
         let title = "At once: short connections, bulk, admin calls (and how late the callers made \
                      them); CPU of the relay";
-        let rows = self
-            .with(Traffic::Mix)
-            .map(|row| ([row.name().into()], row));
-        self.samples.table(title, ["relay"], rows, &MIXED)
+        let row = |row: Row| ([row.name().into()], row);
+        self.table(title, ["relay"], self.with(Traffic::Mix).map(row), &MIXED)
     }
 
     fn bulk(&self) -> Table {
         let row = |row: Row| {
             let cells = IN_COMPANY.map(|(_, traffic, column)| {
-                let found = self.samples.figure(row.under(traffic), &column);
-                figures::number(found, column.unit)
+                number(self.figure(row.under(traffic), &column), column.unit)
             });
             [vec![row.relay_name().into()], cells.into()].concat()
         };
         let title = "Bulk and admin calls, alone and in company";
-        let names = ["relay"]
-            .into_iter()
-            .chain(IN_COMPANY.map(|(name, ..)| name));
-        figures::table(title, names, self.with(Traffic::Bulk).map(row))
+        let names = IN_COMPANY.map(|(name, ..)| name);
+        let names = ["relay"].into_iter().chain(names);
+        Table::new(title, names, self.with(Traffic::Bulk).map(row))
     }
 
     /// A relay's admin p99 over that of HAProxy as it is. Not said if the callers themselves were
     /// later than what is to be reached: such a figure would be of the machine.
-    fn over_haproxy(&self, row: Row) -> Result<f64, String> {
+    fn over_haproxy(&self, row: Row) -> Figured {
         let mut mixed = self.with(Traffic::Mix);
         let haproxy = mixed.find(|row| row.relay.by == By::Haproxy(""));
         let haproxy = haproxy.ok_or("haproxy takes no part")?;
-        let haproxy = self.samples.figure(haproxy, &ADMIN_P99)?;
-        let late = self.samples.figure(row, &LATE).unwrap_or(0.0);
+        let haproxy = self.figure(haproxy, &ADMIN_P99)?;
+        let late = self.figure(row, &LATE).unwrap_or(0.0);
         if late > ADMIN_P99_OVER_HAPROXY * haproxy {
             return Err(format!(
                 "the callers themselves were {late:.0} us late, more than is to be reached: run \
                  this on a quieter machine, or for longer"
             ));
         }
-        ratio(self.samples.figure(row, &ADMIN_P99), Ok(haproxy))
+        ratio(self.figure(row, &ADMIN_P99), Ok(haproxy))
     }
 
     /// The bulk that a relay keeps under other traffic, in percent of what it has alone.
-    fn kept(&self, row: Row, traffic: Traffic) -> Result<f64, String> {
-        let bulk = |traffic| self.samples.figure(row.under(traffic), &BULK);
+    fn kept(&self, row: Row, traffic: Traffic) -> Figured {
+        let bulk = |traffic| self.figure(row.under(traffic), &BULK);
         ratio(bulk(traffic), bulk(Traffic::Bulk)).map(|kept| 100.0 * kept)
     }
 
@@ -155,26 +142,26 @@ impl All {
     }
 
     fn has_bulk_alone(&self, row: Row) -> bool {
-        let mut alone = self.samples.found(row.under(Traffic::Bulk));
+        let mut alone = self.found(row.under(Traffic::Bulk));
         self.is_judged(row) && alone.next().is_some()
     }
 
     /// The admin page's latency, a curve for each relay.
     fn curves(&self) -> Plot {
         let first = self.with(Traffic::Mix).filter_map(|row| {
-            let mut found = self.samples.found(row);
+            let mut found = self.found(row);
             Some((row.name(), found.find_map(|found| found.admin.as_ref())?))
         });
         let title = "Admin calls in the mix: the slowest in so many (first round)".to_owned();
         echoes::curves(title, "call", first)
     }
 
-    fn bars(&self) -> Plot {
+    fn bulk_bars(&self) -> Plot {
         let bars = BARS.into_iter().flat_map(|(group, traffic)| {
             let rows = self.with(traffic);
             rows.map(move |row| (group, row.relay_name(), row))
         });
-        self.samples.bars("Bulk", false, &BULK, bars)
+        self.bars("Bulk", false, &BULK, bars)
     }
 }
 
@@ -228,12 +215,8 @@ mod tests {
             round: 0,
             found: Ok(figures(row)),
         });
-        let samples = Samples(samples.collect());
-        let mut all = All { rows, samples };
-        let judged = |all: &All| {
-            let rows = all.rows.iter().map(|row| ("", *row));
-            verdict::by_rules(all, rows, &VERDICTS)
-        };
+        let mut all = Samples(samples.collect());
+        let judged = |all: &All| by_rules(all, all.keys().map(|row| ("", row)), &VERDICTS);
         let words: Vec<String> = judged(&all)
             .iter()
             .map(|verdict| format!("{:?} {}", verdict.found, verdict.outcome.word()))
@@ -252,7 +235,7 @@ mod tests {
             "{words:?}"
         );
         // Callers that were late themselves say nothing of who was called.
-        for sample in &mut all.samples.0 {
+        for sample in &mut all.0 {
             if let Ok(Found {
                 admin: Some(admin), ..
             }) = &mut sample.found

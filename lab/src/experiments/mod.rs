@@ -48,8 +48,8 @@ impl Named {
         paragraphs.map(|lines| lines.trim().replace('\n', " "))
     }
 
-    /// The paragraphs that begin so: `Claimed: ` is what the experiment is to show; `How: ` and
-    /// each `Note: ` are for the report alone.
+    /// The paragraphs that begin so: `Claimed: ` is what the experiment is to show; `How: `, each
+    /// `Note: ` and, of a run in brief, each `Brief: ` are for the report alone.
     fn told(&self, kind: &str) -> impl Iterator<Item = String> {
         let told = move |text: String| text.strip_prefix(kind).map(str::to_owned);
         self.paragraphs().filter_map(told)
@@ -81,6 +81,8 @@ pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
         found.how = format!("{how} {}", found.how).trim().to_owned();
         let notes = lab.lineup.missing.iter().cloned();
         let notes = notes.chain(experiment.told("Note: "));
+        let brief = experiment.told("Brief: ").filter(|_| lab.is_brief());
+        found.notes.extend(brief);
         found.notes.splice(0..0, notes);
         experiments.push(found);
     }

@@ -2,23 +2,22 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::Experiment;
 use crate::serve::{Burn, HogPoll, HogYield};
 use crate::sys;
-use crate::trial::echoes::Figure::{CalmP999, P99, P999};
+use crate::trial::echoes::{CALM_P999, Figure, P99, P999};
 use crate::trial::grid::{Beside, CORES, Grid, KEPT, MONITOR, Probe};
-use crate::trial::lab::Lab;
-use crate::trial::verdict::Reach::{AtLeast, AtMost};
-use crate::trial::verdict::{self, MICROS, PERCENT, Rule, TIMES, ratio};
+use crate::trial::{AtLeast, AtMost, Figured, Lab, MICROS, PERCENT, Rule, TIMES, by_rules, ratio};
 
 const PROBE: Probe = Probe {
     experiment: "responsive",
     rate: 1_000,
     connections: 1,
     brief: Duration::from_millis(500),
-    with_stats: true,
     with_work: true,
     with_stalls: true,
 };
@@ -43,12 +42,11 @@ const MONITOR_PERCENT: f64 = 0.5;
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let mut peers = lab.lineup.present.clone();
     let mut notes = Vec::new();
-    let real_time = REAL_TIME.name();
-    match sys::allows_real_time() {
-        true => peers.insert(1, REAL_TIME),
-        false => notes.push(format!(
-            "{real_time}: left out, this system does not allow it"
-        )),
+    if sys::allows_real_time() {
+        peers.insert(1, REAL_TIME);
+    } else {
+        let name = REAL_TIME.name();
+        notes.push(format!("{name}: left out, this system does not allow it"));
     }
     peers.push(Peer::OsThread);
     let grid = Grid::of_probe(lab, &PROBE, rows(lab.workers), peers);
@@ -59,11 +57,10 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
         tables: grid.tables(),
         plots,
         notes,
-        raw: grid.raw(),
+        raw: grid.raw(|found| json!(found)),
         ..Experiment::default()
     };
-    let verdicts = verdict::by_rules(&grid, grid.named(), &VERDICTS);
-    Ok(experiment.judged("beside the probe", verdicts))
+    Ok(experiment.judged("beside the probe", by_rules(&grid, grid.named(), &VERDICTS)))
 }
 
 fn rows(workers: usize) -> Vec<Beside> {
@@ -102,36 +99,38 @@ const REAL_TIME: Peer = Peer::EvenkeelRealTime;
 #[rustfmt::skip]
 const VERDICTS: [Rule<Grid>; 11] = [
     ("p99 over the lone thread's", |_, _| true,
-        |grid, row| ratio(grid.latency(row, OWN, P99), grid.latency(row, Peer::OsThread, P99)),
-        AtMost(P99_OVER_LONE_THREAD), TIMES),
+        |grid, row| over(grid, row, Peer::OsThread, &P99), AtMost(P99_OVER_LONE_THREAD), TIMES),
     ("p99.9 over Erlang's", |_, _| true,
-        |grid, row| ratio(grid.latency(row, OWN, P999), grid.latency(row, Peer::Erlang, P999)),
-        AtMost(1.0), TIMES),
+        |grid, row| over(grid, row, Peer::Erlang, &P999), AtMost(1.0), TIMES),
     ("p99.9", |grid, row| grid.rows[row].yields_in_time(),
-        |grid, row| grid.latency(row, OWN, P999), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, OWN, &P999), AtMost(P999_US), MICROS),
     ("p99.9 where no processor stood still", |grid, row| grid.rows[row].yields_in_time(),
-        |grid, row| grid.latency(row, OWN, CalmP999), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, OWN, &CALM_P999), AtMost(P999_US), MICROS),
     ("p99.9 with real-time workers", is_real_time,
-        |grid, row| grid.latency(row, REAL_TIME, P999), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, REAL_TIME, &P999), AtMost(P999_US), MICROS),
     ("p99.9 with real-time workers where no processor stood still", is_real_time,
-        |grid, row| grid.latency(row, REAL_TIME, CalmP999), AtMost(P999_US), MICROS),
+        |grid, row| grid.latency(row, REAL_TIME, &CALM_P999), AtMost(P999_US), MICROS),
     ("hogs' work kept beside them", is_real_time,
-        |grid, row| grid.further(row, REAL_TIME, KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+        |grid, row| grid.further(row, REAL_TIME, &KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
     ("p99 over Tokio's", |grid, row| grid.rows[row].burn.is_some(),
-        |grid, row| ratio(grid.latency(row, OWN, P99), grid.latency(row, Peer::Tokio, P99)),
-        AtMost(P99_OVER_TOKIO), TIMES),
+        |grid, row| over(grid, row, Peer::Tokio, &P99), AtMost(P99_OVER_TOKIO), TIMES),
     ("hogs' work kept", |grid, row| grid.rows[row].computes(),
-        |grid, row| grid.further(row, OWN, KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
+        |grid, row| grid.further(row, OWN, &KEPT), AtLeast(WORK_KEPT_PERCENT), PERCENT),
     // What is kept says nothing of what was lost before the probe came.
     ("hogs' work over threads'", |grid, row| grid.rows[row].computes(),
         |grid, row| {
-            let [own, threads] = [OWN, Peer::OsThread].map(|peer| grid.further(row, peer, CORES));
-            let over = ratio(own, threads);
-            over.map(|over| 100.0 * over)
+            let [own, threads] = [OWN, Peer::OsThread].map(|peer| grid.further(row, peer, &CORES));
+            ratio(own, threads).map(|over| 100.0 * over)
         }, AtLeast(WORK_KEPT_PERCENT), PERCENT),
     ("a core's part for the monitor", |grid, row| grid.rows[row].is_short(),
-        |grid, row| grid.further(row, OWN, MONITOR), AtMost(MONITOR_PERCENT), ("%", 2)),
+        |grid, row| grid.further(row, OWN, &MONITOR), AtMost(MONITOR_PERCENT), ("%", 2)),
 ];
+
+/// Evenkeel's latency over another's.
+fn over(grid: &Grid, row: usize, other: Peer, figure: &Figure) -> Figured {
+    let [own, others] = [OWN, other].map(|peer| grid.latency(row, peer, figure));
+    ratio(own, others)
+}
 
 fn is_real_time(grid: &Grid, row: usize) -> bool {
     grid.rows[row].computes() && grid.peers.contains(&REAL_TIME)

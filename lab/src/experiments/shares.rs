@@ -8,18 +8,17 @@ use crate::error::Result;
 use crate::peers::Peer;
 use crate::report::{Cell, Experiment, Outcome, Plot, Table, Verdict};
 use crate::serve::{ClassName, HogPoll};
-use crate::split::{Polls, Readings, Split, Weights, split};
-use crate::trial::figures::{Column, bars, count, or_else, over_rounds};
-use crate::trial::lab::Lab;
-use crate::trial::samples::{Describe, Samples};
-use crate::trial::verdict::{Reach, judge};
+use crate::split::{Polls, Readings, Split, split};
+use crate::trial::figures::{bars, count, number};
+use crate::trial::{AtMost, Column, Lab, MoreThan, Reach, Samples};
+use crate::trial::{judge, or_else, over_rounds};
 
 /// A contest: who takes part, by which weights, and what the tasks do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Contest {
     peer: Peer,
     workers: usize,
-    weights: Weights,
+    weights: &'static str,
     tasks: Tasks,
 }
 
@@ -78,34 +77,29 @@ fn over(found: &[&Found], of: fn(&Found) -> Option<f64>, pick: fn(f64, f64) -> f
 }
 
 /// All measurements.
-struct All {
-    contests: Vec<Contest>,
-    samples: Samples<usize, Found>,
-}
+type All = Samples<Contest, Found>;
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
-    let contests = contests(lab);
-    let name = |index: usize| format!("shares: {}", contests[index].name());
-    let one = |index: usize| measure(lab, &contests[index]);
+    let name = |contest: Contest| format!("shares: {}", contest.name());
+    let one = |contest| measure(lab, contest);
     // The worst of all seconds counts, so that more rounds are more seconds, and no more.
     let rounds = lab.rounds_asked.unwrap_or(1);
-    let samples = Samples::measure(lab, rounds, 0..contests.len(), name, one);
-    let all = All { contests, samples };
-    let case = |index: usize| {
-        let of = &all.contests[index];
+    let all = All::measure(lab, rounds, contests(lab), name, &[WORST], one);
+    let case = |of: Contest| {
         json!({
             "peer": of.peer.name(),
             "workers": of.workers,
-            "weights": of.weights.0,
+            "weights": of.weights().collect::<Vec<_>>(),
             "polls": of.tasks.polls.word(),
             "hogs": of.tasks.hogs.map(|poll| poll.to_string()),
         })
     };
+    let own = all.keys().filter(|contest| contest.peer == Peer::Evenkeel);
     Ok(Experiment {
-        tables: vec![all.table()],
+        tables: vec![all.splits()],
         plots: all.plots(),
-        verdicts: all.verdicts(),
-        raw: all.samples.raw(case, |found| {
+        verdicts: own.map(|contest| all.verdict(contest)).collect(),
+        raw: all.raw(case, |found| {
             json!({
                 "by_accounts": found.by_accounts,
                 "by_work": found.by_work,
@@ -119,8 +113,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 /// Every contest, or in brief those that say most.
 fn contests(lab: &Lab) -> Vec<Contest> {
     let mut contests = Vec::new();
-    let mut add = |peer, workers, set: &str, tasks| {
-        let weights = set.parse().unwrap_or(Weights(vec![1, 1]));
+    let mut add = |peer, workers, weights, tasks| {
         contests.push(Contest {
             peer,
             workers,
@@ -132,20 +125,18 @@ fn contests(lab: &Lab) -> Vec<Contest> {
         true => (&SETS[..4], vec![lab.workers], &SETS[1..2]),
         false => (&SETS[..], vec![1, lab.workers.max(2)], &SETS[..]),
     };
-    let own = Peer::Evenkeel;
     for workers in workers {
         for set in all {
-            add(own, workers, set, EQUAL);
-            if !lab.is_brief() || *set == "1,10" {
-                for tasks in [MIXED, HOGS, ENDLESS] {
-                    add(own, workers, set, tasks);
-                }
+            let says_most = !lab.is_brief() || *set == "1,10";
+            let tasks = [EQUAL, MIXED, HOGS, ENDLESS].into_iter();
+            for tasks in tasks.take(if says_most { 4 } else { 1 }) {
+                add(Peer::Evenkeel, workers, *set, tasks);
             }
         }
     }
     if lab.lineup.present.contains(&Peer::Tokio) {
         for set in tokio {
-            add(Peer::Tokio, lab.workers, set, EQUAL);
+            add(Peer::Tokio, lab.workers, *set, EQUAL);
         }
     }
     contests
@@ -169,19 +160,21 @@ impl Contest {
         format!("{peer}, {workers} workers, {ratio}, {}", self.tasks.name)
     }
 
+    fn weights(&self) -> impl Iterator<Item = u32> {
+        let weights = self.weights.split(',');
+        weights.filter_map(|weight| weight.parse().ok())
+    }
+
     /// The weights as people write them.
     fn ratio(&self) -> String {
-        let weights: Vec<String> = self.weights.0.iter().map(u32::to_string).collect();
-        match &weights[..] {
-            [first, second, .., last] if weights.len() > 4 => {
-                format!("{first}:{second}:…:{last}")
-            }
-            _ => weights.join(":"),
+        match self.weights.split(',').collect::<Vec<_>>()[..] {
+            [first, second, _, _, .., last] => format!("{first}:{second}:…:{last}"),
+            _ => self.weights.replace(',', ":"),
         }
     }
 
     fn reach(&self) -> Reach {
-        Reach::AtMost(self.tasks.worst_error_max)
+        AtMost(self.tasks.worst_error_max)
     }
 }
 
@@ -192,25 +185,14 @@ impl Found {
     }
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        match self.split() {
-            Some(split) => format!("worst error {:.2} %", split.worst_error),
-            None => TOO_SHORT.to_owned(),
-        }
-    }
-}
-
-fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
+fn measure(lab: &Lab, contest: Contest) -> Result<Found> {
     // Less than a second has no second in it.
     let length = lab.measured(Duration::from_millis(1_300));
     let length = length.max(Duration::from_millis(1_100));
-    let (weights, workers) = (&contest.weights, contest.workers);
+    let (weights, workers) = (contest.weights, contest.workers);
     let (runtime, polls) = (contest.peer.name(), contest.tasks.polls.word());
-    let hogs = contest
-        .tasks
-        .hogs
-        .map(|poll| format!("--hogs {workers} --hog-poll-us {poll}"));
+    let hogs = contest.tasks.hogs;
+    let hogs = hogs.map(|poll| format!("--hogs {workers} --hog-poll-us {poll}"));
     let words = format!("{runtime} --workers {workers} --weights {weights} --polls {polls}");
     let split_of = lab.split(words).with(hogs.unwrap_or_default());
     let readings: Readings = split_of.lasts(length).result()?;
@@ -222,10 +204,10 @@ fn measure(lab: &Lab, contest: &Contest) -> Result<Found> {
 }
 
 impl All {
-    fn table(&self) -> Table {
-        let row = |(index, contest): (usize, &Contest)| {
+    fn splits(&self) -> Table {
+        let row = |contest: Contest| {
             let [reach, words] = match contest.peer {
-                Peer::Evenkeel => self.judged(index),
+                Peer::Evenkeel => self.judged(contest),
                 _ => [Cell::Missing(String::new()), "has no classes".into()],
             };
             let named = [
@@ -233,93 +215,69 @@ impl All {
                 count(contest.workers as f64),
                 contest.ratio().into(),
                 contest.tasks.name.into(),
-                self.samples.cells(index, &[WORST]).remove(0),
+                number(self.figure(contest, &WORST), WORST.unit),
                 reach,
                 words,
             ];
-            (named, index)
+            (named, contest)
         };
         let title = "Split of processor time: worst error in any second, by the accounts and by \
                      the tasks' own count; least time of any class in any second; time of all";
+        let [worst, reach, verdict] = [WORST.name, "to be reached", "verdict"];
         let heading = [
-            "runtime",
-            "workers",
-            "weights",
-            "tasks",
-            WORST.name,
-            "to be reached",
-            "verdict",
+            "runtime", "workers", "weights", "tasks", worst, reach, verdict,
         ];
-        let rows = (0..).zip(&self.contests).map(row);
-        self.samples.table(title, heading, rows, &COLUMNS)
+        self.table(title, heading, self.keys().map(row), &COLUMNS)
     }
 
     /// What was to be reached, and whether it was: a small error, and no class without time.
-    fn judged(&self, index: usize) -> [Cell; 2] {
-        let verdict = self.verdict(index);
+    fn judged(&self, contest: Contest) -> [Cell; 2] {
+        let verdict = self.verdict(contest);
         let words = match verdict.outcome {
             Outcome::Missed if verdict.what == NOTHING => "missed: a class had nothing",
             outcome => outcome.word(),
         };
-        let reach = self.contests[index].reach();
-        [reach.words(("%", 0)).into(), words.into()]
+        [contest.reach().words(("%", 0)).into(), words.into()]
     }
 
     /// What decides: that no class was without time, and then how small the error was.
-    fn verdict(&self, index: usize) -> Verdict {
-        let contest = &self.contests[index];
+    fn verdict(&self, contest: Contest) -> Verdict {
         let verdict = |what, column: &Column<Found>, reach| {
-            let found = self.samples.figure(index, column);
+            let found = self.figure(contest, column);
             judge(contest.name(), what, found, reach, column.unit)
         };
-        match verdict(NOTHING, &LEAST, Reach::MoreThan(0.0)) {
+        match verdict(NOTHING, &LEAST, MoreThan(0.0)) {
             nothing if nothing.outcome == Outcome::Missed => nothing,
             _ => verdict(WORST.name, &WORST, contest.reach()),
         }
     }
 
-    /// Evenkeel's contests, one verdict each.
-    fn verdicts(&self) -> Vec<Verdict> {
-        let contests = (0..).zip(&self.contests);
-        let own = contests.filter(|(_, contest)| contest.peer == Peer::Evenkeel);
-        own.map(|(index, _)| self.verdict(index)).collect()
-    }
-
     /// Weight beside what was measured, class by class, for each contest of equal polls.
     fn plots(&self) -> Vec<Plot> {
-        let most = self.contests.iter().map(|contest| contest.workers).max();
-        let own = (0..).zip(&self.contests).filter(|(_, contest)| {
-            let own = contest.peer == Peer::Evenkeel && contest.tasks == EQUAL;
-            own && Some(contest.workers) == most
-        });
-        let plots = own.filter_map(|(index, contest)| self.plot(index, contest));
-        plots.collect()
+        let equal = || self.keys().filter(|contest| contest.tasks == EQUAL);
+        let most = equal().map(|contest| contest.workers).max();
+        let own = equal().filter(|contest| contest.peer == Peer::Evenkeel);
+        let own = own.filter(|contest| Some(contest.workers) == most);
+        own.filter_map(|contest| self.plot(contest)).collect()
     }
 
-    fn plot(&self, index: usize, contest: &Contest) -> Option<Plot> {
-        let split = |index: usize| self.samples.found(index).next()?.split();
-        let ours = split(index)?;
-        let peers = (0..).zip(&self.contests).filter(|(_, other)| {
+    fn plot(&self, contest: Contest) -> Option<Plot> {
+        let split = |contest| self.found(contest).next()?.split();
+        let ours = split(contest)?;
+        let peers = self.keys().filter(|other| {
             let alike = other.tasks == EQUAL && other.weights == contest.weights;
             alike && other.peer != Peer::Evenkeel
         });
-        let peers =
-            peers.filter_map(|(index, of)| Some((of.peer.name(), &split(index)?.had_percent)));
-        let mut all = vec![
-            ("weight", &ours.due_percent),
-            ("evenkeel", &ours.had_percent),
-        ];
-        all.extend(peers);
+        let peers = peers.filter_map(|of| Some((of.peer.name(), &split(of)?.had_percent)));
+        let weights = ("weight", &ours.due_percent);
+        let ours = [weights, ("evenkeel", &ours.had_percent)];
+        let all: Vec<_> = ours.into_iter().chain(peers).collect();
         let group = |class: usize| {
-            let bars = all
-                .iter()
-                .map(|(name, percent)| ((*name).to_owned(), percent[class]));
-            (
-                ClassName::numbered(class).as_str().to_owned(),
-                bars.collect(),
-            )
+            let bar = |(name, of): &(&str, &Vec<f64>)| ((*name).to_owned(), of[class]);
+            let name = ClassName::numbered(class).as_str().to_owned();
+            (name, all.iter().map(bar).collect())
         };
-        let groups = (0..contest.weights.0.len()).map(group).collect();
+        let groups = (0..contest.weights().count()).map(group).collect();
         let (ratio, workers) = (contest.ratio(), contest.workers);
         let title = format!("{ratio}, {workers} workers: weight, and time over all");
         Some(bars(title, "%", false, groups))
@@ -332,18 +290,19 @@ const NOTHING: &str = "least time of a class in a second";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::split::Weights;
     use crate::trial::samples::Sample;
 
-    fn contest(weights: &str, tasks: Tasks) -> Contest {
+    fn contest(weights: &'static str, tasks: Tasks) -> Contest {
         Contest {
             peer: Peer::Evenkeel,
             workers: 2,
-            weights: weights.parse().expect("good weights"),
+            weights,
             tasks,
         }
     }
 
-    fn verdict(contest: &Contest, worst_error: f64, least_ms: f64) -> String {
+    fn verdict(contest: Contest, worst_error: f64, least_ms: f64) -> String {
         let by_work = Split {
             worst_error,
             least_us: 1e3 * least_ms,
@@ -363,13 +322,11 @@ mod tests {
             by_work: Some(by_work),
         };
         let sample = Sample {
-            key: 0,
+            key: contest,
             round: 0,
             found: Ok(found),
         };
-        let (contests, samples) = (vec![contest.clone()], Samples(vec![sample]));
-        let all = All { contests, samples };
-        match all.judged(0) {
+        match Samples(vec![sample]).judged(contest) {
             [_, Cell::Text(words)] => words,
             other => format!("{other:?}"),
         }
@@ -378,10 +335,8 @@ mod tests {
     #[test]
     fn every_set_of_weights_can_be_asked_for() {
         for set in SETS {
-            assert!(
-                set.parse::<Weights>()
-                    .is_ok_and(|weights| weights.to_string() == set)
-            );
+            let weights: Weights = set.parse().expect("good weights");
+            assert!(contest(set, EQUAL).weights().eq(weights.0));
         }
     }
 
@@ -389,11 +344,11 @@ mod tests {
     fn hogs_have_a_wider_reach_and_nobody_may_starve() {
         let plain = contest("1,10", EQUAL);
         let hogs = contest("1,10", ENDLESS);
-        assert_eq!(verdict(&plain, 2.0, 1.0), "holds");
-        assert_eq!(verdict(&plain, 2.1, 1.0), "missed");
-        assert_eq!(verdict(&hogs, 4.9, 1.0), "holds");
-        assert_eq!(verdict(&hogs, 5.1, 1.0), "missed");
-        assert_eq!(verdict(&plain, 0.1, 0.0), "missed: a class had nothing");
+        assert_eq!(verdict(plain, 2.0, 1.0), "holds");
+        assert_eq!(verdict(plain, 2.1, 1.0), "missed");
+        assert_eq!(verdict(hogs, 4.9, 1.0), "holds");
+        assert_eq!(verdict(hogs, 5.1, 1.0), "missed");
+        assert_eq!(verdict(plain, 0.1, 0.0), "missed: a class had nothing");
     }
 
     #[test]

@@ -17,14 +17,11 @@ mod work;
 use serde_json::json;
 
 use self::breeze::Breeze;
-use self::machine::Veth;
 use self::measure::{Found, MOMENT, Scene};
 use self::rows::{Row, Storm};
-use self::work::Work;
 use crate::error::Result;
 use crate::report::Experiment;
-use crate::trial::lab::Lab;
-use crate::trial::samples::Samples;
+use crate::trial::{Lab, Samples};
 
 /// A server under a storm.
 type Key = (Storm, Row);
@@ -35,50 +32,54 @@ struct All {
     rows: Vec<Row>,
     samples: Samples<Key, Found>,
     breeze: Breeze,
-    work: Work,
-    /// Of storms that have their own.
-    own_work: Option<Work>,
 }
 
 pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let lab = lab.apart();
-    let scene = Scene::new(&lab);
     let mut notes = Vec::new();
-    notes.extend(scene.syscalls.as_ref().err().map(machine::advice));
-    let even = work::calibrate(&scene, &rows::EVEN);
-    let words = even.words();
+    let scene = Scene::open(&lab, &mut notes);
+    let work = work::calibrate(&scene, &rows::EVEN);
+    let words = work.words();
     lab.progress(&format!("storm: {words}"));
     let rows = rows::rows(&lab.lineup.present, lab.is_brief());
-    let (storms, veth) = storms(&lab, &mut notes);
-    let own_work = own_work(&scene, &storms, &mut notes);
+    let storms = storms(&scene, &mut notes);
+    // Of storms that have their own.
+    let own = storms.iter().find(|storm| storm.own_work);
+    let own_work = own.map(|storm| {
+        let work = work::calibrate(&scene, storm);
+        notes.push(format!("{}: {}", storm.name, work.words()));
+        lab.progress(&format!("storm: {}: {}", storm.name, work.words()));
+        work
+    });
     let one = |(storm, row): Key| {
         let own_work = own_work.as_ref().filter(|_| storm.own_work);
-        let us = own_work.unwrap_or(&even).us;
-        let veth = veth.as_ref().filter(|_| storm.over_veth);
-        undisturbed(&lab, || measure::storm(&scene, &row, &storm, veth, us))
+        let us = own_work.unwrap_or(&work).us;
+        undisturbed(&lab, || measure::storm(&scene, &row, &storm, us))
     };
-    let keys = storms
-        .iter()
-        .flat_map(|storm| rows.iter().map(move |row| (*storm, *row)));
+    let under = |&storm: &Storm| rows.iter().map(move |row| (storm, *row));
+    let keys = storms.iter().flat_map(under);
     let name = |(storm, row): Key| format!("storm: {}, {}", storm.name, row.name);
-    let samples = Samples::measure(&lab, lab.rounds(), keys, name, one);
-    drop(veth);
+    let samples = Samples::measure(&lab, lab.rounds(), keys, name, &tables::TOLD, one);
     let breeze = breeze::measure(&scene);
     let all = All {
         storms,
         rows,
         samples,
         breeze,
-        work: even,
-        own_work,
     };
-    notes.extend(tables::notes(&all));
+    notes.extend(all.notes());
+    let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
     let experiment = Experiment {
         how: format!("{words} {}", lab.conditions()),
         tables: all.tables(),
         plots: all.plots(),
         notes,
-        raw: all.raw(),
+        raw: json!({
+            "work": work,
+            "own_work": own_work,
+            "storms": all.samples.raw(case, |found| json!({ "found": found })),
+            "breeze": all.breeze.raw(),
+        }),
         ..Experiment::default()
     };
     Ok(experiment.judged("in", all.verdicts()))
@@ -89,12 +90,12 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
 /// servers do makes no camera late. Of moments nothing is expected.
 fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> {
     const LATE_US: f64 = 20_000.0;
-    let mut found = measure()?;
     let times = match lab.is_brief() {
         _ if lab.measured(2 * MOMENT) < MOMENT => 1,
         true => 2,
         false => 3,
     };
+    let mut found = measure()?;
     for _ in 1..times {
         if found.load.late_p99_us <= LATE_US && !found.is_crowded() {
             break;
@@ -105,44 +106,16 @@ fn undisturbed(lab: &Lab, measure: impl Fn() -> Result<Found>) -> Result<Found> 
 }
 
 /// In brief the one that says most; in full all, as far as the machine allows.
-fn storms(lab: &Lab, notes: &mut Vec<String>) -> (Vec<Storm>, Option<Veth>) {
-    if lab.is_brief() {
+fn storms(scene: &Scene<'_>, notes: &mut Vec<String>) -> Vec<Storm> {
+    if scene.lab.is_brief() {
         notes.push(format!(
             "In brief the storm is an even one, of few servers. `storm --seconds 10` adds the rows \
              {}, the breeze's control, four times the cameras, bursts, and a network of its own.",
-            rows::left_out(&lab.lineup.present)
+            rows::left_out(&scene.lab.lineup.present)
         ));
-        return (vec![rows::EVEN], None);
+        return vec![rows::EVEN];
     }
     let mut storms = vec![rows::EVEN, rows::MANY, rows::BURSTS, rows::BUSY_BURSTS];
-    let veth = Veth::open().map_err(|error| {
-        notes.push(format!(
-            "Not possible here, and so left out: a network of its own with Ethernet's segments \
-             ({error})."
-        ));
-    });
-    storms.extend(veth.is_ok().then_some(rows::ETHERNET));
-    (storms, veth.ok())
-}
-
-/// The work of storms that have their own.
-fn own_work(scene: &Scene<'_>, storms: &[Storm], notes: &mut Vec<String>) -> Option<Work> {
-    let storm = storms.iter().find(|storm| storm.own_work)?;
-    let work = work::calibrate(scene, storm);
-    let words = format!("{}: {}", storm.name, work.words());
-    scene.lab.progress(&format!("storm: {words}"));
-    notes.push(words);
-    Some(work)
-}
-
-impl All {
-    fn raw(&self) -> serde_json::Value {
-        let case = |(storm, row): Key| json!({ "storm": storm.name, "row": row.name });
-        json!({
-            "work": self.work,
-            "own_work": self.own_work,
-            "storms": self.samples.raw(case, |found| json!({ "found": found })),
-            "breeze": self.breeze.raw(),
-        })
-    }
+    storms.extend(scene.veth.is_some().then_some(rows::ETHERNET));
+    storms
 }

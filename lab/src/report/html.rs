@@ -54,15 +54,9 @@ pub(super) fn page(report: &Report) -> String {
 }
 
 fn byline(report: &Report) -> Markup {
-    let Machine {
-        date,
-        cpu_model,
-        cores,
-        kernel,
-        noise,
-        ..
-    } = &report.machine;
-    let facts = format!("{date} · {cpu_model}, {cores} cores · {kernel}");
+    let Machine { date, noise, .. } = &report.machine;
+    let (cpu, kernel) = (&report.machine.cpu_model, &report.machine.kernel);
+    let facts = format!("{date} · {cpu}, {} cores · {kernel}", report.machine.cores);
     html! {
         p.byline { (printable(&facts)) }
         @if let Some(rough) = &report.rough { p.rough role="note" { (inline(rough)) } }
@@ -85,7 +79,7 @@ fn verdicts(summary: &Summary<'_>) -> Markup {
             @for words in summary.silent() { p.muted { (printable(&words)) } }
             @if let Some(caution) = summary.caution() {
                 p.rough role="note" {
-                    (inline(&caution))
+                    (inline(caution))
                     @for command in summary.commands() { br; code { (printable(&command)) } }
                 }
             }
@@ -237,10 +231,8 @@ fn span(cells: &[Cell]) -> usize {
         return 1;
     };
     let same = |cell: &&Cell| matches!(cell, Cell::Missing(other) if other == reason);
-    match reason.as_str() {
-        "" => 1,
-        _ => cells.iter().take_while(same).count(),
-    }
+    let count = cells.iter().take_while(same).count();
+    if reason.is_empty() { 1 } else { count }
 }
 
 fn cell(cell: Option<&Cell>, unit_above: bool) -> Markup {
@@ -262,17 +254,13 @@ fn cell(cell: Option<&Cell>, unit_above: bool) -> Markup {
 }
 
 fn raw(raw: &serde_json::Value) -> Markup {
-    let text = if raw.is_null() {
-        String::new()
-    } else {
-        format!("{raw:#}")
-    };
+    let text = format!("{raw:#}");
     // Line breaks are kept here alone; a JSON text holds no other control character.
     let lines = || text.lines().map(printable).collect::<Vec<_>>().join("\n");
     html! {
         @if text.len() > RAW_BYTES_MAX {
             p.muted { "Raw data: " (text.len() / 1_024) " KiB, in the JSON file of this run." }
-        } @else if !text.is_empty() {
+        } @else if !raw.is_null() {
             details {
                 summary { "Raw data" }
                 pre tabindex="0" { (lines()) }

@@ -46,16 +46,12 @@ impl Machine {
         let stat = KernelStats::current().ok();
         let load = LoadAverage::current().ok();
         let memory = Meminfo::current().ok();
-        let release = read("/proc/sys/kernel/osrelease");
+        let release = read("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}"));
+        let model = cpus.as_ref().and_then(cpu_model);
         let mut machine = Machine {
             date: date(Utc::now()),
-            kernel: release.map_or(env::consts::OS.to_owned(), |release| {
-                format!("Linux {release}")
-            }),
-            cpu_model: cpus
-                .as_ref()
-                .and_then(cpu_model)
-                .unwrap_or(env::consts::ARCH.to_owned()),
+            kernel: release.unwrap_or_else(|| env::consts::OS.to_owned()),
+            cpu_model: model.unwrap_or_else(|| env::consts::ARCH.to_owned()),
             cores: thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory.map(|memory| memory.mem_total as f64 / f64::from(1 << 30)),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -74,81 +70,60 @@ impl Machine {
     }
 
     /// The machine as names and values, in the order of reading.
-    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let said = |value: Option<String>| value.unwrap_or_else(|| "not said".to_owned());
-        let number =
-            |value: Option<f64>, unit| said(value.map(|value| format!("{value:.1} {unit}")));
+    pub(super) fn facts(&self) -> [(&'static str, String); 12] {
+        let said = |value: &Option<String>| value.clone().unwrap_or("not said".to_owned());
+        let number = |value: Option<f64>, unit| said(&value.map(|of| format!("{of:.1} {unit}")));
         let quota = self.cpu_quota.map(|cpus| format!("{cpus:.2} CPUs"));
         let load = self.load_average;
         let load = load.map(|[one, five, fifteen]| format!("{one:.2}  {five:.2}  {fifteen:.2}"));
         let is_virtual = ["no sign of one", "yes"][usize::from(self.virtual_machine)];
-        let mitigations = match &self.mitigations[..] {
-            [] => "none said".to_owned(),
-            some => some.join("; "),
-        };
-        vec![
+        let mitigations = Some(self.mitigations.join("; ")).filter(|all| !all.is_empty());
+        let compiler = format!("{}, {} profile", self.rustc, self.profile);
+        let processor = format!("{}, {} cores", self.cpu_model, self.cores);
+        [
             ("date", self.date.clone()),
-            (
-                "processor",
-                format!("{}, {} cores", self.cpu_model, self.cores),
-            ),
+            ("processor", processor),
             ("memory", number(self.memory_gib, "GiB")),
             ("kernel", self.kernel.clone()),
-            ("clock source", said(self.clocksource.clone())),
-            ("frequency governor", said(self.governor.clone())),
+            ("clock source", said(&self.clocksource)),
+            ("frequency governor", said(&self.governor)),
             ("virtual machine", is_virtual.to_owned()),
             ("CPU quota", quota.unwrap_or_else(|| "none".to_owned())),
             ("steal since boot", number(self.steal_percent, "%")),
-            ("load average", said(load)),
-            (
-                "compiler",
-                format!("{}, {} profile", self.rustc, self.profile),
-            ),
-            ("mitigations", mitigations),
+            ("load average", said(&load)),
+            ("compiler", compiler),
+            ("mitigations", mitigations.unwrap_or("none said".to_owned())),
         ]
     }
 
     fn disturbances(&self) -> Vec<String> {
-        let load = self
-            .load_average
-            .map(|[one, ..]| one)
-            .filter(|one| *one > 0.3);
-        let steal = self.steal_percent.filter(|percent| *percent >= 0.1);
-        let clock = self.clocksource.as_deref().filter(|clock| *clock != "tsc");
-        let governor = self
-            .governor
-            .as_deref()
-            .filter(|governor| *governor != "performance");
+        let load = self.load_average.map_or(0.0, |[one, ..]| one);
+        let (cores, steal) = (self.cores, self.steal_percent.unwrap_or(0.0));
+        let clock = self.clocksource.as_deref().unwrap_or("tsc");
+        let governor = self.governor.as_deref().unwrap_or("performance");
+        let quota = self.cpu_quota.unwrap_or(f64::INFINITY);
+        let unoptimised = "The lab was built without optimisation: its numbers mean little.";
+        let is_virtual = "A virtual machine: its host may take time away unseen, so compare \
+                          ratios, not absolute numbers.";
+        let busy = format!(
+            "The load average was {load:.2} on {cores} cores when this was written: some of it \
+             may be the experiments' own, some another's."
+        );
+        let stolen = format!("{steal:.1} % of CPU time since boot went to other machines.");
+        let dear = format!("Time is read from {clock}, which costs a system call or worse.");
+        let slow = "The frequency governor may slow an idle core: latency includes it.";
+        let stopped = format!("A quota of {quota:.2} CPUs: a process over it is stopped a while.");
         let noise = [
-            (self.profile != "release").then(|| {
-                "The lab was built without optimisation: its numbers mean little.".to_owned()
-            }),
-            self.virtual_machine.then(|| {
-                "A virtual machine: its host may take time away unseen, so compare ratios, not \
-                 absolute numbers."
-                    .to_owned()
-            }),
-            load.map(|one| {
-                format!(
-                    "The load average was {one:.2} on {} cores when this was written: some of it \
-                     may be the experiments' own, some another's.",
-                    self.cores
-                )
-            }),
-            steal.map(|steal| {
-                format!("{steal:.1} % of CPU time since boot went to other machines.")
-            }),
-            clock.map(|clock| {
-                format!("Time is read from {clock}, which costs a system call or worse.")
-            }),
-            governor.map(|_| {
-                "The frequency governor may slow an idle core: latency includes it.".to_owned()
-            }),
-            self.cpu_quota.map(|cpus| {
-                format!("A quota of {cpus:.2} CPUs: a process over it is stopped a while.")
-            }),
+            (self.profile != "release", unoptimised.to_owned()),
+            (self.virtual_machine, is_virtual.to_owned()),
+            (load > 0.3, busy),
+            (steal >= 0.1, stolen),
+            (clock != "tsc", dear),
+            (governor != "performance", slow.to_owned()),
+            (quota.is_finite(), stopped),
         ];
-        noise.into_iter().flatten().collect()
+        let noise = noise.into_iter().filter(|(is_there, _)| *is_there);
+        noise.map(|(_, words)| words).collect()
     }
 }
 

@@ -18,7 +18,7 @@
 mod html;
 mod machine;
 pub(crate) mod picture;
-pub(crate) mod plot;
+mod plot;
 mod print;
 mod scale;
 mod svg;
@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
 pub(crate) use number::{NARROW_SPACE, fixed};
+pub(crate) use plot::{Bars, Lines, Lists, Plot};
 pub(crate) use table::{Cell, Table};
 pub(crate) use verdicts::{Outcome, Verdict};
 
@@ -68,39 +69,11 @@ pub(crate) struct Experiment {
     pub raw: serde_json::Value,
 }
 
-/// A picture of numbers.
-#[derive(Clone, Debug, serde::Deserialize, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Plot {
-    /// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled
-    /// `endless`.
-    Bars {
-        title: String,
-        unit: String,
-        log: bool,
-        endless: String,
-        #[serde(deserialize_with = "plot::endless")]
-        groups: plot::Lists<String>,
-    },
-    /// Named series of points; `x` and `y` name the axes, with their units.
-    Lines {
-        title: String,
-        x: String,
-        y: String,
-        log_x: bool,
-        log_y: bool,
-        #[serde(deserialize_with = "plot::broken")]
-        series: plot::Lists<f64>,
-    },
-}
-
 impl Report {
     /// Writes the report, raw data included, as one JSON file.
     pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
-        write(
-            path,
-            serde_json::to_string_pretty(self).map_err(io::Error::other),
-        )
+        let text = serde_json::to_string_pretty(self);
+        write(path, text.map_err(io::Error::other))
     }
 
     /// Writes the report as one HTML file that stands alone.

@@ -69,10 +69,11 @@ struct WrittenExperiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Bars;
 
     fn bars() -> Plot {
         let bar = |name: &str, value| (name.to_owned(), value);
-        Plot::Bars {
+        Plot::Bars(Bars {
             title: "p99 & more".to_owned(),
             unit: "us".to_owned(),
             log: true,
@@ -81,7 +82,7 @@ mod tests {
                 "4 hogs".to_owned(),
                 vec![bar("evenkeel", 59.0), bar("tokio", f64::INFINITY)],
             )],
-        }
+        })
     }
 
     fn written(plot: &Plot) -> Plot {

@@ -1,9 +1,40 @@
-//! What every drawing of a plot needs: its names, their colours, and its numbers as a table.
+//! Plots, and what each drawing of one needs: its names, their colours, its numbers as a table.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::number::short_digits;
-use super::{Cell, Plot, Table};
+use super::{Cell, Table};
+
+/// A picture of numbers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Plot {
+    Bars(Bars),
+    Lines(Lines),
+}
+
+/// Groups of named bars, all in one unit. A bar without an end, of value ∞, is labelled `endless`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Bars {
+    pub title: String,
+    pub unit: String,
+    pub log: bool,
+    pub endless: String,
+    #[serde(deserialize_with = "endless")]
+    pub groups: Lists<String>,
+}
+
+/// Named series of points; `x` and `y` name the axes, with their units.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Lines {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    pub log_x: bool,
+    pub log_y: bool,
+    #[serde(deserialize_with = "broken")]
+    pub series: Lists<f64>,
+}
 
 /// Named lists of pairs: a label or a place, and a number.
 pub(crate) type Lists<T> = Vec<(String, Vec<(T, f64)>)>;
@@ -26,18 +57,18 @@ const KNOWN: [&[&str]; 6] = [
 impl Plot {
     pub(super) fn title(&self) -> &str {
         match self {
-            Plot::Bars { title, .. } | Plot::Lines { title, .. } => title,
+            Plot::Bars(Bars { title, .. }) | Plot::Lines(Lines { title, .. }) => title,
         }
     }
 }
 
 /// Bars as JSON has them: what has no end is `null`.
-pub(super) fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
+fn endless<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<String>, D::Error> {
     with_all(from, f64::INFINITY)
 }
 
 /// Points as JSON has them: what is not a number is `null`.
-pub(super) fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
+fn broken<'de, D: Deserializer<'de>>(from: D) -> Result<Lists<f64>, D::Error> {
     with_all(from, f64::NAN)
 }
 
@@ -55,13 +86,12 @@ where
 
 /// Names, each once, in the order in which they come.
 pub(super) fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut unique = Vec::new();
-    for name in names {
+    names.fold(Vec::new(), |mut unique, name| {
         if !unique.contains(&name) {
             unique.push(name);
         }
-    }
-    unique
+        unique
+    })
 }
 
 /// A colour for each of `names`. Beyond [`COLOURS`] they repeat: `colour / COLOURS` then says
@@ -75,14 +105,10 @@ pub(super) fn colours(names: &[&str]) -> Vec<usize> {
     });
     let known: Vec<Option<usize>> = known.collect();
     // Those that belong to nobody come first, so that few others are ever shown in our own blue.
-    let free = [4, 7, 6, 5, 3, 2, 1, 0]
-        .into_iter()
-        .filter(|colour| !taken[*colour]);
-    let mut rest = free.chain(COLOURS..);
-    let colours = known
-        .into_iter()
-        .map(|colour| colour.or_else(|| rest.next()));
-    colours.map(|colour| colour.unwrap_or(0)).collect()
+    let free = [4, 7, 6, 5, 3, 2, 1, 0].into_iter();
+    let mut rest = free.filter(|colour| !taken[*colour]).chain(COLOURS..);
+    let colour = |own: Option<usize>| own.or_else(|| rest.next());
+    known.into_iter().filter_map(colour).collect()
 }
 
 /// Whether `name` is our own: shown a little stronger.
@@ -96,9 +122,8 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 fn known(name: &str) -> Option<usize> {
-    KNOWN
-        .iter()
-        .position(|starts| starts.iter().any(|start| has(name, start)))
+    let is_of = |starts: &&[&str]| starts.iter().any(|start| has(name, start));
+    KNOWN.iter().position(is_of)
 }
 
 fn has(name: &str, start: &str) -> bool {
@@ -109,17 +134,11 @@ fn has(name: &str, start: &str) -> bool {
 /// The plot's numbers.
 pub(super) fn table(plot: &Plot) -> Table {
     let (unit, (columns, rows)) = match plot {
-        Plot::Bars {
-            unit,
-            endless,
-            groups,
-            ..
-        } => (unit, of_bars(endless, groups)),
-        Plot::Lines { x, y, series, .. } => (y, of_lines(x, series)),
+        Plot::Bars(bars) => (&bars.unit, of_bars(&bars.endless, &bars.groups)),
+        Plot::Lines(lines) => (&lines.y, of_lines(&lines.x, &lines.series)),
     };
     let comma = if unit.is_empty() { "" } else { ", " };
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    Table::new(format!("{}{comma}{unit}", plot.title()), &columns, rows)
+    Table::new(format!("{}{comma}{unit}", plot.title()), columns, rows)
 }
 
 /// Columns and rows.
@@ -174,10 +193,8 @@ fn summed_up(x: &str, series: &Lists<f64>) -> Numbers {
         let named = [Cell::from(name.as_str()), number(points.len() as f64)];
         named.into_iter().chain(known).collect()
     };
-    (
-        columns.map(str::to_owned).into(),
-        series.iter().map(row).collect(),
-    )
+    let columns = columns.map(str::to_owned).into();
+    (columns, series.iter().map(row).collect())
 }
 
 fn unsaid() -> Cell {

@@ -14,14 +14,12 @@ const INDENT: &str = "   ";
 const LABEL_WIDTH: usize = 9;
 
 fn bold(text: &str) -> String {
-    set(Style::new().bold(), text)
+    let style = Style::new().bold();
+    format!("{style}{text}{style:#}")
 }
 
 fn dim(text: &str) -> String {
-    set(Style::new().dimmed(), text)
-}
-
-fn set(style: Style, text: &str) -> String {
+    let style = Style::new().dimmed();
     format!("{style}{text}{style:#}")
 }
 
@@ -36,11 +34,8 @@ impl Report {
 
 /// The whole report as text.
 pub(super) fn text(report: &Report) -> String {
-    let mut lines = vec![
-        String::new(),
-        bold(&printable(&report.title)),
-        String::new(),
-    ];
+    let title = bold(&printable(&report.title));
+    let mut lines = vec![String::new(), title, String::new()];
     if let Some(rough) = &report.rough {
         labelled("rough", rough, &mut lines);
     }
@@ -70,7 +65,7 @@ fn verdicts(summary: &Summary<'_>, lines: &mut Vec<String>) {
         labelled("note", &words, lines);
     }
     if let Some(caution) = summary.caution() {
-        labelled("rough", &caution, lines);
+        labelled("rough", caution, lines);
     }
     for command in summary.commands() {
         labelled("", &command, lines);
@@ -78,15 +73,9 @@ fn verdicts(summary: &Summary<'_>, lines: &mut Vec<String>) {
 }
 
 fn machine(machine: &Machine, lines: &mut Vec<String>) {
-    let Machine {
-        cpu_model: cpu,
-        cores,
-        kernel,
-        rustc,
-        profile,
-        date,
-        ..
-    } = machine;
+    let (cpu, cores) = (&machine.cpu_model, machine.cores);
+    let (rustc, profile) = (&machine.rustc, &machine.profile);
+    let (kernel, date) = (&machine.kernel, &machine.date);
     let facts = format!("{cpu}, {cores} cores · {kernel} · {rustc}, {profile} profile · {date}");
     labelled("machine", &facts, lines);
     for noise in &machine.noise {
@@ -130,10 +119,8 @@ fn table(table: &Table, lines: &mut Vec<String>) {
 }
 
 fn labelled(label: &str, text: &str, lines: &mut Vec<String>) {
-    let paragraphs = text
-        .split("\n\n")
-        .map(|paragraph| printable(paragraph.trim()));
-    let paragraphs = paragraphs.filter(|paragraph| !paragraph.is_empty());
+    let paragraphs = text.split("\n\n").map(|text| printable(text.trim()));
+    let paragraphs = paragraphs.filter(|text| !text.is_empty());
     let broken = paragraphs.flat_map(|text| table::wrap(&text, WIDTH - INDENT.len() - LABEL_WIDTH));
     for (index, line) in broken.enumerate() {
         let label = if index == 0 { label } else { "" };

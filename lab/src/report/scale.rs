@@ -6,6 +6,8 @@ use super::number::{self, NARROW_SPACE};
 const MAGNITUDE_MAX: f64 = 1e300;
 /// Values closer together than this part of their size are one value to a reader.
 const RANGE_PART_MIN: f64 = 1e-9;
+/// What a quotient may be off by rounding.
+const HAIR: f64 = 1e-9;
 const LINEAR_STEPS: f64 = 5.0;
 /// Above this many decades the ticks between powers of ten only blacken the axis.
 const MINOR_DECADES_MAX: i32 = 6;
@@ -38,13 +40,8 @@ impl Scale {
     /// An axis with round ends around all finite `values`.
     pub(super) fn linear(values: impl IntoIterator<Item = f64>, zero: Zero) -> Scale {
         // What is closest to zero is zero: dividing by it would pass the end of numbers.
-        let flushed = |v: f64| {
-            if v.abs() < 1.0 / MAGNITUDE_MAX {
-                0.0
-            } else {
-                v
-            }
-        };
+        let is_tiny = |value: f64| value.abs() < 1.0 / MAGNITUDE_MAX;
+        let flushed = |value: f64| if is_tiny(value) { 0.0 } else { value };
         let drawable = values.into_iter().filter(|v| v.abs() <= MAGNITUDE_MAX);
         let (mut low, mut high) = bounds(drawable.map(flushed)).unwrap_or((0.0, 1.0));
         if zero == Zero::Shown {
@@ -56,7 +53,7 @@ impl Scale {
         } else if high - low <= size * RANGE_PART_MIN {
             (low, high) = (low - size / 2.0, high + size / 2.0);
         }
-        let step = round_step((high - low) / LINEAR_STEPS);
+        let step = round_up((high - low) / LINEAR_STEPS, &[1.0, 2.0, 2.5, 5.0]);
         Scale {
             step: Some(step),
             low: (low / step).floor() * step,
@@ -67,10 +64,7 @@ impl Scale {
     /// A logarithmic axis for points: it ends at 1, 2 or 5 times a power of ten.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::logarithmic(values, |least, most| {
-            match (
-                one_two_five(least, Side::Below),
-                one_two_five(most, Side::Above),
-            ) {
+            match (round_down(least), round_up(most, &[1.0, 2.0, 5.0])) {
                 (low, high) if low == high => (low / 10.0, high * 10.0),
                 ends => ends,
             }
@@ -82,8 +76,8 @@ impl Scale {
     pub(super) fn log_bars(values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::logarithmic(values, |least, most| {
             let start = power_of_ten(decade(least));
-            let low = if start >= least { start / 10.0 } else { start };
-            (low, one_two_five(most, Side::Above).max(low * 10.0))
+            let low = if start < least { start } else { start / 10.0 };
+            (low, round_up(most, &[1.0, 2.0, 5.0]).max(low * 10.0))
         })
     }
 
@@ -94,11 +88,8 @@ impl Scale {
     ) -> Scale {
         let drawable = bounds(values.into_iter().filter(|v| can_be_log(*v)));
         let (low, high) = drawable.map_or((1.0, 10.0), |(least, most)| ends(least, most));
-        Scale {
-            step: None,
-            low,
-            high,
-        }
+        let step = None;
+        Scale { step, low, high }
     }
 
     /// Where `value` falls, 0 at the low end and 1 at the high one; `None` if it has no place on
@@ -119,7 +110,10 @@ impl Scale {
         let Some(step) = self.step else {
             return self.log_ticks();
         };
-        let digits = step_digits(step);
+        // A step of 2.5 has a digit more than its power of ten.
+        let exponent = decade(step);
+        let is_quarter = (step / power_of_ten(exponent) - 2.5).abs() < HAIR;
+        let digits = usize::try_from(i32::from(is_quarter) - exponent).unwrap_or(0);
         let count = ((self.high - self.low) / step).round() as u32;
         let tick = |index| {
             // Rounded to the step: 0.30000000000000004 is no label.
@@ -134,7 +128,7 @@ impl Scale {
         let (first, last) = (decade(self.low), decade(self.high));
         let width = (self.high / self.low).log10();
         let every = ((last - first) / LABELLED_DECADES_MAX + 1).max(1);
-        let on_axis = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
+        let on_axis = self.low * (1.0 - HAIR)..=self.high * (1.0 + HAIR);
         let all = (first..=last).flat_map(|exponent| (1..10).map(move |factor| (exponent, factor)));
         let tick = |(exponent, factor): (i32, i32)| {
             let value = f64::from(factor) * power_of_ten(exponent);
@@ -153,10 +147,10 @@ impl Scale {
 }
 
 fn label(value: f64, digits: usize) -> String {
-    if value != 0.0 && (value.abs() >= 1e7 || digits > 4) {
-        return number::exponent(value);
+    match value != 0.0 && (value.abs() >= 1e7 || digits > 4) {
+        true => number::exponent(value),
+        false => number::fixed(value, digits, NARROW_SPACE),
     }
-    number::fixed(value, digits, NARROW_SPACE)
 }
 
 fn can_be_log(value: f64) -> bool {
@@ -169,56 +163,32 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     finite.reduce(|(low, high), (v, _)| (low.min(v), high.max(v)))
 }
 
-/// The least of 1, 2, 2.5, 5 or 10 times a power of ten that is no smaller than `rough`.
-fn round_step(rough: f64) -> f64 {
-    let unit = power_of_ten(decade(rough));
-    let part = rough / unit;
-    let round = [1.0, 2.0, 2.5, 5.0]
-        .into_iter()
-        .find(|step| part <= step * (1.0 + 1e-9));
-    round.unwrap_or(10.0) * unit
-}
-
-/// How many digits after the point tell multiples of `step` apart.
-fn step_digits(step: f64) -> usize {
-    let exponent = decade(step);
-    let is_quarter = (step / power_of_ten(exponent) - 2.5).abs() < 1e-6;
-    usize::try_from(i32::from(is_quarter) - exponent).unwrap_or(0)
-}
-
-enum Side {
-    Below,
-    Above,
-}
-
-/// The closest 1, 2 or 5 times a power of ten on that side of `value`, or `value` if it is one.
-fn one_two_five(value: f64, side: Side) -> f64 {
+/// The least power of ten, or one of these times it, that is no smaller than `value`.
+fn round_up(value: f64, steps: &[f64]) -> f64 {
     let unit = power_of_ten(decade(value));
-    let part = value / unit;
-    let mut steps = [1.0, 2.0, 5.0, 10.0].into_iter();
-    let found = match side {
-        Side::Below => steps.rfind(|step| *step <= part * (1.0 + 1e-9)),
-        Side::Above => steps.find(|step| part <= step * (1.0 + 1e-9)),
-    };
-    found.unwrap_or(1.0) * unit
+    let mut steps = steps.iter().copied();
+    let step = steps.find(|step| value / unit <= step * (1.0 + HAIR));
+    step.unwrap_or(10.0) * unit
+}
+
+/// The greatest 1, 2 or 5 times a power of ten that is no greater than `value`.
+fn round_down(value: f64) -> f64 {
+    let unit = power_of_ten(decade(value));
+    let mut steps = [5.0, 2.0].into_iter();
+    let step = steps.find(|step| *step <= value / unit * (1.0 + HAIR));
+    step.unwrap_or(1.0) * unit
 }
 
 /// The exponent of the greatest power of ten that is no greater than `value`, which is above 0.
 fn decade(value: f64) -> i32 {
-    let exponent = value.log10().floor() as i32;
-    // The logarithm of 1000 may come out as 2.9999…
-    if power_of_ten(exponent + 1) <= value * (1.0 + 1e-12) {
-        exponent + 1
-    } else {
-        exponent
-    }
+    // As it is written, which is exact: the logarithm of 1000 may come out as 2.9999… What lies a
+    // hair below a power of ten is meant to be it.
+    let written = format!("{:e}", value * (1.0 + HAIR));
+    let (_, exponent) = written.split_once('e').unwrap_or_default();
+    exponent.parse().unwrap_or(0)
 }
 
+/// The number that the literal is.
 fn power_of_ten(exponent: i32) -> f64 {
-    // Division keeps 0.1 the same number as the literal, which `powi(-1)` does not promise.
-    if exponent < 0 {
-        1.0 / 10f64.powi(-exponent)
-    } else {
-        10f64.powi(exponent)
-    }
+    format!("1e{exponent}").parse().unwrap_or(f64::NAN)
 }

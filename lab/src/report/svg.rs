@@ -39,10 +39,8 @@ pub(super) fn draw_alone(plot: &Plot, style: &str) -> Markup {
     let drawing = drawing(plot);
     let title = printable(plot.title());
     let (left, top) = (-MARGIN, -MARGIN - TITLE_HEIGHT);
-    let (width, height) = (
-        WIDTH + 2.0 * MARGIN,
-        drawing.height + TITLE_HEIGHT + 2.0 * MARGIN,
-    );
+    let width = WIDTH + 2.0 * MARGIN;
+    let height = drawing.height + TITLE_HEIGHT + 2.0 * MARGIN;
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" width=(width)
             viewBox=(format!("{left} {top} {width} {height:.0}")) {
@@ -65,21 +63,8 @@ struct Drawing {
 
 fn drawing(plot: &Plot) -> Drawing {
     match plot {
-        Plot::Bars {
-            unit,
-            log,
-            endless,
-            groups,
-            ..
-        } => bars::draw(unit, *log, endless, groups),
-        Plot::Lines {
-            x,
-            y,
-            log_x,
-            log_y,
-            series,
-            ..
-        } => lines::draw([(x, *log_x), (y, *log_y)], series),
+        Plot::Bars(bars) => bars::draw(bars),
+        Plot::Lines(lines) => lines::draw(lines),
     }
 }
 
@@ -103,31 +88,40 @@ fn line(class: &str, from: Point, to: Point) -> Markup {
     html! { line class=(class) x1=(At(x1)) y1=(At(y1)) x2=(At(x2)) y2=(At(y2)) {} "\n" }
 }
 
-/// Vertical grid lines and, under `bottom`, their labels.
-fn x_axis(scale: &Scale, place: impl Fn(f64) -> f64, top: f64, bottom: f64) -> Markup {
-    grid(scale, |part| {
-        let x = place(part);
-        ((x, top), (x, bottom), "tick mid", (x, bottom + 16.0))
-    })
+/// A scale with its two ends in the drawing.
+struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
 }
 
-/// Horizontal grid lines and, left of `left`, their labels.
-fn y_axis(scale: &Scale, place: impl Fn(f64) -> f64, left: f64, right: f64) -> Markup {
-    grid(scale, |part| {
-        let y = place(part);
-        ((left, y), (right, y), "tick end", (left - 8.0, y + 4.0))
-    })
-}
+impl Axis {
+    fn place(&self, value: f64) -> Option<f64> {
+        let part = self.scale.position(value)?;
+        Some(self.low + part * (self.high - self.low))
+    }
 
-/// Lines at an axis' ticks: from where to where, the label's class, and its place.
-fn grid(scale: &Scale, at: impl Fn(f64) -> (Point, Point, &'static str, Point)) -> Markup {
-    let ticks = scale.ticks().into_iter();
-    let placed = ticks.filter_map(|tick| Some((scale.position(tick.value).map(&at)?, tick.label)));
-    html! {
-        @for ((from, to, class, (x, y)), label) in placed {
-            @match label {
-                Some(label) => { (line("grid", from, to)) (text(class, x, y, &label)) }
-                None => (line("grid minor", from, to)),
+    /// Vertical grid lines and, under `bottom`, their labels.
+    fn columns(&self, top: f64, bottom: f64) -> Markup {
+        let column = |x| ((x, top), (x, bottom), "tick mid", (x, bottom + 16.0));
+        self.grid(column)
+    }
+
+    /// Horizontal grid lines and, left of `left`, their labels.
+    fn rows(&self, left: f64, right: f64) -> Markup {
+        self.grid(|y| ((left, y), (right, y), "tick end", (left - 8.0, y + 4.0)))
+    }
+
+    /// Lines at the ticks: from where to where, the label's class, and its place.
+    fn grid(&self, at: impl Fn(f64) -> (Point, Point, &'static str, Point)) -> Markup {
+        let ticks = self.scale.ticks().into_iter();
+        let placed = ticks.filter_map(|tick| Some((at(self.place(tick.value)?), tick.label)));
+        html! {
+            @for ((from, to, class, (x, y)), label) in placed {
+                @match label {
+                    Some(label) => { (line("grid", from, to)) (text(class, x, y, &label)) }
+                    None => (line("grid minor", from, to)),
+                }
             }
         }
     }
@@ -146,7 +140,7 @@ fn text_width(text: &str) -> f64 {
 /// `text`, cut where there is no room for more of it. The table beside the plot has all of it.
 fn brief(text: &str) -> String {
     match text.char_indices().nth(LABEL_CHARACTERS_MAX - 1) {
-        Some((cut, _)) if text.chars().count() > LABEL_CHARACTERS_MAX => {
+        Some((cut, last)) if cut + last.len_utf8() < text.len() => {
             format!("{}…", text[..cut].trim_end())
         }
         _ => text.to_owned(),

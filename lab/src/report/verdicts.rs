@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{Cell, Report, Table};
+use super::{Cell, Experiment, Report, Table};
 
 /// One figure against what it has to be, in words.
 #[derive(Clone, Debug, Serialize)]
@@ -45,13 +45,8 @@ impl Verdict {
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let [of, what, reach] =
             [&self.of, &self.what, &self.reach].map(|text| text.as_str().into());
-        vec![
-            of,
-            what,
-            self.found.clone(),
-            reach,
-            self.outcome.word().into(),
-        ]
+        let word = self.outcome.word().into();
+        vec![of, what, self.found.clone(), reach, word]
     }
 }
 
@@ -67,53 +62,45 @@ impl<'a> Summary<'a> {
     }
 
     /// Those that came out so, in the order of the report.
-    fn with(&self, outcome: Outcome) -> Vec<Numbered<'a>> {
+    fn with(&self, outcome: Outcome) -> impl Iterator<Item = Numbered<'a>> {
         let experiments = (1..).zip(&self.0.experiments);
         let all = experiments.flat_map(|(number, experiment)| {
             let verdicts = experiment.verdicts.iter();
             verdicts.map(move |verdict| (number, experiment.name.as_str(), verdict))
         });
-        all.filter(|(.., verdict)| verdict.outcome == outcome)
-            .collect()
+        all.filter(move |(.., verdict)| verdict.outcome == outcome)
     }
 
     /// How many there are, and how many hold; nothing where nothing was judged.
     pub(super) fn count(&self) -> Option<String> {
         let counted = [Outcome::Holds, Outcome::Missed, Outcome::NotSaid];
-        let [holds, missed, not_said] = counted.map(|outcome| self.with(outcome).len());
+        let [holds, missed, not_said] = counted.map(|outcome| self.with(outcome).count());
         let all = holds + missed + not_said;
-        if all == 0 {
-            return None;
-        }
+        let hold = if holds == 1 { "holds" } else { "hold" };
         let missed = match missed {
             0 => "none is missed".to_owned(),
             1 => "1 is missed".to_owned(),
             missed => format!("{missed} are missed"),
         };
-        let hold = if holds == 1 { "holds" } else { "hold" };
         let silent = match not_said {
             0 => String::new(),
             1 => ", 1 has no figure".to_owned(),
             not_said => format!(", {not_said} have no figure"),
         };
-        Some(format!(
-            "{holds} of {all} verdicts {hold}, {missed}{silent}."
-        ))
+        (all > 0).then(|| format!("{holds} of {all} verdicts {hold}, {missed}{silent}."))
     }
 
     /// Those that do not hold: a line for each.
     pub(super) fn missed_lines(&self) -> Vec<String> {
         let line = |(_, name, verdict): Numbered<'_>| {
-            let Verdict {
-                of, what, reach, ..
-            } = verdict;
             let found = match &verdict.found {
                 Cell::Text(found) => found,
                 _ => "—",
             };
+            let (of, what, reach) = (&verdict.of, &verdict.what, &verdict.reach);
             format!("{name}: {of}: {what} {found}, to be {reach}")
         };
-        self.with(Outcome::Missed).into_iter().map(line).collect()
+        self.with(Outcome::Missed).map(line).collect()
     }
 
     /// The same as a table.
@@ -124,41 +111,37 @@ impl<'a> Summary<'a> {
             cells
         };
         let columns = ["experiment", "of", "figure", "found", "to be reached"];
-        let rows = self.with(Outcome::Missed).into_iter().map(row).collect();
-        Table::new("Verdicts that are missed", &columns, rows)
+        let rows = self.with(Outcome::Missed).map(row);
+        Table::new("Verdicts that are missed", columns, rows)
     }
 
     /// Where figures are missing, and where nothing is judged.
     pub(super) fn silent(&self) -> Vec<String> {
-        let experiments = &self.0.experiments;
-        let not_said = experiments.iter().filter_map(|experiment| {
-            let silent = |verdict: &&Verdict| verdict.outcome == Outcome::NotSaid;
-            let count = experiment.verdicts.iter().filter(silent).count();
-            (count > 0).then(|| format!("{count} of {}", experiment.name))
-        });
-        let without = experiments
-            .iter()
-            .filter(|experiment| experiment.verdicts.is_empty());
-        let not_said = not_said.collect::<Vec<_>>().join(", ");
-        let without: Vec<&str> = without.map(|experiment| experiment.name.as_str()).collect();
-        let without = without.join(", ");
-        let words = [
-            (!not_said.is_empty())
-                .then(|| format!("Without a figure are {not_said}: the verdicts' tables say why.")),
-            (!without.is_empty())
-                .then(|| format!("Nothing is judged in {without}: read the tables.")),
-        ];
-        words.into_iter().flatten().collect()
+        let (mut not_said, mut without) = (Vec::new(), Vec::new());
+        for Experiment { name, verdicts, .. } in &self.0.experiments {
+            let silent = verdicts.iter().filter(|of| of.outcome == Outcome::NotSaid);
+            match silent.count() {
+                _ if verdicts.is_empty() => without.push(name.clone()),
+                0 => {}
+                count => not_said.push(format!("{count} of {name}")),
+            }
+        }
+        let listed = |names: Vec<String>, before: &str, after: &str| {
+            (!names.is_empty()).then(|| format!("{before} {}{after}", names.join(", ")))
+        };
+        let why = ": the verdicts' tables say why.";
+        let not_said = listed(not_said, "Without a figure are", why);
+        let without = listed(without, "Nothing is judged in", ": read the tables.");
+        not_said.into_iter().chain(without).collect()
     }
 
     /// That short rounds decide nothing, if they were short.
-    pub(super) fn caution(&self) -> Option<String> {
+    pub(super) fn caution(&self) -> Option<&'static str> {
         let judged = self.count().is_some();
-        (self.0.rough.is_some() && judged).then(|| {
+        (self.0.rough.is_some() && judged).then_some(
             "Verdicts of rounds this short tip with the machine, either way, from run to run. The \
-             firm answer is given by the following, for as long as its `--help` says:"
-                .to_owned()
-        })
+             firm answer is given by the following, for as long as its `--help` says:",
+        )
     }
 
     /// The commands that give it: of each experiment that misses one, else of any.
@@ -166,7 +149,7 @@ impl<'a> Summary<'a> {
         if self.caution().is_none() {
             return Vec::new();
         }
-        let missed = self.with(Outcome::Missed).into_iter();
+        let missed = self.with(Outcome::Missed);
         let mut names: Vec<&str> = missed.map(|(_, name, _)| name).collect();
         names.dedup();
         if names.is_empty() {

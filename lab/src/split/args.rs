@@ -5,9 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::load::{seconds, seconds_above_zero};
-use crate::serve::{
-    CLASSES_MAX, ClassName, HogPoll, RuntimeName, SHARE_MAX, Shares, joined, within,
-};
+use crate::serve::{CLASSES_MAX, ClassName, HogPoll, RuntimeName, SHARE_MAX, Shares, within};
 
 /// Splits processor time among classes, all of which always want more, and says who got how much.
 ///
@@ -107,12 +105,6 @@ impl FromStr for Weights {
     }
 }
 
-impl std::fmt::Display for Weights {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&joined(&self.0, ","))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +112,7 @@ mod tests {
     #[test]
     fn weights_name_classes_by_their_number() {
         let weights: Weights = "1,10,100,7".parse().expect("good weights");
-        assert_eq!(weights.to_string(), "1,10,100,7");
+        assert_eq!(weights.0, [1, 10, 100, 7]);
         assert_eq!(
             weights.shares().to_string(),
             "urgent=1,normal=10,bulk=100,c3=7"

@@ -70,9 +70,8 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     // time that no other class could use.
     if workers < cores {
         let pinned = sys::pin(&(0..workers).collect::<Vec<_>>());
-        pinned.map_err(Error::system(
-            "cannot keep to as many processors as workers",
-        ))?;
+        let what = "cannot keep to as many processors as workers";
+        pinned.map_err(Error::system(what))?;
     }
     let platform = P::start(&settings)?;
     let done: Vec<Done> = shares.0.iter().map(|_| Done::default()).collect();
@@ -91,13 +90,10 @@ fn contest<P: Platform>(args: &SplitArgs) -> Result<Readings> {
     });
     std::thread::sleep(args.warmup);
     let start = Instant::now();
-    let mut readings = Vec::new();
-    loop {
-        readings.push(read(&platform, &done, start));
-        if start.elapsed() >= args.seconds {
-            break;
-        }
+    let mut readings = vec![read(&platform, &done, start)];
+    while start.elapsed() < args.seconds {
         std::thread::sleep(PERIOD);
+        readings.push(read(&platform, &done, start));
     }
     // Its tasks may never return: the end of the process is theirs.
     std::mem::forget(platform);

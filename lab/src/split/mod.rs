@@ -8,6 +8,8 @@ mod args;
 mod contest;
 mod windows;
 
-pub(crate) use args::{Polls, SplitArgs, Weights};
+#[cfg(test)]
+pub(crate) use args::Weights;
+pub(crate) use args::{Polls, SplitArgs};
 pub(crate) use contest::{Readings, run};
 pub(crate) use windows::{Split, split};

@@ -23,12 +23,12 @@ const WINDOW_US: u64 = 1_000_000;
 
 /// The split of what `had` says of a reading; `None` where a reading does not say it, or they are
 /// of less than a second.
-pub(crate) fn split(of: &Readings, had: impl Fn(&Reading) -> Option<&[u64]>) -> Option<Split> {
-    let points: Vec<(u64, &[u64])> = of
-        .readings
-        .iter()
-        .map(|reading| Some((reading.at_us, had(reading)?)))
-        .collect::<Option<_>>()?;
+pub(crate) fn split<'a>(
+    of: &'a Readings,
+    had: impl Fn(&'a Reading) -> Option<&'a [u64]>,
+) -> Option<Split> {
+    let point = |reading: &'a Reading| Some((reading.at_us, had(reading)?));
+    let points: Vec<(u64, &[u64])> = of.readings.iter().map(point).collect::<Option<_>>()?;
     let due_percent = percent(&of.weights.iter().map(|w| u64::from(*w)).collect::<Vec<_>>())?;
     let (first, last) = (points.first()?, points.last()?);
     let all = between(first.1, last.1);
@@ -60,9 +60,8 @@ impl Split {
         // A second in which nobody had anything is as wrong as can be.
         let worst = percent(had).map_or(100.0, |percent| {
             let pairs = percent.iter().zip(&self.due_percent);
-            pairs
-                .map(|(had, due)| (had - due).abs())
-                .fold(0.0, f64::max)
+            let errors = pairs.map(|(had, due)| (had - due).abs());
+            errors.fold(0.0, f64::max)
         });
         self.worst_error = self.worst_error.max(worst);
     }
@@ -70,9 +69,8 @@ impl Split {
 
 fn between(before: &[u64], after: &[u64]) -> Vec<u64> {
     let pairs = std::iter::zip(after, before);
-    pairs
-        .map(|(after, before)| after.saturating_sub(*before))
-        .collect()
+    let between = pairs.map(|(after, before)| after.saturating_sub(*before));
+    between.collect()
 }
 
 /// Each part of the whole in percent; `None` of nothing.

@@ -2,8 +2,7 @@
 
 use evenkeel_measure::statistics;
 
-use crate::report::plot::Lists;
-use crate::report::{Cell, NARROW_SPACE, Plot, Table, fixed};
+use crate::report::{Bars, Cell, Lists, NARROW_SPACE, Plot, fixed};
 
 /// A unit, and how many digits stand after the point.
 pub(crate) type Unit = (&'static str, usize);
@@ -14,8 +13,11 @@ pub(crate) struct Column<F> {
     pub(crate) unit: Unit,
     over: Over<F>,
     /// Why there is none although something was found; else the case says.
-    pub(super) none: Option<&'static str>,
+    none: Option<&'static str>,
 }
+
+/// A figure, or why there is none.
+pub(crate) type Figured = Result<f64, String>;
 
 /// How a figure comes of several rounds.
 enum Over<F> {
@@ -31,12 +33,7 @@ pub(crate) const fn column<F>(
     digits: usize,
     figure: fn(&F) -> f64,
 ) -> Column<F> {
-    Column {
-        name,
-        unit: (unit, digits),
-        over: Over::Median(figure),
-        none: None,
-    }
+    with(name, (unit, digits), Over::Median(figure))
 }
 
 /// A column of figures of all rounds together.
@@ -46,11 +43,16 @@ pub(crate) const fn over_rounds<F>(
     digits: usize,
     figure: fn(&[&F]) -> Option<f64>,
 ) -> Column<F> {
+    with(name, (unit, digits), Over::Rounds(figure))
+}
+
+const fn with<F>(name: &'static str, unit: Unit, over: Over<F>) -> Column<F> {
+    let none = None;
     Column {
         name,
-        unit: (unit, digits),
-        over: Over::Rounds(figure),
-        none: None,
+        unit,
+        over,
+        none,
     }
 }
 
@@ -62,11 +64,26 @@ pub(crate) const fn or_else<F>(none: &'static str, mut column: Column<F>) -> Col
 
 impl<F> Column<F> {
     /// What all rounds together come to.
-    pub(super) fn value(&self, found: &[&F]) -> Option<f64> {
+    pub(crate) fn value(&self, found: &[&F]) -> Option<f64> {
         match self.over {
             Over::Median(figure) => median(found.iter().map(|found| figure(found))),
             Over::Rounds(figure) => figure(found),
         }
+    }
+
+    /// The same, or why there is none; `why` says it of a case in which nothing was found.
+    pub(super) fn of(&self, found: &[&F], why: impl FnOnce() -> String) -> Figured {
+        self.value(found).ok_or_else(|| match self.none {
+            Some(none) if !found.is_empty() => none.to_owned(),
+            _ => why(),
+        })
+    }
+
+    /// With its name and its unit, for a line of progress; nothing if there is none.
+    pub(super) fn words(&self, found: &F) -> Option<String> {
+        let value = grouped(self.value(&[found])?, self.unit.1);
+        let words = format!("{} {value} {}", self.name, self.unit.0);
+        Some(words.trim_end().to_owned())
     }
 }
 
@@ -81,7 +98,7 @@ pub(crate) fn or_nan(value: Option<f64>) -> f64 {
 }
 
 /// A figure as a cell, or why there is none.
-pub(crate) fn number(value: Result<f64, String>, (unit, digits): Unit) -> Cell {
+pub(crate) fn number(value: Figured, (unit, digits): Unit) -> Cell {
     value.map_or_else(Cell::Missing, |value| Cell::number(value, unit, digits))
 }
 
@@ -90,28 +107,15 @@ pub(crate) fn count(value: impl Into<f64>) -> Cell {
     Cell::number(value.into(), "", 0)
 }
 
-/// A table under named columns.
-pub(crate) fn table<'a>(
-    title: impl Into<String>,
-    columns: impl IntoIterator<Item = &'a str>,
-    rows: impl IntoIterator<Item = Vec<Cell>>,
-) -> Table {
-    Table {
-        title: title.into(),
-        columns: columns.into_iter().map(str::to_owned).collect(),
-        rows: rows.into_iter().collect(),
-    }
-}
-
 /// Groups of bars, each of which has an end.
 pub(crate) fn bars(title: impl Into<String>, unit: &str, log: bool, groups: Lists<String>) -> Plot {
-    Plot::Bars {
+    Plot::Bars(Bars {
         title: title.into(),
         unit: unit.to_owned(),
         log,
-        endless: String::new(),
         groups,
-    }
+        ..Bars::default()
+    })
 }
 
 /// A number of microseconds for people: whole, with thousands apart.

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client;
-use super::echoes;
-use super::echoes::Figure::{self, CalmLongest, CalmP999, CalmPercent, Longest, P50, P99, P999};
-use super::figures::micros;
+use super::echoes::{self, CALM_LONGEST, CALM_P999, CALM_PERCENT, Figure};
+use super::echoes::{LONGEST, P50, P99, P999, is_silent};
+use super::figures::{Column, Figured, column, or_nan};
 use super::lab::Lab;
-use super::matrix::{Matrix, Of, Row};
-use super::samples::Describe;
+use super::matrix::{At, Matrix, Of, Row};
 use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
@@ -52,14 +51,17 @@ impl Beside {
 
     /// Whether what computes beside the probe does so in short polls.
     pub(crate) fn is_short(&self) -> bool {
-        let short = matches!(self.poll, HogPoll::Micros(us) if us < 1_000);
-        self.hogs > 0 && short
+        self.hogs > 0 && matches!(self.poll, HogPoll::Micros(..1_000))
     }
 }
 
 impl Row for Beside {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn case(&self) -> Value {
+        json!({ "beside": self.name, "hogs": self.hogs })
     }
 
     fn lacks(&self, peer: Peer) -> Option<&'static str> {
@@ -75,8 +77,6 @@ pub(crate) struct Probe {
     pub(crate) connections: u32,
     /// Seconds of each measurement in brief.
     pub(crate) brief: Duration,
-    /// Whether evenkeel is asked for its accounts afterwards.
-    pub(crate) with_stats: bool,
     /// Whether what the hogs compute is counted, alone and beside the probe.
     pub(crate) with_work: bool,
     /// Whether requests in whose time no processor stood still are told of apart.
@@ -86,7 +86,7 @@ pub(crate) struct Probe {
 /// All measurements of a grid.
 pub(crate) type Grid = Matrix<Beside, Found>;
 
-/// What one probe found, and what the runtime said of itself.
+/// What one probe found, and what evenkeel said of itself afterwards.
 #[derive(Serialize)]
 pub(crate) struct Found {
     #[serde(rename = "found")]
@@ -103,37 +103,39 @@ struct HogWork {
     beside: f64,
 }
 
-/// A figure that not every measurement has.
-pub(crate) type Further = fn(&Found) -> Option<f64>;
-/// What hogs compute without a probe, in cores.
-const ALONE: Further = |found| Some(found.hog_work?.alone);
-/// What they compute beside it.
-pub(crate) const CORES: Further = |found| Some(found.hog_work?.beside);
-/// The same in percent of what they do alone.
-pub(crate) const KEPT: Further = |found| {
-    let work = found.hog_work?;
-    Some(100.0 * work.beside / work.alone)
-};
-/// What the thread that looks for stuck workers uses, in percent of a core.
-pub(crate) const MONITOR: Further = |found| Some(100.0 * found.stats.as_ref()?.monitor_cores()?);
-
-impl Describe for Found {
-    fn describe(&self) -> String {
-        if self.echo.unanswered == self.echo.requests {
-            return "no answer at all".to_owned();
-        }
-        let latency = &self.echo.latency;
-        format!("{} / {} us", micros(latency.p50_us), micros(latency.p99_us))
+impl Found {
+    fn work(&self, of: fn(HogWork) -> f64) -> f64 {
+        self.hog_work.map_or(f64::NAN, of)
     }
 }
+
+const ALONE: Column<Found> = column("alone", "", 2, |found| found.work(|work| work.alone));
+/// What hogs compute beside the probe, in cores.
+pub(crate) const CORES: Column<Found> =
+    column("beside", "", 2, |found| found.work(|work| work.beside));
+/// The same in percent of what they do alone.
+pub(crate) const KEPT: Column<Found> = column("kept", "%", 0, |found| {
+    found.work(|work| 100.0 * work.beside / work.alone)
+});
+/// What the thread that looks for stuck workers uses, in percent of a core.
+pub(crate) const MONITOR: Column<Found> = column("monitor", "%", 2, |found| {
+    let stats = found.stats.as_ref();
+    100.0 * or_nan(stats.and_then(RuntimeStats::monitor_cores))
+});
+const TOLD: [Column<Found>; 3] = [
+    column("p50", "us", 0, |found| found.echo.latency.p50_us),
+    column("p99", "us", 0, |found| found.echo.latency.p99_us),
+    column("unanswered", "", 0, |found| found.echo.unanswered as f64),
+];
 
 const ECHO: Of<Beside, Found> = |_, found| Some(&found.echo);
 
 impl Grid {
     pub(crate) fn of_probe(lab: &Lab, probe: &Probe, rows: Vec<Beside>, peers: Vec<Peer>) -> Self {
-        let one = |beside: &Beside, peer| measure(lab, probe, peer, beside);
         let names = (probe.experiment, "beside the probe");
-        Matrix::measure(lab, names, rows, peers, one)
+        Matrix::measure(lab, names, (rows, peers), &TOLD, |beside, peer| {
+            measure(lab, probe, peer, beside)
+        })
     }
 
     /// Latencies, longest, unanswered and, where it was counted, the hogs' work.
@@ -141,17 +143,17 @@ impl Grid {
         let pairs = |title, figures| self.pairs(title, |_| true, ECHO, figures);
         let mut tables = vec![
             pairs("Echo latency, p50 / p99 in us", [P50, P99]),
-            pairs("Echo latency, p99.9 / longest in us", [P999, Longest]),
+            pairs("Echo latency, p99.9 / longest in us", [P999, LONGEST]),
         ];
         if self.samples.all().any(|found| found.echo.calm.is_some()) {
             let title = "Echo latency where no processor stood still, p99.9 / longest in us, and \
                          of how many requests, in %";
-            tables.push(self.table(title, |_| true, |row, peer| self.calm(row, peer)));
+            tables.push(self.table(title, |_| true, |at| self.calm(at)));
         }
         tables.push(self.unanswered("Requests without an answer, in %", ECHO));
         if self.samples.all().any(|found| found.hog_work.is_some()) {
             let title = "What the hogs computed, in cores: alone, beside the probe, and kept in %";
-            tables.push(self.table(title, |_| true, |row, peer| self.work_cell(row, peer)));
+            tables.push(self.table(title, |_| true, |at| self.work_cell(at)));
         }
         tables
     }
@@ -176,20 +178,20 @@ impl Grid {
     }
 
     /// A latency of a cell in microseconds, or why there is none.
-    pub(crate) fn latency(&self, row: usize, peer: Peer, figure: Figure) -> Result<f64, String> {
-        self.quoted(self.row_of(row, peer), peer, ECHO, figure)
+    pub(crate) fn latency(&self, row: usize, peer: Peer, figure: &Figure) -> Figured {
+        self.quoted(self.told_at(row, peer), ECHO, figure)
     }
 
     /// Another figure of a cell, or why there is none.
-    pub(crate) fn further(&self, row: usize, peer: Peer, figure: Further) -> Result<f64, String> {
-        self.median(self.row_of(row, peer), peer, figure)
+    pub(crate) fn further(&self, row: usize, peer: Peer, figure: &Column<Found>) -> Figured {
+        self.figure(self.told_at(row, peer), figure)
     }
 
-    /// The row that has the figures of this one: where a peer has not this case apart from the one
+    /// The cell that has the figures of this one: where a peer has not this case apart from the one
     /// above it, the one above.
-    fn row_of(&self, row: usize, peer: Peer) -> usize {
+    fn told_at(&self, row: usize, peer: Peer) -> At {
         let lacks = self.rows[row].lacks(peer).is_some();
-        if lacks { row.saturating_sub(1) } else { row }
+        (row.saturating_sub(usize::from(lacks)), peer)
     }
 
     /// What evenkeel said of itself in the first round, row by row.
@@ -198,44 +200,33 @@ impl Grid {
         first.filter_map(|((row, _), found)| Some((self.rows[row].name(), found.stats.as_ref()?)))
     }
 
-    /// Every measurement.
-    pub(crate) fn raw(&self) -> serde_json::Value {
-        let case = |(row, peer): (usize, Peer)| {
-            let Beside { name, hogs, .. } = &self.rows[row];
-            json!({ "beside": name, "hogs": hogs, "peer": peer.name() })
-        };
-        self.samples.raw(case, |found| json!(found))
-    }
-
-    fn calm(&self, row: usize, peer: Peer) -> Cell {
-        let echoes = self.echoes(row, peer, ECHO);
-        let pair = echoes.pair([CalmP999, CalmLongest], || self.why(row, peer));
-        match (pair, echoes.median(CalmPercent)) {
-            (Cell::Text(pair), Some(share)) if !echoes.is_silent() => {
+    fn calm(&self, at: At) -> Cell {
+        let echoes = self.echoes(at, ECHO);
+        let pair = echoes::pair(&echoes, &[CALM_P999, CALM_LONGEST], || self.why(at));
+        match (pair, CALM_PERCENT.value(&echoes)) {
+            (Cell::Text(pair), Some(share)) if !is_silent(&echoes) => {
                 Cell::Text(format!("{pair}, {share:.1}{NARROW_SPACE}%"))
             }
             (pair, _) => pair,
         }
     }
 
-    fn work_cell(&self, row: usize, peer: Peer) -> Cell {
-        match [ALONE, CORES, KEPT].map(|figure| self.median(row, peer, figure)) {
+    fn work_cell(&self, at: At) -> Cell {
+        match [ALONE, CORES, KEPT].map(|column| self.figure(at, &column)) {
             [Ok(alone), Ok(beside), Ok(kept)] => Cell::Text(format!(
                 "{alone:.2} → {beside:.2}, {kept:.0}{NARROW_SPACE}%"
             )),
-            _ if !self.rows[row].computes() => Cell::Missing("no hogs".to_owned()),
-            _ => Cell::Missing(self.why(row, peer)),
+            _ if !self.rows[at.0].computes() => Cell::Missing("no hogs".to_owned()),
+            _ => Cell::Missing(self.why(at)),
         }
     }
 }
 
 fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Found> {
-    let with_stats = probe.with_stats && peer.is_evenkeel();
     let with_work = probe.with_work && beside.computes();
-    let mut services = vec!["echo"];
-    services.extend(with_stats.then_some("api"));
-    services.extend(with_work.then_some("work"));
-    let mut spec = ServerSpec::of(&services);
+    let mut spec = ServerSpec::of(&["echo"]);
+    spec.services.extend(peer.is_evenkeel().then_some("api"));
+    spec.services.extend(with_work.then_some("work"));
     if beside.hogs > 0 {
         let (hogs, poll, yields) = (beside.hogs, beside.poll, beside.yields.word());
         spec = spec.with(format_args!("--hogs {hogs} --hog-poll-us {poll}"));
@@ -246,18 +237,16 @@ fn measure(lab: &Lab, probe: &Probe, peer: Peer, beside: &Beside) -> Result<Foun
     }
     let server = lab.serve(peer, &spec)?;
     let seconds = lab.measured(probe.brief);
-    let alone = with_work
-        .then(|| work_alone(&server, seconds))
-        .transpose()?;
-    let work = || alone.and_then(|_| work(&server).ok());
-    let before = work();
+    let alone = with_work.then(|| work_alone(&server, seconds));
+    let alone = alone.transpose()?;
+    let before = alone.and_then(|_| work(&server).ok());
     let echo = ask(lab, probe, &server, seconds)?;
-    let beside = work()
-        .zip(before)
-        .and_then(|(now, then)| now.cores_since(&then));
+    let now = before.as_ref().and_then(|_| work(&server).ok());
+    let both = now.zip(before);
+    let beside = both.and_then(|(now, then)| now.cores_since(&then));
     let hog_work = alone.zip(beside);
     // Accounts that are not to be had are absent from the report; the probe's result stands.
-    let stats = with_stats.then(|| client::accounts(&server, peer));
+    let stats = peer.is_evenkeel().then(|| client::accounts(&server, peer));
     Ok(Found {
         echo,
         stats: stats.flatten(),
@@ -295,6 +284,7 @@ fn ask(lab: &Lab, probe: &Probe, server: &Server, seconds: Duration) -> Result<E
 mod tests {
     use super::*;
     use crate::load::LatencySummary;
+    use crate::report::Bars;
     use crate::trial::samples::{Sample, Samples};
 
     fn grid(found: Vec<Result<EchoSummary, String>>) -> Grid {
@@ -361,7 +351,7 @@ mod tests {
         };
         assert_eq!(shown_in(1, rounds(5_000)), "2 000 / 4 000");
         assert_eq!(shown_in(1, rounds(4_999)), "– / 4 000");
-        assert!(grid(rounds(4_999)).latency(0, Peer::Go, P999).is_err());
+        assert!(grid(rounds(4_999)).latency(0, Peer::Go, &P999).is_err());
     }
 
     #[test]
@@ -378,22 +368,22 @@ mod tests {
         let mut stalled = summary(100.0, 10_000, 0);
         stalled.calm = Some((0, LatencySummary::default()));
         let rounds = [calm(10_000), vec![Ok(stalled)]].concat();
-        assert_eq!(grid(rounds).latency(0, Peer::Go, CalmP999), Ok(1_000.0));
-        let told = grid(calm(10_000)).latency(0, Peer::Go, CalmP999);
+        assert_eq!(grid(rounds).latency(0, Peer::Go, &CALM_P999), Ok(1_000.0));
+        let told = grid(calm(10_000)).latency(0, Peer::Go, &CALM_P999);
         assert_eq!(told, Ok(1_000.0));
-        assert!(grid(calm(9_990)).latency(0, Peer::Go, CalmP999).is_err());
+        assert!(grid(calm(9_990)).latency(0, Peer::Go, &CALM_P999).is_err());
         let untold = grid(vec![Ok(summary(100.0, 10_000, 0))]);
-        assert!(untold.latency(0, Peer::Go, CalmP999).is_err() && untold.tables().len() == 3);
+        assert!(untold.latency(0, Peer::Go, &CALM_P999).is_err() && untold.tables().len() == 3);
     }
 
     #[test]
     fn a_peer_that_never_answers_has_no_p99_and_a_bar_without_end() {
         let grid = grid(vec![Ok(summary(5e5, 10, 10))]);
         assert!(
-            grid.latency(0, Peer::Go, P99)
+            grid.latency(0, Peer::Go, &P99)
                 .is_err_and(|why| why.contains("go does not answer"))
         );
-        let Plot::Bars { groups, .. } = grid.p99_bars() else {
+        let Plot::Bars(Bars { groups, .. }) = grid.p99_bars() else {
             panic!("no bars");
         };
         assert_eq!(groups[0].1, [("go".to_owned(), f64::INFINITY)]);
@@ -408,7 +398,7 @@ mod tests {
             }
         }
         let kept = grid
-            .further(0, Peer::Go, KEPT)
+            .further(0, Peer::Go, &KEPT)
             .expect("both rounds counted");
         assert!((kept - 85.0).abs() < 1e-9, "{kept}");
         let Cell::Text(text) = &grid.tables()[3].rows[0][1] else {

@@ -130,10 +130,8 @@ impl Lab {
 
     /// Starts a server and waits until it listens.
     pub(crate) fn serve(&self, peer: Peer, spec: &ServerSpec) -> Result<Server> {
-        let spec = ServerSpec {
-            workers: self.workers,
-            ..spec.clone()
-        };
+        let mut spec = spec.clone();
+        spec.workers = self.workers;
         let mut command = self.lineup.server(peer, &spec);
         Server::start(peer.name(), &mut command, &self.server_cpus)
     }
@@ -153,24 +151,14 @@ impl Lab {
         }
         // Whoever goes on until it is told is told by the end of this.
         command.args(["load", "--json"]).stdin(Stdio::piped());
-        Generator {
-            name: "load",
-            command,
-            cpus: &self.load_cpus,
-        }
-        .with(words)
+        Generator::new("load", command, &self.load_cpus).with(words)
     }
 
     /// A split, where servers run.
     pub(crate) fn split(&self, words: impl Display) -> Generator<'_> {
         let mut command = self.lineup.lab();
         command.arg("split").stdin(Stdio::null());
-        Generator {
-            name: "split",
-            command,
-            cpus: &self.server_cpus,
-        }
-        .with(words)
+        Generator::new("split", command, &self.server_cpus).with(words)
     }
 
     /// Starts a program where servers run.
@@ -228,7 +216,15 @@ pub(crate) struct Generator<'a> {
     cpus: &'a [usize],
 }
 
-impl Generator<'_> {
+impl<'a> Generator<'a> {
+    fn new(name: &'static str, command: Command, cpus: &'a [usize]) -> Self {
+        Generator {
+            name,
+            command,
+            cpus,
+        }
+    }
+
     /// Adds words, parted by spaces.
     pub(crate) fn with(mut self, words: impl Display) -> Self {
         self.command.args(words.to_string().split_whitespace());

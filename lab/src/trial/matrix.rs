@@ -1,17 +1,24 @@
 //! A matrix of measurements: what goes on down, who serves across.
 
-use super::echoes::{Echoes, Figure};
-use super::figures::{self, median};
+use serde_json::{Value, json};
+
+use super::echoes::{self, Figure, P99, UNANSWERED, is_silent};
+use super::figures::{Column, Figured, number};
 use super::lab::Lab;
-use super::samples::{Describe, Samples};
+use super::samples::Samples;
 use crate::error::Result;
 use crate::load::EchoSummary;
 use crate::peers::Peer;
-use crate::report::{Cell, Plot, Table};
+use crate::report::{Bars, Cell, Plot, Table};
 
 /// What goes on.
 pub(crate) trait Row {
     fn name(&self) -> &str;
+
+    /// What raw figures say of it.
+    fn case(&self) -> Value {
+        json!({ "beside": self.name() })
+    }
 
     /// Why a peer has no part in this.
     fn lacks(&self, _peer: Peer) -> Option<&'static str> {
@@ -25,8 +32,11 @@ pub(crate) struct Matrix<R, F> {
     pub(crate) heading: &'static str,
     pub(crate) rows: Vec<R>,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) samples: Samples<(usize, Peer), F>,
+    pub(crate) samples: Samples<At, F>,
 }
+
+/// A cell: its row, and whose it is.
+pub(crate) type At = (usize, Peer);
 
 /// Whose echoes of a cell are meant.
 pub(crate) type Of<R, F> = for<'a> fn(&R, &'a F) -> Option<&'a EchoSummary>;
@@ -36,20 +46,15 @@ impl<R: Row, F> Matrix<R, F> {
     pub(crate) fn measure(
         lab: &Lab,
         (experiment, heading): (&str, &'static str),
-        rows: Vec<R>,
-        peers: Vec<Peer>,
+        (rows, peers): (Vec<R>, Vec<Peer>),
+        told: &[Column<F>],
         measure: impl Fn(&R, Peer) -> Result<F>,
-    ) -> Self
-    where
-        F: Describe,
-    {
+    ) -> Self {
         let cells = (0..rows.len()).flat_map(|row| peers.iter().map(move |&peer| (row, peer)));
         let cells = cells.filter(|&(row, peer)| rows[row].lacks(peer).is_none());
-        let name = |(row, peer): (usize, Peer)| {
-            format!("{experiment}: {}, {}", rows[row].name(), peer.name())
-        };
-        let measure = |(row, peer): (usize, Peer)| measure(&rows[row], peer);
-        let samples = Samples::measure(lab, lab.rounds(), cells, name, measure);
+        let name = |(row, peer): At| format!("{experiment}: {}, {}", rows[row].name(), peer.name());
+        let measure = |(row, peer): At| measure(&rows[row], peer);
+        let samples = Samples::measure(lab, lab.rounds(), cells, name, told, measure);
         Matrix {
             heading,
             rows,
@@ -63,72 +68,43 @@ impl<R: Row, F> Matrix<R, F> {
         self.rows.iter().map(Row::name).zip(0..)
     }
 
-    pub(crate) fn echoes(&self, row: usize, peer: Peer, of: Of<R, F>) -> Echoes<'_> {
-        let found = self.samples.found((row, peer));
-        Echoes(
-            found
-                .filter_map(|found| of(&self.rows[row], found))
-                .collect(),
-        )
+    pub(crate) fn echoes(&self, at: At, of: Of<R, F>) -> Vec<&EchoSummary> {
+        let of = |found| of(&self.rows[at.0], found);
+        self.samples.found(at).filter_map(of).collect()
     }
 
     /// Why a cell has nothing to show.
-    pub(crate) fn why(&self, row: usize, peer: Peer) -> String {
-        match self.rows[row].lacks(peer) {
-            Some(lacks) => lacks.to_owned(),
-            None => self.samples.why((row, peer)),
-        }
+    pub(crate) fn why(&self, at: At) -> String {
+        let lacks = self.rows[at.0].lacks(at.1);
+        lacks.map_or_else(|| self.samples.why(at), str::to_owned)
     }
 
     /// The same, of whoever may not take part at all.
-    fn absence(&self, row: usize, peer: Peer) -> String {
-        match self.peers.contains(&peer) {
-            true => format!("{}: {}", peer.name(), self.why(row, peer)),
-            false => format!("{} takes no part", peer.name()),
+    fn absence(&self, at: At) -> String {
+        match self.peers.contains(&at.1) {
+            true => format!("{}: {}", at.1.name(), self.why(at)),
+            false => format!("{} takes no part", at.1.name()),
         }
     }
 
-    /// A figure of a cell, or why there is none. Of one that never answered it is the time waited
+    /// A figure of a cell, or why there is none.
+    pub(crate) fn figure(&self, at: At, of: &Column<F>) -> Figured {
+        let found: Vec<&F> = self.samples.found(at).collect();
+        of.of(&found, || self.absence(at))
+    }
+
+    /// A latency of a cell, or why there is none. Of one that never answered it is the time waited
     /// so far: less than the figure would be, so what is missed by it is missed.
-    pub(crate) fn reached(
-        &self,
-        row: usize,
-        peer: Peer,
-        of: Of<R, F>,
-        figure: Figure,
-    ) -> Result<f64, String> {
-        let median = self.echoes(row, peer, of).median(figure);
-        median.ok_or_else(|| self.absence(row, peer))
+    pub(crate) fn reached(&self, at: At, of: Of<R, F>, figure: &Figure) -> Figured {
+        figure.of(&self.echoes(at, of), || self.absence(at))
     }
 
-    /// The same of who answers at all, and of requests enough: for what others are held against.
-    pub(crate) fn quoted(
-        &self,
-        row: usize,
-        peer: Peer,
-        of: Of<R, F>,
-        figure: Figure,
-    ) -> Result<f64, String> {
-        let echoes = self.echoes(row, peer, of);
-        if echoes.is_silent() {
-            return Err(format!("{} does not answer", peer.name()));
+    /// The same of who answers at all: for what others are held against.
+    pub(crate) fn quoted(&self, at: At, of: Of<R, F>, figure: &Figure) -> Figured {
+        match is_silent(&self.echoes(at, of)) {
+            true => Err(format!("{} does not answer", at.1.name())),
+            false => self.reached(at, of, figure),
         }
-        // That nothing was found says more than that it is not enough.
-        if !echoes.0.is_empty() {
-            echoes.enough(figure)?;
-        }
-        self.reached(row, peer, of, figure)
-    }
-
-    /// The median of what may have been found, or why there is none.
-    pub(crate) fn median(
-        &self,
-        row: usize,
-        peer: Peer,
-        figure: fn(&F) -> Option<f64>,
-    ) -> Result<f64, String> {
-        let found = self.samples.found((row, peer)).filter_map(figure);
-        median(found).ok_or_else(|| self.absence(row, peer))
     }
 
     /// A table of the rows that are shown.
@@ -136,19 +112,16 @@ impl<R: Row, F> Matrix<R, F> {
         &self,
         title: &str,
         shown: impl Fn(&R) -> bool,
-        cell: impl Fn(usize, Peer) -> Cell,
+        cell: impl Fn(At) -> Cell,
     ) -> Table {
         let rows = self.named().filter(|(_, row)| shown(&self.rows[*row]));
         let row = |(name, row): (&str, usize)| {
-            let cells = self.peers.iter().map(|&peer| cell(row, peer));
+            let cells = self.peers.iter().map(|&peer| cell((row, peer)));
             [Cell::from(name)].into_iter().chain(cells).collect()
         };
-        let names = self.peers.iter().map(|peer| peer.name());
-        figures::table(
-            title,
-            [self.heading].into_iter().chain(names),
-            rows.map(row),
-        )
+        let peers = self.peers.iter().map(|peer| peer.name());
+        let columns = [self.heading].into_iter().chain(peers);
+        Table::new(title, columns, rows.map(row))
     }
 
     /// A table of two latencies in each cell.
@@ -159,10 +132,8 @@ impl<R: Row, F> Matrix<R, F> {
         of: Of<R, F>,
         figures: [Figure; 2],
     ) -> Table {
-        self.table(title, shown, |row, peer| {
-            let echoes = self.echoes(row, peer, of);
-            echoes.pair(figures, || self.why(row, peer))
-        })
+        let cell = |at| echoes::pair(&self.echoes(at, of), &figures, || self.why(at));
+        self.table(title, shown, cell)
     }
 
     /// A table of what was never answered.
@@ -170,9 +141,9 @@ impl<R: Row, F> Matrix<R, F> {
         self.table(
             title,
             |_| true,
-            |row, peer| {
-                let share = self.echoes(row, peer, of).median(Figure::Unanswered);
-                figures::number(share.ok_or_else(|| self.why(row, peer)), ("%", 1))
+            |at| {
+                let share = UNANSWERED.of(&self.echoes(at, of), || self.why(at));
+                number(share, UNANSWERED.unit)
             },
         )
     }
@@ -180,25 +151,32 @@ impl<R: Row, F> Matrix<R, F> {
     /// The p99 of every cell as bars, in microseconds. Of who never answers there is no end, if
     /// there is a word for that.
     pub(crate) fn bars(&self, title: &str, endless: &str, of: Of<R, F>) -> Plot {
-        let bar = |row: usize, peer: Peer| {
-            let echoes = self.echoes(row, peer, of);
-            let is_endless = !endless.is_empty() && echoes.is_silent();
+        let bar = |at: At| {
+            let echoes = self.echoes(at, of);
+            let is_endless = !endless.is_empty() && is_silent(&echoes);
             let p99 = is_endless.then_some(f64::INFINITY);
-            Some((
-                peer.name().to_owned(),
-                p99.or_else(|| echoes.median(Figure::P99))?,
-            ))
+            Some((at.1.name().to_owned(), p99.or_else(|| P99.value(&echoes))?))
         };
         let group = |(name, row): (&str, usize)| {
-            let bars = self.peers.iter().filter_map(|&peer| bar(row, peer));
+            let bars = self.peers.iter().filter_map(|&peer| bar((row, peer)));
             (name.to_owned(), bars.collect())
         };
-        Plot::Bars {
+        Plot::Bars(Bars {
             title: title.to_owned(),
             unit: "us".to_owned(),
             log: true,
             endless: endless.to_owned(),
             groups: self.named().map(group).collect(),
-        }
+        })
+    }
+
+    /// Every measurement.
+    pub(crate) fn raw(&self, found: impl Fn(&F) -> Value) -> Value {
+        let case = |(row, peer): At| {
+            let mut case = self.rows[row].case();
+            case["peer"] = peer.name().into();
+            case
+        };
+        self.samples.raw(case, found)
     }
 }

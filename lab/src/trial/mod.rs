@@ -3,7 +3,7 @@
 //! - [`args`]: how an experiment is run
 //! - [`lab`]: a run: who takes part, where load runs, how long, progress
 //! - [`client`]: one HTTP call to a server under test
-//! - [`figures`]: medians, columns, cells, tables, bars
+//! - [`figures`]: medians, columns, cells, bars
 //! - [`samples`]: every case measured in every round
 //! - [`echoes`]: latencies of one cell
 //! - [`matrix`]: what goes on down, who serves across
@@ -19,3 +19,9 @@ pub(crate) mod lab;
 pub(crate) mod matrix;
 pub(crate) mod samples;
 pub(crate) mod verdict;
+
+pub(crate) use figures::{Column, Figured, column, or_else, or_nan, over_rounds};
+pub(crate) use lab::Lab;
+pub(crate) use samples::Samples;
+pub(crate) use verdict::Reach::{self, AtLeast, AtMost, MoreThan};
+pub(crate) use verdict::{MICROS, PERCENT, Rule, TIMES, by_rules, judge, ratio};

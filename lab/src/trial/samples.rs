@@ -4,17 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{self, Column};
+use super::figures::{self, Column, Figured};
 use super::lab::Lab;
 use crate::error::Result;
-use crate::report::plot::Lists;
-use crate::report::{Cell, Plot, Table};
-
-/// What one measurement finds.
-pub(crate) trait Describe {
-    /// In words, for a line of progress.
-    fn describe(&self) -> String;
-}
+use crate::report::{Cell, Lists, Plot, Table};
 
 /// One measurement: of which case, and what was found or why nothing was.
 pub(crate) struct Sample<K, F> {
@@ -27,27 +20,36 @@ pub(crate) struct Sample<K, F> {
 pub(crate) struct Samples<K, F>(pub(crate) Vec<Sample<K, F>>);
 
 impl<K: Copy + PartialEq, F> Samples<K, F> {
-    /// Measures every case in every round; one that fails is reported, and stops no other.
+    /// Measures every case in every round, and tells these columns of each as it goes. One that
+    /// fails is reported, and stops no other.
     pub(crate) fn measure(
         lab: &Lab,
         rounds: u32,
         keys: impl IntoIterator<Item = K> + Clone,
         name: impl Fn(K) -> String,
+        told: &[Column<F>],
         measure: impl Fn(K) -> Result<F>,
-    ) -> Self
-    where
-        F: Describe,
-    {
+    ) -> Self {
+        let words = |found: &F| {
+            let columns = told.iter().filter_map(|column| column.words(found));
+            columns.collect::<Vec<_>>().join(", ")
+        };
         let mut samples = Vec::new();
         for round in 0..rounds {
             for key in keys.clone() {
                 let found = measure(key).map_err(|error| error.to_string());
-                let words = found.as_ref().map_or_else(Clone::clone, F::describe);
+                let words = found.as_ref().map_or_else(Clone::clone, words);
                 lab.progress(&format!("{}: {words}", name(key)));
                 samples.push(Sample { key, round, found });
             }
         }
         Samples(samples)
+    }
+
+    /// The cases, in their order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = K> + Clone {
+        let first = self.0.iter().filter(|sample| sample.round == 0);
+        first.map(|sample| sample.key)
     }
 
     fn of(&self, key: K) -> impl Iterator<Item = &Sample<K, F>> + Clone {
@@ -61,9 +63,8 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
 
     /// What all cases found.
     pub(crate) fn all(&self) -> impl Iterator<Item = &F> + Clone {
-        self.0
-            .iter()
-            .filter_map(|sample| sample.found.as_ref().ok())
+        let samples = self.0.iter();
+        samples.filter_map(|sample| sample.found.as_ref().ok())
     }
 
     /// What the first round found.
@@ -90,13 +91,9 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
     }
 
     /// A figure of a case, or why there is none.
-    pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Result<f64, String> {
+    pub(crate) fn figure(&self, key: K, column: &Column<F>) -> Figured {
         let found: Vec<&F> = self.found(key).collect();
-        let value = column.value(&found);
-        value.ok_or_else(|| match column.none {
-            Some(none) if !found.is_empty() => none.to_owned(),
-            _ => self.why(key),
-        })
+        column.of(&found, || self.why(key))
     }
 
     /// A case's row of a table, without its name.
@@ -116,7 +113,7 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
         let row = |(named, key): ([Cell; N], K)| [named.into(), self.cells(key, columns)].concat();
         let names = columns.iter().map(|column| column.name);
         let names = heading.into_iter().chain(names);
-        figures::table(title, names, rows.into_iter().map(row))
+        Table::new(title, names, rows.into_iter().map(row))
     }
 
     /// A figure of cases as bars: the names of group and bar, and the case. Those of a group stand

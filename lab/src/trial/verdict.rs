@@ -1,7 +1,7 @@
 //! Verdicts: what was reached, against what is to be reached.
 
-use super::figures::{self, Unit, grouped};
-use crate::report::{Cell, Experiment, Outcome, Verdict};
+use super::figures::{Figured, Unit, grouped};
+use crate::report::{Cell, Experiment, Outcome, Table, Verdict};
 
 /// Times as much, percent, and microseconds.
 pub(crate) const TIMES: Unit = ("×", 2);
@@ -39,7 +39,7 @@ impl Reach {
 pub(crate) fn judge(
     of: impl Into<String>,
     what: &str,
-    found: Result<f64, String>,
+    found: Figured,
     reach: Reach,
     unit: Unit,
 ) -> Verdict {
@@ -62,7 +62,7 @@ pub(crate) fn judge(
 pub(crate) type Rule<All, Row = usize> = (
     &'static str,
     fn(&All, Row) -> bool,
-    fn(&All, Row) -> Result<f64, String>,
+    fn(&All, Row) -> Figured,
     Reach,
     Unit,
 );
@@ -89,15 +89,15 @@ impl Experiment {
     pub(crate) fn judged(mut self, of: &str, verdicts: Vec<Verdict>) -> Self {
         let columns = [of, "figure", "found", "to be reached", "verdict"];
         let rows = verdicts.iter().map(Verdict::cells);
-        let table = figures::table("Verdicts on evenkeel", columns, rows);
-        self.tables.push(table);
+        self.tables
+            .push(Table::new("Verdicts on evenkeel", columns, rows));
         self.verdicts = verdicts;
         self
     }
 }
 
 /// `a` over `b`, or which of the two is missing.
-pub(crate) fn ratio(a: Result<f64, String>, b: Result<f64, String>) -> Result<f64, String> {
+pub(crate) fn ratio(a: Figured, b: Figured) -> Figured {
     match (a?, b?) {
         (a, b) if b > 0.0 && a.is_finite() => Ok(a / b),
         _ => Err("there is nothing to divide by".to_owned()),

@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::{UNTOLD, field, unreadable};
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
-use crate::process::{self, Process, Server, TemporaryDirectory};
-use crate::trial::client;
-use crate::trial::lab::Lab;
+use crate::process::{Process, Server, TemporaryDirectory};
+use crate::trial::{Lab, client};
 
 const SERVER: &str = "mariadbd";
 const INSTALL: &str = "mariadb-install-db";
@@ -20,20 +19,17 @@ const TABLE_SIZE: &str = "--table-size=10000";
 
 /// Which of the programs is missing, as a line.
 pub(crate) fn missing() -> Option<String> {
-    // One knows no `--version` that succeeds without side effects: it is looked for in the path.
+    // One knows no `--version` that succeeds without side effects: they are looked for in the path.
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut directories = std::env::split_paths(&path);
-    let has_install = directories.any(|directory| directory.join(INSTALL).is_file());
-    let answers = |program| process::answers(program, "--version");
-    let mut lacking = [SERVER, INSTALL, "sysbench"].to_vec();
-    lacking.retain(|&program| match program {
-        INSTALL => !has_install,
-        program => !answers(program),
-    });
+    let is_missing = |program: &&str| {
+        let mut directories = std::env::split_paths(&path);
+        !directories.any(|directory| directory.join(program).is_file())
+    };
+    let programs = [SERVER, INSTALL, "sysbench"].into_iter();
+    let lacking = programs.filter(is_missing).collect::<Vec<_>>().join(", ");
     (!lacking.is_empty()).then(|| {
         format!(
-            "{} not installed (lab/setup.sh installs it): a request/response pair is used",
-            lacking.join(", ")
+            "{lacking} not installed (lab/setup.sh installs it): a request/response pair is used"
         )
     })
 }
@@ -73,11 +69,9 @@ pub(crate) fn select(
 fn install(lab: &Lab, data: &Path) -> Result<()> {
     const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
                          --skip-name-resolve";
-    let mut command = Command::new(INSTALL);
-    command.args(FLAGS.split_whitespace());
-    command.arg(user_option()).arg(option("datadir", data));
-    command.stderr(Stdio::null());
-    lab.tool(INSTALL, &mut command)?.output().map(drop)
+    let mut command = of_mariadb(INSTALL, FLAGS, data);
+    let mut install = lab.tool(INSTALL, command.stderr(Stdio::null()))?;
+    install.output().map(drop)
 }
 
 /// The server trusts whoever connects: it listens on the loopback address only, and holds nothing
@@ -87,20 +81,26 @@ fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Re
     const FLAGS: &str = "--no-defaults --bind-address=127.0.0.1 --skip-grant-tables \
                          --skip-networking=0 --skip-log-bin --max-connections=200 \
                          --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0";
-    let mut command = Command::new(SERVER);
-    command
-        .args(FLAGS.split_whitespace())
-        .arg(format!("--port={}", address.port()));
-    command.arg(user_option()).arg(option("datadir", data));
-    command.arg(option("socket", &directory.path().join("socket")));
-    command.arg(option("pid-file", &directory.path().join("pid")));
-    let log = directory.path().join("log");
-    let log = std::fs::File::create(&log).map_err(Error::write(&log))?;
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log);
+    let within = |name: &str| directory.path().join(name);
+    let log = std::fs::File::create(within("log")).map_err(Error::write(&within("log")))?;
+    let mut command = of_mariadb(SERVER, FLAGS, data);
+    command.arg(format!("--port={}", address.port()));
+    command.arg(option("socket", &within("socket")));
+    command.arg(option("pid-file", &within("pid")));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(log);
     Process::start(SERVER, &mut command, &[])
+}
+
+fn of_mariadb(program: &str, flags: &str, data: &Path) -> Command {
+    // It refuses to run as root unless it is told to.
+    let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
+    let mut command = Command::new(program);
+    command.args(flags.split_whitespace());
+    command
+        .arg(format!("--user={user}"))
+        .arg(option("datadir", data));
+    command
 }
 
 fn sysbench(target: SocketAddr) -> Command {
@@ -116,12 +116,6 @@ fn sysbench(target: SocketAddr) -> Command {
 
 fn option(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
-}
-
-/// MariaDB refuses to run as root unless it is told to.
-fn user_option() -> String {
-    let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
-    format!("--user={user}")
 }
 
 /// What `sysbench` prints, as far as the lab wants it.

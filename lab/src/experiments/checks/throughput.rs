@@ -11,26 +11,22 @@ use crate::peers::{Peer, ServerSpec};
 use crate::process::Server;
 use crate::report::{Cell, Table};
 use crate::serve::RuntimeStats;
-use crate::trial::client;
-use crate::trial::figures::{self, Column, column, median, or_else, over_rounds};
-use crate::trial::lab::Lab;
-use crate::trial::samples::{Describe, Samples};
+use crate::trial::figures::{median, number};
+use crate::trial::{Column, Lab, Samples, client, column, or_else, over_rounds};
 
-/// Whom load is put to.
-pub(crate) struct Variant {
-    name: String,
-    at: At,
-}
+/// Whom load is put to, by name.
+pub(super) type Variant = (&'static str, At);
 
-enum At {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum At {
     /// A server, with flags of its own.
-    Server(Peer, String),
+    Server(Peer, &'static str),
     /// No server under test: the load straight at its target.
     Target(SocketAddr),
 }
 
 /// What one measurement found.
-pub(crate) struct Found {
+pub(super) struct Found {
     load: HttpSummary,
     /// What the server process used meanwhile, if there was one.
     served: Option<(f64, u64)>,
@@ -58,94 +54,56 @@ impl Found {
     }
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        format!("{:.0} requests/s", self.load.per_second)
-    }
-}
-
 /// All measurements of one comparison.
-pub(crate) struct Throughput {
-    variants: Vec<Variant>,
-    samples: Samples<usize, Found>,
-}
+pub(super) type Throughput = Samples<Variant, Found>;
 
-/// The bound that stands for "hardly ever checks while busy".
-const LAZY_CHECK_US: u64 = 10_000;
-
-/// Evenkeel with its default bound and with a lazy one, then the others as they are.
-pub(crate) fn variants(peers: &[Peer]) -> Vec<Variant> {
-    let mut variants = Vec::new();
-    let mut add = |name: String, peer, own| {
-        let at = At::Server(peer, own);
-        variants.push(Variant { name, at });
-    };
-    for &peer in peers {
-        add(peer.name().to_owned(), peer, String::new());
-        if peer == Peer::Evenkeel {
-            let name = format!("evenkeel, I/O check bound {} ms", LAZY_CHECK_US / 1_000);
-            add(name, peer, format!("--io-check-us {LAZY_CHECK_US}"));
-        }
-    }
+/// Evenkeel with its default bound and with one that stands for "hardly ever checks while busy",
+/// then the others as they are.
+pub(super) fn variants(peers: &[Peer]) -> Vec<Variant> {
+    let as_it_is = |peer: &Peer| (peer.name(), At::Server(*peer, ""));
+    let mut variants: Vec<Variant> = peers.iter().map(as_it_is).collect();
+    let lazy = At::Server(Peer::Evenkeel, "--io-check-us 10000");
+    variants.insert(1, ("evenkeel, I/O check bound 10 ms", lazy));
     variants
 }
 
-/// The load straight at its target.
-pub(crate) fn direct(target: SocketAddr) -> Variant {
-    Variant {
-        name: "direct, no proxy".to_owned(),
-        at: At::Target(target),
-    }
-}
-
 impl Throughput {
-    /// Measures every variant in every round; one that fails is reported, and stops no other.
-    pub(crate) fn measure(
+    pub(super) fn of_load(
         lab: &Lab,
         variants: Vec<Variant>,
         (service, spec): (&'static str, &ServerSpec),
         load: impl Fn(SocketAddr) -> Result<HttpSummary>,
     ) -> Self {
-        let name = |index: usize| format!("checks: {service}, {}", variants[index].name);
-        let one = |index: usize| match &variants[index].at {
+        let name = |(name, _): Variant| format!("checks: {service}, {name}");
+        let one = |(_, at): Variant| match at {
             At::Server(peer, own) => {
                 let spec = spec.clone().own(own);
-                at_server(lab, *peer, spec, |server| load(server.address(service)?))
+                at_server(lab, peer, spec, |server| load(server.address(service)?))
             }
-            At::Target(target) => load(*target).map(|load| Found {
+            At::Target(target) => load(target).map(|load| Found {
                 load,
                 served: None,
                 stats: None,
             }),
         };
-        let samples = Samples::measure(lab, lab.rounds(), 0..variants.len(), name, one);
-        Throughput { variants, samples }
+        Samples::measure(lab, lab.rounds(), variants, name, &COLUMNS[..1], one)
     }
 
     /// What was reached and what it cost; and the checks by origin of whoever counts them.
-    pub(crate) fn tables(&self, title: &str) -> Vec<Table> {
-        let names = self
-            .variants
-            .iter()
-            .map(|variant| [variant.name.as_str().into()]);
-        let mut tables = vec![
-            self.samples
-                .table(title, ["server"], names.zip(0..), &COLUMNS),
-        ];
-        let counted = self.samples.first().filter_map(|(index, found)| {
-            let name = self.variants[index].name.as_str();
+    pub(super) fn tables(&self, title: &str) -> Vec<Table> {
+        let rows = self.keys().map(|variant| ([variant.0.into()], variant));
+        let mut tables = vec![self.table(title, ["server"], rows, &COLUMNS)];
+        let counted = self.first().filter_map(|((name, _), found)| {
             Some((name, found.stats.as_ref()?, Some(found.load.requests)))
         });
-        tables.extend(checks_table(
-            &format!("{title}: I/O checks (first round)"),
-            counted,
-        ));
+        let title = format!("{title}: I/O checks (first round)");
+        tables.extend(checks_table(&title, counted));
         tables
     }
 
-    pub(crate) fn raw(&self) -> serde_json::Value {
-        let case = |index: usize| json!({ "server": self.variants[index].name });
-        self.samples.raw(case, |found| {
+    pub(super) fn json(&self) -> serde_json::Value {
+        let case = |(name, _): Variant| json!({ "server": name });
+        self.raw(case, |found| {
             let (cpu_us, switches) = found.served.unwrap_or_default();
             json!({
                 "load": found.load,
@@ -180,43 +138,40 @@ fn at_server(
 }
 
 /// I/O checks by origin and by whether they found anything, for whoever counts them.
-pub(crate) fn checks_table<'a>(
+pub(super) fn checks_table<'a>(
     title: &str,
     counted: impl Iterator<Item = (&'a str, &'a RuntimeStats, Option<u64>)>,
 ) -> Option<Table> {
-    let counted: Vec<_> = counted
-        .filter(|(_, stats, _)| !stats.checks.is_empty())
-        .collect();
+    let counted = counted.filter(|(_, stats, _)| !stats.checks.is_empty());
+    let counted: Vec<_> = counted.collect();
     let (_, first, _) = counted.first()?;
     let origins: Vec<&String> = first.checks.keys().collect();
-    let of_origin = |origin: &&String| format!("{origin} (of which empty)");
-    let by_origin: Vec<String> = origins.iter().map(of_origin).collect();
     let row = |(name, stats, requests): &(&str, &RuntimeStats, Option<u64>)| {
-        let mut row = vec![Cell::from(*name)];
-        row.extend(origins.iter().map(|&origin| {
+        let by_origin = origins.iter().map(|&origin| {
             let checks = stats.checks.get(origin).copied().unwrap_or_default();
             Cell::Text(format!("{} ({})", checks.total, checks.empty))
-        }));
+        });
         let total: u64 = stats.checks.values().map(|checks| checks.total).sum();
         let empty: u64 = stats.checks.values().map(|checks| checks.empty).sum();
         let share = 100.0 * empty as f64 / total.max(1) as f64;
         let each = requests.map(|requests| total as f64 / requests.max(1) as f64);
         let each = each.ok_or_else(|| "an open loop".to_owned());
-        row.extend([Cell::number(share, "%", 1), figures::number(each, ("", 3))]);
-        row.push(match (stats.wait_us(0.5), stats.wait_us(0.99)) {
+        let wait = match (stats.wait_us(0.5), stats.wait_us(0.99)) {
             (Some(p50), Some(p99)) => Cell::Text(format!("{p50:.1} / {p99:.1} us")),
             _ => Cell::Missing("not measured".to_owned()),
-        });
-        row
+        };
+        let further = [Cell::number(share, "%", 1), number(each, ("", 3)), wait];
+        let named = [Cell::from(*name)].into_iter().chain(by_origin);
+        named.chain(further).collect()
     };
-    let columns = ["server"]
-        .into_iter()
-        .chain(by_origin.iter().map(String::as_str));
-    let columns = columns.chain(["empty", "checks per request", WAIT]);
-    Some(figures::table(title, columns, counted.iter().map(row)))
+    let by_origin = |origin: &&String| format!("{origin} (of which empty)");
+    let by_origin = origins.iter().map(by_origin);
+    let wait = "any task's wait, p50 / p99 at most";
+    let further = ["empty", "checks per request", wait];
+    let columns = ["server".to_owned()].into_iter().chain(by_origin);
+    let columns = columns.chain(further.map(str::to_owned));
+    Some(Table::new(title, columns, counted.iter().map(row)))
 }
-
-const WAIT: &str = "any task's wait, p50 / p99 at most";
 
 /// How far the rounds lie apart, in percent of their middle; nothing for a single round.
 fn spread(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -235,14 +190,9 @@ mod tests {
     #[test]
     fn evenkeel_stands_beside_itself_with_another_bound() {
         let variants = variants(&[Peer::Evenkeel, Peer::Tokio]);
-        let names: Vec<_> = variants
-            .iter()
-            .map(|variant| variant.name.as_str())
-            .collect();
-        assert_eq!(
-            names,
-            ["evenkeel", "evenkeel, I/O check bound 10 ms", "tokio"]
-        );
+        let names = variants.iter().map(|(name, _)| *name);
+        let expected = ["evenkeel", "evenkeel, I/O check bound 10 ms", "tokio"];
+        assert!(names.eq(expected), "{variants:?}");
     }
 
     #[test]

@@ -11,9 +11,7 @@ use crate::error::{Error, Result};
 use crate::load::{EchoSummary, MixSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{self, Server, TemporaryDirectory};
-use crate::trial::client;
-use crate::trial::lab::Lab;
-use crate::trial::samples::Describe;
+use crate::trial::{Lab, client};
 
 /// Clients at once: two thirds fetch large objects, one third empty ones.
 const LARGE: u32 = 200;
@@ -119,18 +117,13 @@ pub(super) struct Row {
 pub(super) fn rows(takes_part: impl Fn(By) -> bool, brief: bool) -> Vec<Row> {
     let measured = |relay: &&Relay| takes_part(relay.by) && (relay.in_brief || !brief);
     let relays = RELAYS.iter().filter(measured);
-    let traffics = [
-        Traffic::Mix,
-        Traffic::Bulk,
-        Traffic::BulkAndAdmin,
-        Traffic::Admin,
-    ];
-    let under = |traffic: Traffic| {
-        let relays = relays
-            .clone()
-            .filter(move |relay| relay.apart || traffic == Traffic::Mix);
+    use self::Traffic::{Admin, Bulk, BulkAndAdmin, Mix};
+    let under = |traffic| {
+        let is_under = move |relay: &&Relay| relay.apart || traffic == Mix;
+        let relays = relays.clone().filter(is_under);
         relays.map(move |relay| Row { relay, traffic })
     };
+    let traffics = [Mix, Bulk, BulkAndAdmin, Admin];
     traffics.into_iter().flat_map(under).collect()
 }
 
@@ -160,24 +153,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn bulk_mb_per_s(&self) -> f64 {
-        self.mix.bytes_per_s / 1e6
-    }
-
     /// A figure of the admin calls; not a number where there were none.
     pub(super) fn admin(&self, figure: fn(&EchoSummary) -> f64) -> f64 {
         self.admin.as_ref().map_or(f64::NAN, figure)
-    }
-}
-
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let (bulk, connections) = (self.bulk_mb_per_s(), self.mix.empty_per_s);
-        let admin = self.admin.as_ref().map_or_else(String::new, |admin| {
-            let (p50, p99) = (admin.latency.p50_us, admin.latency.p99_us);
-            format!(", admin {p50:.0} / {p99:.0} us")
-        });
-        format!("{bulk:.0} MB/s, {connections:.0} connections/s{admin}")
     }
 }
 
@@ -248,16 +226,13 @@ fn start_haproxy(lab: &Lab, origin: SocketAddr, tuning: &str) -> Result<Server> 
 
 /// A relay by TCP, as the lab's own is, and a page that needs no backend.
 fn configuration(threads: usize, [relay, admin, origin]: [SocketAddr; 3], tuning: &str) -> String {
-    let tuning = match tuning {
-        "" => String::new(),
-        line => format!("    {line}\n"),
-    };
     format!(
         "\
 global
     nbthread {threads}
     maxconn 8000
-{tuning}defaults
+    {tuning}
+defaults
     mode tcp
     timeout connect 10s
     timeout client 60s

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::rows::Beside;
+use super::Beside;
 use crate::error::{Error, Result};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{TemporaryDirectory, Undoing, run};
 use crate::serve::DiskStats;
-use crate::trial::client;
-use crate::trial::lab::Lab;
-use crate::trial::samples::Describe;
+use crate::trial::{Lab, client};
 
 const PROBE_HZ: u32 = 500;
 const STAT_HZ: u32 = 100;
@@ -51,36 +49,20 @@ pub(super) struct Both {
     pub(super) idle: Option<Found>,
 }
 
-impl Describe for Both {
-    fn describe(&self) -> String {
-        let [ping, stat] = [&self.found.echo, &self.found.stat].map(|summary| {
-            let latency = &summary.latency;
-            format!("{:.0} / {:.0} us", latency.p50_us, latency.p99_us)
-        });
-        format!(
-            "ping {ping}, stat {stat}, {:.0} syncs/s",
-            self.found.syncs_per_s
-        )
-    }
-}
-
 impl Places {
     pub(super) fn open(notes: &mut Vec<String>) -> Result<Places> {
         let disk = TemporaryDirectory::new("fsync")?;
         let memory = TemporaryDirectory::within("/dev/shm".as_ref(), "hung");
         let hung = memory.or_else(|_| {
-            notes.push(
-                "There is no file system in memory here: what hangs is on the same device as the \
-                 file that is asked for."
-                    .to_owned(),
-            );
+            let note = "There is no file system in memory here: what hangs is on the same device \
+                        as the file that is asked for.";
+            notes.push(note.to_owned());
             TemporaryDirectory::new("hung")
         })?;
         run(&["mkfifo", &hung.path().join("fifo").to_string_lossy()])?;
         let slow = SlowDisk::open().map_err(|error| {
-            notes.push(format!(
-                "Not possible here, and so left out: a slow disk ({error})."
-            ));
+            let what = "Not possible here, and so left out: a slow disk";
+            notes.push(format!("{what} ({error})."));
         });
         Ok(Places {
             disk,
@@ -111,7 +93,7 @@ pub(super) fn both(
     (row, nothing): (&Beside, &Beside),
 ) -> Result<Both> {
     let judged = matches!(peer, Peer::Evenkeel | Peer::OsThread);
-    let has_idle = judged && !lab.is_brief() && !row.is_nothing();
+    let has_idle = judged && !lab.is_brief() && row != nothing;
     let idle = has_idle.then(|| beside(lab, places, peer, nothing).ok());
     let found = beside(lab, places, peer, row)?;
     let idle = idle.flatten();
@@ -153,17 +135,14 @@ fn spec(places: &Places, peer: Peer, row: &Beside) -> Result<ServerSpec> {
     let mut spec = spec.set("--stat", &places.asked()?);
     let (bytes, writers, opens) = (row.bytes, row.writers, row.hanging);
     if writers > 0 {
-        spec = spec
-            .set("--fsync", &places.of(row.slow).join("written"))
-            .with(format_args!(
-                "--fsync-bytes {bytes} --fsync-writers {writers}"
-            ));
+        spec = spec.set("--fsync", &places.of(row.slow).join("written"));
+        spec = spec.with(format_args!(
+            "--fsync-bytes {bytes} --fsync-writers {writers}"
+        ));
     }
     if opens > 0 {
-        let fifo = places.hung.path().join("fifo");
-        spec = spec
-            .set("--hang", &fifo)
-            .with(format_args!("--hang-opens {opens}"));
+        spec = spec.set("--hang", &places.hung.path().join("fifo"));
+        spec = spec.with(format_args!("--hang-opens {opens}"));
     }
     Ok(spec)
 }

@@ -14,10 +14,8 @@ use crate::load::{EchoSummary, Latencies, MixedSummary, Over};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server};
 use crate::serve::{Fresh, RuntimeStats, Waits};
-use crate::trial::client;
-use crate::trial::figures::micros;
-use crate::trial::lab::{Lab, warmup};
-use crate::trial::samples::Describe;
+use crate::trial::lab::warmup;
+use crate::trial::{Column, Lab, client, column};
 
 /// Calls a second, of which one in four computes for [`HOG`]: a core's worth.
 pub(super) const MIXED_HZ: u32 = 200;
@@ -57,20 +55,23 @@ pub(super) struct Found {
     pub(super) stats: Option<RuntimeStats>,
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let words = |(whose, found): (&Whose, &EchoSummary)| {
-            let latency = &found.latency;
-            let (p50, p99) = (micros(latency.p50_us), micros(latency.p99_us));
-            format!("{whose:?} {p50} / {p99} us").to_lowercase()
-        };
-        let all: Vec<String> = self.latencies.iter().map(words).collect();
-        all.join(", ")
-    }
-}
-
 /// What was heard of whom.
 type Heard = BTreeMap<Whose, EchoSummary>;
+
+pub(super) const TOLD: [Column<Found>; 4] = [
+    column("hogs p99", "us", 0, |of| of.p99(Whose::Hogs)),
+    column("innocents p99", "us", 0, |of| of.p99(Whose::Innocents)),
+    column("urgent p99", "us", 0, |of| of.p99(Whose::Urgent)),
+    column("echo p99", "us", 0, |of| of.p99(Whose::Echo)),
+];
+
+impl Found {
+    /// Not a number of who was not heard of.
+    fn p99(&self, whose: Whose) -> f64 {
+        let found = self.latencies.get(&whose);
+        found.map_or(f64::NAN, |found| found.latency.p99_us)
+    }
+}
 
 pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
     let mut spec = spec(scene);
@@ -85,9 +86,8 @@ pub(super) fn measure(lab: &Lab, peer: Peer, scene: Scene) -> Result<Found> {
         Scene::Posts => posts(lab, &server)?,
     };
     // Accounts that are not to be had are absent from the report; what was measured stands.
-    let stats = with_stats
-        .then(|| client::accounts(&server, peer))
-        .flatten();
+    let stats = with_stats.then(|| client::accounts(&server, peer));
+    let stats = stats.flatten();
     Ok(Found { latencies, stats })
 }
 
@@ -135,13 +135,13 @@ fn tasks(lab: &Lab, server: &Server) -> Result<Heard> {
     let from_us = waits(server)?.at_us;
     sleep(seconds);
     let told = waits(server)?;
-    let of = |kind| waited(&told, from_us, |fresh| fresh == kind);
-    let whose = [
-        (Whose::Innocents, of(Fresh::Innocent)),
-        (Whose::Hogs, of(Fresh::Hog)),
-        (Whose::Urgent, of(Fresh::Urgent)),
+    let kinds = [
+        (Whose::Innocents, Fresh::Innocent),
+        (Whose::Hogs, Fresh::Hog),
+        (Whose::Urgent, Fresh::Urgent),
     ];
-    Ok(whose.into())
+    let of = |(whose, kind)| (whose, waited(&told, from_us, |fresh| fresh == kind));
+    Ok(kinds.map(of).into())
 }
 
 fn blocked(lab: &Lab, server: &Server) -> Result<Heard> {
@@ -160,26 +160,21 @@ fn blocked(lab: &Lab, server: &Server) -> Result<Heard> {
     let echo: EchoSummary = echo.result()?;
     let told = waits(server)?;
     let of = |urgent| waited(&told, from_us, |fresh| (fresh == Fresh::Urgent) == urgent);
-    let whose = [
-        (Whose::Innocents, of(false)),
-        (Whose::Urgent, of(true)),
-        (Whose::Echo, echo),
-    ];
-    Ok(whose.into())
+    let (innocents, urgent) = ((Whose::Innocents, of(false)), (Whose::Urgent, of(true)));
+    Ok([innocents, urgent, (Whose::Echo, echo)].into())
 }
 
 /// Starts the tasks that block.
 fn block(server: &Server) -> Result<()> {
+    let address = server.address("block")?;
     let begin = || {
-        let mut stream =
-            TcpStream::connect_timeout(&server.address("block").ok()?, PATIENCE).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         // Where they already block all threads, the answer may come when it is over.
         let _ = stream.read(&mut [0; 1]);
-        Some(())
+        Ok(())
     };
-    let gone = std::io::ErrorKind::NotConnected;
-    begin().ok_or_else(|| Error::system("the handlers that block did not begin")(gone.into()))
+    begin().map_err(Error::system("the handlers that block did not begin"))
 }
 
 fn posts(lab: &Lab, server: &Server) -> Result<Heard> {
@@ -230,11 +225,10 @@ fn waited(told: &Waits, from_us: u64, of: impl Fn(Fresh) -> bool) -> EchoSummary
     EchoSummary {
         requests: waits.len(),
         unanswered,
-        connections_lost: 0,
         latency: waits.summary(),
         late_p50_us: late.p50_us,
         late_p99_us: late.p99_us,
-        calm: None,
+        ..EchoSummary::default()
     }
 }
 

@@ -9,7 +9,7 @@ use procfs::{CpuTime, CurrentSI, KernelStats};
 
 use crate::error::{Error, Result};
 use crate::process::{Server, Undoing, Usage, run};
-use crate::trial::lab::Lab;
+use crate::trial::Lab;
 
 /// A beginning, to be held against the end. Others are the kernel's threads, other programs, other
 /// machines of the same host. A server that had to wait for them made nobody wait.

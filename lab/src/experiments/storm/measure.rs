@@ -9,22 +9,18 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::machine::{self, Others, Veth};
-use super::rows::{BREEZE_MBIT, CAMERAS, EVEN, MBIT, Row, Storm};
+use super::rows::{CAMERAS, MBIT, Row, Storm};
 use crate::error::{Error, Result};
 use crate::load::{CameraSummary, EchoSummary};
 use crate::peers::{Peer, ServerSpec};
 use crate::process::{Process, Server, TemporaryDirectory};
 use crate::serve::{CameraStats, RING_LEN, RuntimeStats, bucket_end_us};
-use crate::trial::client;
-use crate::trial::figures::{median, or_nan};
-use crate::trial::lab::Lab;
-use crate::trial::samples::Describe;
+use crate::trial::figures::median;
+use crate::trial::{Lab, client, or_nan};
 
 /// From the first frame until the load of as many cameras as are usual is steady: each has its
 /// recording made first.
 const RAMP: Duration = Duration::from_millis(300);
-/// Until what was held back because all connections came at once is forgotten.
-const CALMED: Duration = Duration::from_millis(1_100);
 /// Between the beginnings of two API calls.
 const API_EVERY: Duration = Duration::from_millis(250);
 /// How long an answer may take before it counts as if it came then.
@@ -43,16 +39,13 @@ fn lap(storm: &Storm) -> Duration {
     Duration::from_secs_f64(bytes / (f64::from(MBIT) * 1e6 / 8.0))
 }
 
-/// Whether there is time for it: not in a run in brief, nor in one of moments.
-fn has_lap(lab: &Lab) -> bool {
-    !lab.is_brief() && lab.measured(MOMENT) >= MOMENT
-}
-
 /// What all measurements have in common.
 pub(super) struct Scene<'a> {
     pub(super) lab: &'a Lab,
-    /// Whether system calls can be counted, or why not.
-    pub(super) syscalls: Result<(), String>,
+    /// Whether system calls can be counted.
+    counts_syscalls: bool,
+    /// For storms over a network of its own, where that can be had.
+    pub(super) veth: Option<Veth>,
 }
 
 /// What a server did under a storm.
@@ -94,13 +87,6 @@ pub(super) struct Stretch {
 /// Buckets of the server's, with how many frames' way each has.
 pub(super) type Ways = Vec<(usize, u64)>;
 
-/// How long frames take where little comes in, for each way of delivery.
-pub(super) struct Calm {
-    pub(super) ways: Vec<Ways>,
-    /// Deliveries that the runtime says it held back, for however short.
-    pub(super) held_back: u64,
-}
-
 impl Found {
     /// Processor time for each megabyte that came in, in milliseconds.
     pub(super) fn cpu_ms_per_mb(&self) -> f64 {
@@ -109,11 +95,8 @@ impl Found {
 
     /// The longest that the runtime says it held anything back; not a number if it does not say.
     pub(super) fn longest_held_ms(&self) -> f64 {
-        let delivery = self
-            .stats
-            .as_ref()
-            .and_then(|stats| stats.delivery.as_ref());
-        or_nan(delivery.map(|delivery| delivery.longest_us / 1e3))
+        let longest_us = |stats: &RuntimeStats| Some(stats.delivery.as_ref()?.longest_us);
+        or_nan(self.stats.as_ref().and_then(longest_us)) / 1e3
     }
 
     /// Whether others had so much of the servers' processors that figures are theirs, too.
@@ -122,33 +105,29 @@ impl Found {
     }
 }
 
-impl Describe for Found {
-    fn describe(&self) -> String {
-        let ms = |calls: &[f64]| or_nan(median(calls.iter().copied())) / 1e3;
-        format!(
-            "API {:.1} -> {:.1} ms, CPU {:.0} %, {:.0} deliveries/s of {:.0} bytes, probe {:.0} us",
-            ms(&self.api_idle_us),
-            ms(&self.api_us),
-            100.0 * self.quiet.cores,
-            self.quiet.deliveries_per_s,
-            self.quiet.bytes_per_delivery,
-            self.echo.latency.p99_us
-        )
-    }
-}
-
 /// A server, and its recordings.
-struct Running {
+pub(super) struct Running<'a> {
+    scene: &'a Scene<'a>,
     server: Server,
     api: SocketAddr,
     _directory: TemporaryDirectory,
 }
 
 impl<'a> Scene<'a> {
-    pub(super) fn new(lab: &'a Lab) -> Self {
+    pub(super) fn open(lab: &'a Lab, notes: &mut Vec<String>) -> Self {
+        let can_count = machine::can_count(lab);
+        notes.extend(can_count.as_ref().err().map(machine::advice));
+        let veth = (!lab.is_brief()).then(Veth::open).transpose();
         Scene {
             lab,
-            syscalls: machine::can_count(lab),
+            counts_syscalls: can_count.is_ok(),
+            veth: veth.unwrap_or_else(|error| {
+                notes.push(format!(
+                    "Not possible here, and so left out: a network of its own with Ethernet's \
+                     segments ({error})."
+                ));
+                None
+            }),
         }
     }
 
@@ -156,233 +135,195 @@ impl<'a> Scene<'a> {
         self.lab.measured(Duration::from_millis(500))
     }
 
-    fn serve(&self, peer: Peer, spec: impl FnOnce(&Path) -> ServerSpec) -> Result<Running> {
+    fn veth(&self, storm: &Storm) -> Option<&Veth> {
+        self.veth.as_ref().filter(|_| storm.over_veth)
+    }
+
+    /// Starts a server of which it is known where it records.
+    pub(super) fn serve(
+        &self,
+        peer: Peer,
+        spec: impl FnOnce(&Path) -> ServerSpec,
+    ) -> Result<Running<'_>> {
         let directory = TemporaryDirectory::new("storm")?;
         let server = self.lab.serve(peer, &spec(directory.path()))?;
         Ok(Running {
+            scene: self,
             api: server.address("api")?,
             server,
             _directory: directory,
         })
     }
-
-    /// Cameras that send from now on until their result is asked for, when what is measured is
-    /// steady. By the clock they would end while something is still measured whenever that takes
-    /// longer than expected, and then all recordings are written out at once.
-    fn cameras(
-        &self,
-        server: &Server,
-        storm: &Storm,
-        veth: Option<&Veth>,
-        mbit: u32,
-    ) -> Result<Process> {
-        // Longer than anything takes: what is never told ends all the same.
-        let most = lap(storm) + self.length() * 4 + 3 * PATIENCE;
-        let (camera, watch) = (server.address("camera")?, server.address("watch")?);
-        let network = veth.map(|veth| veth.network.as_str());
-        let (Storm { cameras, burst, .. }, nice) = (storm, self.lab.load_nice());
-        let load = format!(
-            "cameras {camera} --watch {watch} --connections {cameras} --mbit {mbit} \
-             --burst {burst} --nice {nice} --say-ready --until-told"
-        );
-        let load = self.lab.load_from(network, load).lasts(most);
-        let load = load.start()?.until_ready()?;
-        sleep(RAMP * storm.cameras / CAMERAS);
-        Ok(load)
-    }
-
-    /// Waits until recordings have gone round, where there is time for it.
-    fn wait_a_lap(&self, storm: &Storm) {
-        if has_lap(self.lab) {
-            sleep(lap(storm));
-        }
-    }
-
-    /// Little comes in, for so long.
-    pub(super) fn breeze(
-        &self,
-        spec: impl FnOnce(&Path) -> ServerSpec,
-        length: Duration,
-    ) -> Result<Calm> {
-        let running = self.serve(Peer::Evenkeel, spec)?;
-        let cameras = self.cameras(&running.server, &EVEN, None, BREEZE_MBIT)?;
-        sleep(CALMED);
-        let read = || -> Result<(Vec<Ways>, u64)> {
-            let stats = client::get(running.api, "/stats", PATIENCE);
-            let stats = stats.map_err(Error::system("the server tells nothing of itself"))?;
-            Ok((accounts(running.api)?.delays_in_turn, held_back(&stats)))
-        };
-        let (before, held_before) = read()?;
-        sleep(length);
-        let (after, held_after) = read()?;
-        drop(cameras);
-        let pairs = after.iter().zip(&before);
-        Ok(Calm {
-            ways: pairs.map(|(after, before)| since(after, before)).collect(),
-            held_back: held_after.saturating_sub(held_before),
-        })
-    }
 }
 
-pub(super) fn storm(
-    scene: &Scene<'_>,
-    row: &Row,
-    storm: &Storm,
-    veth: Option<&Veth>,
-    work_us: u64,
-) -> Result<Found> {
+pub(super) fn storm(scene: &Scene<'_>, row: &Row, storm: &Storm, work_us: u64) -> Result<Found> {
     let running = scene.serve(row.peer, |directory| ServerSpec {
-        host: veth.map(Veth::host),
+        host: scene.veth(storm).map(Veth::host),
         ..row.spec(directory, work_us)
     })?;
-    let (server, api) = (&running.server, running.api);
-    let api_idle_us = (0..5).map(|_| call(scene.lab, api)).collect();
-    let length = scene.length();
-    let counted = length.min(Duration::from_secs(1));
-    let cameras = scene.cameras(server, storm, veth, MBIT)?;
-    scene.wait_a_lap(storm);
-    let others = Others::begin(&scene.lab.server_cpus, server);
-    let quiet = stretch(server, length)?;
+    let api_idle_us = (0..5).map(|_| running.call()).collect();
+    let cameras = running.cameras(storm, MBIT)?;
+    running.wait_a_lap(storm);
+    let others = Others::begin(&scene.lab.server_cpus, &running.server);
+    let quiet = running.quiet()?;
     // Of a server that sleeps all through a short count there is none.
-    let can_count = scene.syscalls.is_ok();
-    let syscalls = can_count.then(|| syscalls_per_mb(scene, server, counted).ok());
+    let counts = scene.counts_syscalls;
+    let syscalls = counts.then(|| running.syscalls_per_mb().ok()).flatten();
     // Last, as a call that takes for ever leaves nothing to measure.
-    let (echo, api_us, tasks_active) = beside(scene, server, length)?;
-    let others_cores = others.cores(server);
+    let (echo, api_us, tasks_active) = running.beside()?;
+    let others_cores = others.cores(&running.server);
     let load: CameraSummary = cameras.result()?;
-    let stats = row
-        .peer
-        .has_stats()
-        .then(|| client::get(api, "/stats", PATIENCE).ok());
-    let end = ended(api)?;
+    let stats = client::accounts(&running.server, row.peer);
+    let end = running.ended()?;
     Ok(Found {
         api_idle_us,
         api_us,
         quiet,
         tasks_active,
-        syscalls_per_mb: syscalls.flatten().flatten(),
+        syscalls_per_mb: syscalls.flatten(),
         echo,
         lost: load.frames.saturating_sub(end.frames),
         load,
         others_cores,
         end,
-        stats: stats.flatten(),
+        stats,
     })
 }
 
 /// Processor time over all of the server's processors, and deliveries per second, with so much
 /// computing for each.
-pub(super) fn load_of(
-    scene: &Scene<'_>,
-    row: &Row,
-    storm: &Storm,
-    work_us: u64,
-) -> Result<(f64, f64)> {
-    let running = scene.serve(row.peer, |directory| row.spec(directory, work_us))?;
-    let cameras = scene.cameras(&running.server, storm, None, MBIT)?;
-    scene.wait_a_lap(storm);
-    let found = stretch(&running.server, scene.length())?;
+pub(super) fn load_of(scene: &Scene<'_>, row: &Row, storm: &Storm, us: u64) -> Result<(f64, f64)> {
+    let running = scene.serve(row.peer, |directory| row.spec(directory, us))?;
+    let cameras = running.cameras(storm, MBIT)?;
+    running.wait_a_lap(storm);
+    let found = running.quiet()?;
     drop(cameras);
     let load = found.cores / scene.lab.workers as f64;
     Ok((load, found.deliveries_per_s))
 }
 
-/// Watches a server for so long.
-fn stretch(server: &Server, length: Duration) -> Result<Stretch> {
-    let api = server.address("api")?;
-    let (before, usage_before, began) = (accounts(api)?, server.process.usage(), Instant::now());
-    sleep(length);
-    let (after, usage, ended) = (accounts(api)?, server.process.usage(), Instant::now());
-    let seconds = (ended - began).as_secs_f64().max(f64::EPSILON);
-    let bytes = after.bytes.saturating_sub(before.bytes) as f64;
-    let deliveries = after.deliveries.saturating_sub(before.deliveries) as f64;
-    let ways = since(&after.delays, &before.delays);
-    Ok(Stretch {
-        cores: usage.cores_since(&usage_before),
-        mb_per_s: bytes / 1e6 / seconds,
-        deliveries_per_s: deliveries / seconds,
-        bytes_per_delivery: bytes / deliveries.max(1.0),
-        way_p50_us: quantile(&ways, 0.5),
-        way_p99_us: quantile(&ways, 0.99),
-        way_max_us: quantile(&ways, 1.0),
-    })
-}
-
-/// API calls beside the storm, a probe, and how many tasks are ready.
-fn beside(
-    scene: &Scene<'_>,
-    server: &Server,
-    length: Duration,
-) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
-    let api = server.address("api")?;
-    let echo = server.address("echo")?;
-    let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0.1 --drain 0.5");
-    let probe = scene.lab.load(probe).lasts(length).start()?;
-    let end = Instant::now() + length;
-    let (mut calls, mut active) = (Vec::new(), Vec::new());
-    while calls.is_empty() || Instant::now() + API_EVERY < end {
-        let begun = Instant::now();
-        calls.push(call(scene.lab, api));
-        active.extend(tasks_active(api));
-        sleep((begun + API_EVERY).saturating_duration_since(Instant::now()));
+impl Running<'_> {
+    /// Cameras that send from now on until their result is asked for, when what is measured is
+    /// steady. By the clock they would end while something is still measured whenever that takes
+    /// longer than expected, and then all recordings are written out at once.
+    pub(super) fn cameras(&self, storm: &Storm, mbit: u32) -> Result<Process> {
+        let Scene { lab, .. } = self.scene;
+        // Longer than anything takes: what is never told ends all the same.
+        let most = lap(storm) + self.scene.length() * 4 + 3 * PATIENCE;
+        let camera = self.server.address("camera")?;
+        let watch = self.server.address("watch")?;
+        let network = self.scene.veth(storm).map(|veth| veth.network.as_str());
+        let (Storm { cameras, burst, .. }, nice) = (storm, lab.load_nice());
+        let load = format!(
+            "cameras {camera} --watch {watch} --connections {cameras} --mbit {mbit} \
+             --burst {burst} --nice {nice} --say-ready --until-told"
+        );
+        let load = lab.load_from(network, load).lasts(most);
+        let load = load.start()?.until_ready()?;
+        sleep(RAMP * storm.cameras / CAMERAS);
+        Ok(load)
     }
-    Ok((probe.result()?, calls, median(active)))
-}
 
-fn tasks_active(api: SocketAddr) -> Option<f64> {
-    let stats: serde_json::Value = client::get(api, "/stats", PATIENCE).ok()?;
-    stats["tasks_active"].as_f64()
-}
-
-/// How long a call of the API took, in microseconds.
-fn call(lab: &Lab, api: SocketAddr) -> f64 {
-    lab.call_first(|| {
-        let begun = Instant::now();
-        // One that is not answered counts with the time waited.
-        let _ = client::get::<serde_json::Value>(api, "/parse", PATIENCE);
-        begun.elapsed().as_secs_f64() * 1e6
-    })
-}
-
-/// System calls over megabytes, in a stretch of its own: counting costs a little time itself.
-fn syscalls_per_mb(scene: &Scene<'_>, server: &Server, length: Duration) -> Result<Option<f64>> {
-    let api = server.address("api")?;
-    let (before, began) = (accounts(api)?, Instant::now());
-    let count = machine::count(scene.lab, server.process.pid(), length)?;
-    let (after, seconds) = (accounts(api)?, began.elapsed().as_secs_f64());
-    let mb = after.bytes.saturating_sub(before.bytes) as f64 / 1e6;
-    // Starting and ending the counter took time in which bytes came and nothing was counted.
-    let counted_mb = mb * length.as_secs_f64() / seconds.max(f64::EPSILON);
-    Ok((counted_mb > 0.0).then(|| count as f64 / counted_mb))
-}
-
-fn accounts(api: SocketAddr) -> Result<CameraStats> {
-    let stats = client::get(api, "/camera", PATIENCE);
-    stats.map_err(Error::system("the server does not tell of its cameras"))
-}
-
-/// The accounts once every camera is gone, or as they are when patience is over.
-fn ended(api: SocketAddr) -> Result<CameraStats> {
-    const ENDING: Duration = Duration::from_secs(3);
-    let deadline = Instant::now() + ENDING;
-    loop {
-        let stats = accounts(api)?;
-        if stats.cameras == 0 || Instant::now() > deadline {
-            return Ok(stats);
+    /// Waits until recordings have gone round, where there is time for it: not in a run in brief,
+    /// nor in one of moments.
+    fn wait_a_lap(&self, storm: &Storm) {
+        let lab = self.scene.lab;
+        if !lab.is_brief() && lab.measured(MOMENT) >= MOMENT {
+            sleep(lap(storm));
         }
-        sleep(Duration::from_millis(20));
     }
-}
 
-/// Deliveries that were held back, since the start.
-fn held_back(stats: &RuntimeStats) -> u64 {
-    let buckets = stats.delivery.iter().flat_map(|of| &of.held_back);
-    // The first bucket is that of no time at all.
-    buckets.skip(1).map(|(_, count)| count).sum()
+    /// What the server does with nothing else beside the storm.
+    fn quiet(&self) -> Result<Stretch> {
+        self.stretch(|| sleep(self.scene.length()))
+    }
+
+    /// Watches the server meanwhile.
+    fn stretch(&self, meanwhile: impl FnOnce()) -> Result<Stretch> {
+        let process = &self.server.process;
+        let (before, usage_before, began) = (self.accounts()?, process.usage(), Instant::now());
+        meanwhile();
+        let (after, usage, ended) = (self.accounts()?, process.usage(), Instant::now());
+        let seconds = (ended - began).as_secs_f64().max(f64::EPSILON);
+        let bytes = after.bytes.saturating_sub(before.bytes) as f64;
+        let deliveries = after.deliveries.saturating_sub(before.deliveries) as f64;
+        let ways = since(&after.delays, &before.delays);
+        Ok(Stretch {
+            cores: usage.cores_since(&usage_before),
+            mb_per_s: bytes / 1e6 / seconds,
+            deliveries_per_s: deliveries / seconds,
+            bytes_per_delivery: bytes / deliveries.max(1.0),
+            way_p50_us: quantile(&ways, 0.5),
+            way_p99_us: quantile(&ways, 0.99),
+            way_max_us: quantile(&ways, 1.0),
+        })
+    }
+
+    /// System calls over megabytes, in a stretch of its own: counting costs a little time itself.
+    fn syscalls_per_mb(&self) -> Result<Option<f64>> {
+        let length = self.scene.length().min(Duration::from_secs(1));
+        let mut count = Ok(0);
+        let pid = self.server.process.pid();
+        let found = self.stretch(|| count = machine::count(self.scene.lab, pid, length))?;
+        // Starting and ending the counter took time in which bytes came and nothing was counted.
+        let (count, mb) = (count? as f64, found.mb_per_s * length.as_secs_f64());
+        Ok((mb > 0.0).then_some(count / mb))
+    }
+
+    /// A probe and API calls beside the storm, and how many tasks are ready.
+    fn beside(&self) -> Result<(EchoSummary, Vec<f64>, Option<f64>)> {
+        let (echo, length) = (self.server.address("echo")?, self.scene.length());
+        let probe = format!("echo {echo} --rate {PROBE_HZ} --warmup 0.1 --drain 0.5");
+        let probe = self.scene.lab.load(probe).lasts(length).start()?;
+        let end = Instant::now() + length;
+        let (mut calls, mut active) = (Vec::new(), Vec::new());
+        while calls.is_empty() || Instant::now() + API_EVERY < end {
+            let begun = Instant::now();
+            calls.push(self.call());
+            let stats = client::get::<serde_json::Value>(self.api, "/stats", PATIENCE);
+            active.extend(stats.ok().and_then(|stats| stats["tasks_active"].as_f64()));
+            sleep((begun + API_EVERY).saturating_duration_since(Instant::now()));
+        }
+        Ok((probe.result()?, calls, median(active)))
+    }
+
+    /// How long a call of the API took, in microseconds.
+    fn call(&self) -> f64 {
+        self.scene.lab.call_first(|| {
+            let begun = Instant::now();
+            // One that is not answered counts with the time waited.
+            let _ = client::get::<serde_json::Value>(self.api, "/parse", PATIENCE);
+            begun.elapsed().as_secs_f64() * 1e6
+        })
+    }
+
+    pub(super) fn accounts(&self) -> Result<CameraStats> {
+        let stats = client::get(self.api, "/camera", PATIENCE);
+        stats.map_err(Error::system("the server does not tell of its cameras"))
+    }
+
+    /// What the runtime says of itself.
+    pub(super) fn runtime_stats(&self) -> Result<RuntimeStats> {
+        let stats = client::get(self.api, "/stats", PATIENCE);
+        stats.map_err(Error::system("the server tells nothing of itself"))
+    }
+
+    /// The accounts once every camera is gone, or as they are when patience is over.
+    fn ended(&self) -> Result<CameraStats> {
+        const ENDING: Duration = Duration::from_secs(3);
+        let deadline = Instant::now() + ENDING;
+        loop {
+            let stats = self.accounts()?;
+            if stats.cameras == 0 || Instant::now() > deadline {
+                return Ok(stats);
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// What was counted in buckets since `before`.
-fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
+pub(super) fn since(after: &[(usize, u64)], before: &[(usize, u64)]) -> Ways {
     let then: BTreeMap<usize, u64> = before.iter().copied().collect();
     let since = |&(bucket, count): &(usize, u64)| {
         let count = count.saturating_sub(then.get(&bucket).copied().unwrap_or(0));
@@ -415,7 +356,7 @@ pub(super) fn quantile(ways: &[(usize, u64)], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::storm::rows::MANY;
+    use crate::experiments::storm::rows::{EVEN, MANY};
 
     #[test]
     fn a_quantile_is_of_what_came_between_two_readings() {

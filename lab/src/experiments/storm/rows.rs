@@ -83,15 +83,12 @@ const COALESCE_API_FIRST: Row = own(
     "evenkeel, coalesce 64 KiB or 100 ms, API first",
     "--delivery coalesce:65536:100 --api-class urgent --shares urgent=990,normal=10",
 );
-const COALESCE: Row = own(
-    "evenkeel, coalesce 64 KiB or 100 ms",
-    "--delivery coalesce:65536:100",
-);
+#[rustfmt::skip]
+const COALESCE: Row = own("evenkeel, coalesce 64 KiB or 100 ms", "--delivery coalesce:65536:100");
 /// What the bytes cost by themselves: a reader is woken so seldom that deliveries hardly count.
-pub(super) const BYTES_ALONE: Row = own(
-    "evenkeel, coalesce 64 KiB or 5 s",
-    "--delivery coalesce:65536:5000",
-);
+#[rustfmt::skip]
+pub(super) const BYTES_ALONE: Row =
+    own("evenkeel, coalesce 64 KiB or 5 s", "--delivery coalesce:65536:5000");
 pub(super) const TOKIO: Row = row("tokio", Peer::Tokio, "");
 pub(super) const OTP_DEFERRED: Row =
     row("OTP, once after 100 ms", Peer::Erlang, "--mode defer:100");
@@ -120,9 +117,8 @@ const BRIEF: [Row; 4] = [API_FIRST, COALESCE_API_FIRST, TOKIO, OTP_DEFERRED];
 /// Who takes part.
 pub(super) fn rows(peers: &[Peer], brief: bool) -> Vec<Row> {
     let present = ALL.into_iter().filter(|row| peers.contains(&row.peer));
-    present
-        .filter(|row| !brief || BRIEF.contains(row))
-        .collect()
+    let rows = present.filter(|row| !brief || BRIEF.contains(row));
+    rows.collect()
 }
 
 /// The names of those that a brief run leaves out.
@@ -158,9 +154,8 @@ impl Row {
     pub(super) fn spec(&self, record: &std::path::Path, work_us: u64) -> ServerSpec {
         let services = ["camera", "watch", "echo", "api"];
         let spec = ServerSpec::of(&services).without_spin(self.peer);
-        let spec = spec
-            .with(format_args!("--work-us {work_us}"))
-            .set("--record", record);
+        let spec = spec.with(format_args!("--work-us {work_us}"));
+        let spec = spec.set("--record", record);
         match self.peer {
             Peer::Evenkeel => spec.own(self.flags),
             _ => spec.with(self.flags),

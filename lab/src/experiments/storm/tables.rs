@@ -8,11 +8,9 @@ use super::rows::{
 };
 use super::{All, Key};
 use crate::report::{Cell, Plot, Table, Verdict};
-use crate::trial::figures::{
-    self, Column, column, grouped, median, number, or_else, or_nan, over_rounds,
-};
-use crate::trial::verdict::Reach::AtMost;
-use crate::trial::verdict::{self, Rule, TIMES, ratio};
+use crate::trial::figures::{grouped, median, number};
+use crate::trial::{AtMost, Column, Figured, Rule, TIMES, by_rules, column};
+use crate::trial::{or_else, or_nan, over_rounds, ratio};
 
 /// What is to be reached.
 const API_OVER_IDLE: f64 = 1.05;
@@ -35,14 +33,13 @@ const CPU_KEPT_UP: Of = or_else(BEHIND, over_rounds("CPU per MB", "ms", 2, cpu_k
 const DELIVERIES: Of = column("deliveries", "/s", 0, |f| f.quiet.deliveries_per_s);
 const WAY_P99: Of = column("p99", "ms", 2, |f| f.quiet.way_p99_us / 1e3);
 const WAY: Of = column("longest", "ms", 1, |f| f.quiet.way_max_us / 1e3);
-const ADDED: Of = or_else(
-    SILENT,
-    column("longest added delay", "ms", 2, Found::longest_held_ms),
-);
+#[rustfmt::skip]
+const ADDED: Of = or_else(SILENT, column("longest added delay", "ms", 2, Found::longest_held_ms));
 const LOST: Of = column("frames lost", "", 0, |f| (f.lost + f.load.missed) as f64);
 const SILENT: &str = "it does not say";
 const BEHIND: &str = "it took in less than what was sent";
 
+pub(super) const TOLD: [Of; 4] = [API, CPU, DELIVERIES, WAY_P99];
 #[rustfmt::skip]
 const COLUMNS: [Of; 17] = [
     column("API idle", "ms", 1, |f| calls_ms(&f.api_idle_us)),
@@ -153,13 +150,13 @@ impl All {
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
-        let mut verdicts = verdict::by_rules(self, self.judged(), &VERDICTS);
+        let mut verdicts = by_rules(self, self.judged(), &VERDICTS);
         verdicts.push(self.breeze.verdict());
         verdicts
     }
 
     /// A figure, or who has none and why.
-    fn of(&self, key: Key, column: &Of) -> Result<f64, String> {
+    fn of(&self, key: Key, column: &Of) -> Figured {
         let (name, found) = (key.1.name, self.samples.figure(key, column));
         match self.rows.contains(&key.1) {
             true => found.map_err(|why| format!("{name}: {why}")),
@@ -167,7 +164,7 @@ impl All {
         }
     }
 
-    fn cpu_over(&self, key: Key, other: Row) -> Result<f64, String> {
+    fn cpu_over(&self, key: Key, other: Row) -> Figured {
         let [own, others] = [key, (key.0, other)].map(|key| self.of(key, &CPU_KEPT_UP));
         ratio(own, others)
     }
@@ -201,14 +198,11 @@ impl All {
             let cells = self.samples.cells(key, &WAYS);
             [vec![Cell::Text(name)], cells, vec![undelayed]].concat()
         };
-        let last = "longest way where nothing is held back";
         let [first, second, third] = WAYS.map(|column| column.name);
+        let last = "longest way where nothing is held back";
         let title = "A frame's longest way: what the runtime added, and the rest";
-        figures::table(
-            title,
-            ["in", first, second, third, last],
-            self.judged().map(row),
-        )
+        let columns = ["in", first, second, third, last];
+        Table::new(title, columns, self.judged().map(row))
     }
 
     /// The longest way without any delay, in a process that is as busy or busier, and whose.
@@ -235,41 +229,38 @@ impl All {
         let plot = |(title, log, column)| self.samples.bars(title, log, &column, keys.clone());
         PLOTS.map(plot).into()
     }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let of = |storm: &Storm| self.bound(*storm).into_iter().chain(self.undelayed(*storm));
+        let mut notes: Vec<String> = self.storms.iter().flat_map(of).collect();
+        let found = || self.samples.all();
+        let count = found().count();
+        let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
+        if late > 0 {
+            notes.push(format!(
+                "In {late} of {count} measurements the cameras themselves were late by more than \
+                 5 ms at the 99th percentile: their processor had other work."
+            ));
+        }
+        let crowded = found().filter(|f| f.is_crowded()).count();
+        if crowded > 0 {
+            notes.push(format!(
+                "In {crowded} of {count} measurements others had more than {:.0} % of the \
+                 servers' processors, also when measured again: part of all waits there was for \
+                 them.",
+                100.0 * CROWDED,
+            ));
+        }
+        let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
+        notes.extend((broken > 0).then(|| format!("{broken} cameras or recordings broke.")));
+        notes
+    }
 }
 
 /// What so many deliveries cost at the least, where a `few` cost `share` of what `many` do.
 fn least(share: f64, few: f64, deliveries: f64, many: f64) -> f64 {
     let way = (deliveries - few) / (many - few).max(f64::EPSILON);
     share + (1.0 - share).max(0.0) * way.clamp(0.0, 1.0)
-}
-
-pub(super) fn notes(all: &All) -> Vec<String> {
-    let mut notes = Vec::new();
-    let of = |storm: &Storm| all.bound(*storm).into_iter().chain(all.undelayed(*storm));
-    notes.extend(all.storms.iter().flat_map(of));
-    let found = || all.samples.all();
-    let late = found().filter(|f| f.load.late_p99_us > 5_000.0).count();
-    if late > 0 {
-        notes.push(format!(
-            "In {late} of {} measurements the cameras themselves were late by more than 5 ms at \
-             the 99th percentile: their processor had other work.",
-            found().count()
-        ));
-    }
-    let crowded = found().filter(|f| f.is_crowded()).count();
-    if crowded > 0 {
-        notes.push(format!(
-            "In {crowded} of {} measurements others had more than {:.0} % of the servers' \
-             processors, also when measured again: part of all waits there was for them.",
-            found().count(),
-            100.0 * CROWDED,
-        ));
-    }
-    let broken: u64 = found().map(|f| f.end.broken + f.end.unrecorded).sum();
-    if broken > 0 {
-        notes.push(format!("{broken} cameras or recordings broke."));
-    }
-    notes
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::{At, Drawing, WIDTH, brief, colour_class, line, text, text_width, x_axis};
+use super::{At, Axis, Drawing, WIDTH, brief, colour_class, line, text, text_width};
 use crate::report::number::{NARROW_SPACE, printable, short};
-use crate::report::plot::{colours, is_known, is_ours, unique};
+use crate::report::plot::{Bars, Lists, colours, is_known, is_ours, unique};
 use crate::report::scale::{Scale, Zero};
 
 const TOP: f64 = 8.0;
@@ -19,77 +19,72 @@ const RIGHT: f64 = WIDTH - 84.0;
 /// A page is no place for more; the table has them all.
 const BARS_MAX: usize = 300;
 
-type Groups = [(String, Vec<(String, f64)>)];
-
 struct Frame<'a> {
     /// What a bar without an end is labelled; empty: ∞.
     endless: &'a str,
     /// Whether each group is one bar, named by its group: a heading above each would only be noise.
     alone: bool,
-    left: f64,
-    scale: Scale,
+    axis: Axis,
     /// Where bars start: zero, or the low end of a logarithmic axis.
     base: f64,
     /// By name or, where each group is one bar, by group if one has a colour of its own.
     colours: HashMap<&'a str, usize>,
 }
 
-pub(super) fn draw(unit: &str, log: bool, endless: &str, groups: &Groups) -> Drawing {
-    let values = groups
-        .iter()
-        .flat_map(|(_, bars)| bars)
-        .map(|(_, value)| *value);
-    let scale = match log {
-        true => Scale::log_bars(values),
-        false => Scale::linear(values, Zero::Shown),
+pub(super) fn draw(of: &Bars) -> Drawing {
+    let (unit, groups) = (&of.unit, &of.groups);
+    let bars = groups.iter().flat_map(|(_, bars)| bars);
+    let values = bars.map(|(_, value)| *value);
+    let (scale, named) = if of.log {
+        let scale = Scale::log_bars(values);
+        let from = short(scale.low, NARROW_SPACE);
+        (scale, format!("{unit}, logarithmic: bars start at {from}"))
+    } else {
+        (Scale::linear(values, Zero::Shown), unit.clone())
     };
-    let axis = match log {
-        true => {
-            let from = short(scale.low, NARROW_SPACE);
-            format!("{unit}, logarithmic: bars start at {from}")
-        }
-        false => unit.to_owned(),
-    };
-    let frame = Frame::new(groups, scale, endless);
+    let frame = Frame::new(of, scale);
     let (bars, bottom) = frame.groups(groups);
     let body = html! {
-        (x_axis(&frame.scale, |part| frame.place(part), TOP, bottom))
+        (frame.axis.columns(TOP, bottom))
         (line("base", (frame.base, TOP), (frame.base, bottom)))
-        (text("axis end", RIGHT, bottom + 35.0, &axis))
+        (text("axis end", RIGHT, bottom + 35.0, &named))
         @for bar in bars { (bar) }
     };
     Drawing {
         height: bottom + 42.0,
-        description: describe(unit, log, groups),
+        description: describe(of),
         body,
     }
 }
 
 impl<'a> Frame<'a> {
-    fn new(groups: &'a Groups, scale: Scale, endless: &'a str) -> Frame<'a> {
+    fn new(of: &'a Bars, scale: Scale) -> Frame<'a> {
+        let groups = &of.groups;
         let alone = groups.iter().all(|(_, bars)| bars.len() <= 1);
         let by_group = alone && groups.iter().any(|(group, _)| is_known(group));
         let named = |by_group: bool| {
-            groups.iter().flat_map(move |(group, bars)| {
-                bars.iter()
-                    .map(move |(name, _)| if by_group { group } else { name }.as_str())
-            })
+            let of = move |group: &'a str, bar: &'a str| if by_group { group } else { bar };
+            let groups = groups.iter();
+            groups.flat_map(move |(group, bars)| bars.iter().map(move |(bar, _)| of(group, bar)))
         };
         let names = unique(named(by_group));
         let widths = named(alone).map(|label| text_width(&brief(label)));
-        let left = widths.fold(40.0, f64::max) + 12.0;
-        Frame {
-            endless,
-            alone,
-            left,
-            base: left + scale.position(0.0).unwrap_or(0.0) * (RIGHT - left),
+        let axis = Axis {
             scale,
+            low: widths.fold(40.0, f64::max) + 12.0,
+            high: RIGHT,
+        };
+        Frame {
+            endless: &of.endless,
+            alone,
+            base: axis.place(0.0).unwrap_or(axis.low),
+            axis,
             colours: names.iter().copied().zip(colours(&names)).collect(),
         }
     }
 
     /// All groups, and where they end.
-    fn groups(&self, groups: &Groups) -> (Vec<Markup>, f64) {
+    fn groups(&self, groups: &Lists<String>) -> (Vec<Markup>, f64) {
         let mut drawn = Vec::new();
         let (mut y, mut bars) = (TOP, 0);
         for (index, (group, members)) in groups.iter().enumerate() {
@@ -119,36 +114,29 @@ impl<'a> Frame<'a> {
         (drawn, y + 4.0)
     }
 
-    fn place(&self, part: f64) -> f64 {
-        self.left + part * (RIGHT - self.left)
-    }
-
     fn bar(&self, y: f64, label: &str, value: f64, colour: usize) -> Markup {
+        let (base, baseline) = (self.base, y + 11.5);
         let strong = if is_ours(label) { " ours" } else { "" };
-        let baseline = y + 11.5;
+        let class = format!("fill {}", colour_class(colour));
+        // Of a bar without an end there is an arrow head: it goes on past the axis.
         let is_endless = value == f64::INFINITY;
+        let (end, beyond) = match is_endless {
+            true => (Some(RIGHT), 14.0),
+            false => (self.axis.place(value), 6.0),
+        };
         let shown = match self.endless {
             endless if is_endless && !endless.is_empty() => endless.to_owned(),
             _ => short(value, NARROW_SPACE),
         };
-        let place = if is_endless {
-            Some(1.0)
-        } else {
-            self.scale.position(value)
-        };
-        let end = place.map(|part| self.place(part));
-        let class = format!("fill {}", colour_class(colour));
         let missing = match value.is_nan() {
             true => "no value".to_owned(),
             false => format!("{shown} (no length)"),
         };
-        // Of a bar without an end there is an arrow head: it goes on past the axis.
-        let beside = |end: f64| self.base.max(end) + if is_endless { 14.0 } else { 6.0 };
         html! {
-            (text(&format!("name end{strong}"), self.left - 9.0, baseline, &brief(label)))
+            (text(&format!("name end{strong}"), self.axis.low - 9.0, baseline, &brief(label)))
             @if let Some(end) = end {
-                rect class=(class) x=(At(self.base.min(end))) y=(At(y))
-                    width=(At((end - self.base).abs())) height=(At(BAR)) {
+                rect class=(class) x=(At(base.min(end))) y=(At(y))
+                    width=(At((end - base).abs())) height=(At(BAR)) {
                     title { (printable(label)) ": " (shown) }
                 }
                 @if is_endless {
@@ -157,21 +145,22 @@ impl<'a> Frame<'a> {
                         end + 10.0, y + BAR / 2.0, y + BAR,
                     )) {}
                 }
-                (text(&format!("value{strong}"), beside(end), baseline, &shown))
+                (text(&format!("value{strong}"), base.max(end) + beyond, baseline, &shown))
             } @else {
-                (text("muted", self.base + 6.0, baseline, &missing))
+                (text("muted", base + 6.0, baseline, &missing))
             }
         }
     }
 }
 
-fn describe(unit: &str, log: bool, groups: &Groups) -> String {
-    let axis = if log { ", on a logarithmic axis" } else { "" };
+fn describe(of: &Bars) -> String {
+    let axis = ["", ", on a logarithmic axis"][usize::from(of.log)];
     let group = |(group, bars): &(String, Vec<(String, f64)>)| {
         let value = |(name, value): &(String, f64)| format!("{name} {}", short(*value, ' '));
         let values: Vec<String> = bars.iter().take(8).map(value).collect();
         format!(" {group}: {}.", values.join(", "))
     };
-    let groups: String = groups.iter().take(12).map(group).collect();
+    let (unit, groups) = (&of.unit, of.groups.iter().take(12));
+    let groups: String = groups.map(group).collect();
     format!("Bars in {unit}{axis}.{groups} The table that follows has every number.")
 }

@@ -2,10 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{At, Drawing, Point, WIDTH, brief, colour_class, line, text, text_width};
-use super::{x_axis, y_axis};
+use super::{Axis, Drawing, Point, WIDTH, brief, colour_class, line, text, text_width};
 use crate::report::number::{NARROW_SPACE, printable, short};
-use crate::report::plot::{colours, is_ours};
+use crate::report::plot::{Lines, colours, is_ours};
 use crate::report::scale::{Scale, Zero};
 
 const TOP: f64 = 34.0;
@@ -15,14 +14,9 @@ const MARKERS_MAX: usize = 40;
 /// More than the drawing has columns to show them in.
 const POINTS_MAX: usize = 1_600;
 
-type Series = [(String, Vec<Point>)];
-
 struct Frame {
-    left: f64,
-    right: f64,
-    bottom: f64,
-    x: Scale,
-    y: Scale,
+    x: Axis,
+    y: Axis,
 }
 
 /// A point as drawn, and as measured.
@@ -35,10 +29,10 @@ struct Line<'a> {
     runs: Vec<Vec<Placed>>,
 }
 
-/// `axes`: what x and y are, and whether they are logarithmic.
-pub(super) fn draw(axes: [(&String, bool); 2], series: &Series) -> Drawing {
+pub(super) fn draw(of: &Lines) -> Drawing {
+    let series = &of.series;
     let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
-    let frame = Frame::new(axes, series, &names);
+    let frame = Frame::new(of, &names);
     let lines = names.iter().zip(colours(&names)).zip(series);
     let lines = lines.map(|((name, colour), (_, points))| Line {
         name,
@@ -53,77 +47,69 @@ pub(super) fn draw(axes: [(&String, bool); 2], series: &Series) -> Drawing {
         points => format!("{points} points have"),
     };
     let note = format!("{undrawn} no place on these axes: not a number, or not above zero.");
+    let (left, bottom) = (frame.x.low, frame.y.low);
     let body = html! {
-        (frame.axes(axes))
+        (frame.axes(of))
         @for line in &lines { (line.draw()) }
         (frame.labels(&lines))
         @if measured == 0 {
-            (text("muted", frame.left + 12.0, TOP + 24.0, "Nothing was measured."))
+            (text("muted", left + 12.0, TOP + 24.0, "Nothing was measured."))
         } @else if drawn < measured {
-            (text("muted", frame.left, frame.bottom + 52.0, &note))
+            (text("muted", left, bottom + 52.0, &note))
         }
     };
     Drawing {
-        height: frame.bottom + if drawn < measured { 60.0 } else { 42.0 },
-        description: describe(axes, series),
+        height: bottom + if drawn < measured { 60.0 } else { 42.0 },
+        description: describe(of),
         body,
     }
 }
 
 impl Frame {
-    fn new([(_, log_x), (_, log_y)]: [(&String, bool); 2], of: &Series, names: &[&str]) -> Frame {
-        let points = || of.iter().flat_map(|(_, points)| points);
+    fn new(of: &Lines, names: &[&str]) -> Frame {
+        let points = || of.series.iter().flat_map(|(_, points)| points);
         let (xs, ys) = (points().map(|(x, _)| *x), points().map(|(_, y)| *y));
-        let x = match log_x {
-            true => Scale::log(xs),
-            false => Scale::linear(xs, Zero::Optional),
+        let scale = |log, values: Vec<f64>, zero| match log {
+            true => Scale::log(values),
+            false => Scale::linear(values, zero),
         };
-        let y = match log_y {
-            true => Scale::log(ys),
-            false => Scale::linear(ys, Zero::Shown),
-        };
+        let x = scale(of.log_x, xs.collect(), Zero::Optional);
+        let y = scale(of.log_y, ys.collect(), Zero::Shown);
         let labels = y.ticks().into_iter().filter_map(|tick| tick.label);
+        let labels = labels.map(|label| text_width(&label));
         let name_widths = names.iter().map(|name| text_width(&brief(name)));
-        Frame {
-            left: labels.map(|label| text_width(&label)).fold(20.0, f64::max) + 12.0,
-            right: WIDTH - name_widths.fold(20.0, f64::max) - 34.0,
-            bottom: TOP + HEIGHT_MIN.max(of.len() as f64 * LABEL_PITCH),
-            x,
-            y,
-        }
+        let x = Axis {
+            scale: x,
+            low: labels.fold(20.0, f64::max) + 12.0,
+            high: WIDTH - name_widths.fold(20.0, f64::max) - 34.0,
+        };
+        let y = Axis {
+            scale: y,
+            low: TOP + HEIGHT_MIN.max(of.series.len() as f64 * LABEL_PITCH),
+            high: TOP,
+        };
+        Frame { x, y }
     }
 
-    fn axes(&self, axes: [(&String, bool); 2]) -> Markup {
-        let [x, y] = axes.map(|(name, log)| match log {
-            true => format!("{name} (logarithmic)"),
-            false => name.clone(),
-        });
+    fn axes(&self, of: &Lines) -> Markup {
+        let named = |(name, log)| format!("{name}{}", if log { " (logarithmic)" } else { "" });
+        let [x, y] = [(&of.x, of.log_x), (&of.y, of.log_y)].map(named);
+        let bottom = self.y.low;
         html! {
             (text("axis", 0.0, 16.0, &y))
-            (text("axis end", self.right, self.bottom + 35.0, &x))
-            (y_axis(&self.y, |part| self.row(part), self.left, self.right))
-            (x_axis(&self.x, |part| self.column(part), TOP, self.bottom))
-            (line("base", (self.left, self.bottom), (self.right, self.bottom)))
+            (text("axis end", self.x.high, bottom + 35.0, &x))
+            (self.y.rows(self.x.low, self.x.high))
+            (self.x.columns(TOP, bottom))
+            (line("base", (self.x.low, bottom), (self.x.high, bottom)))
         }
-    }
-
-    fn column(&self, part: f64) -> f64 {
-        self.left + part * (self.right - self.left)
-    }
-
-    fn row(&self, part: f64) -> f64 {
-        self.bottom - part * (self.bottom - TOP)
     }
 
     fn runs(&self, points: &[Point]) -> Vec<Vec<Placed>> {
-        let place = |&(x, y): &Point| {
-            let (column, row) = (self.x.position(x)?, self.y.position(y)?);
-            Some(((self.column(column), self.row(row)), (x, y)))
-        };
+        let place = |&(x, y): &Point| Some(((self.x.place(x)?, self.y.place(y)?), (x, y)));
         let placed: Vec<Option<Placed>> = points.iter().map(place).collect();
         let runs = placed.split(Option::is_none).filter(|run| !run.is_empty());
-        runs.map(|run| run.iter().copied().flatten().collect())
-            .collect()
+        let runs = runs.map(|run| run.iter().copied().flatten().collect());
+        runs.collect()
     }
 
     /// Names each line at the height of its end, moved apart where ends are close.
@@ -137,21 +123,21 @@ impl Frame {
             rows.push(y.max(least));
         }
         // What was pushed past the bottom comes back up, and takes along what is in its way.
-        let mut most = self.bottom;
+        let mut most = self.y.low;
         for row in rows.iter_mut().rev() {
             *row = row.min(most);
             most = *row - LABEL_PITCH;
         }
-        let start = self.right + 12.0;
-        let class = |line: &Line<'_>| format!("name{}", line.strong());
+        let right = self.x.high;
+        let start = right + 12.0;
         html! {
             @for ((line, (x, y)), row) in ends.into_iter().zip(rows) {
-                @if (y - row).abs() > 2.0 || self.right - x > 2.0 {
+                @if (y - row).abs() > 2.0 || right - x > 2.0 {
                     path class={ "leader " (colour_class(line.colour)) }
                         d=(format!("M{:.1} {y:.1}L{:.1} {row:.1}", x + 6.0, start - 2.0)) {}
                 }
                 (marker(line.colour, (start + 4.0, row), line.name))
-                (text(&class(line), start + 14.0, row + 4.0, &brief(line.name)))
+                (text(&line.class("name"), start + 14.0, row + 4.0, &brief(line.name)))
             }
         }
     }
@@ -166,22 +152,20 @@ impl Line<'_> {
         Some(self.runs.last()?.last()?.0)
     }
 
-    fn strong(&self) -> &'static str {
-        if is_ours(self.name) { " ours" } else { "" }
+    fn class(&self, class: &str) -> String {
+        let strong = if is_ours(self.name) { " ours" } else { "" };
+        format!("{class}{strong}")
     }
 
     fn draw(&self) -> Markup {
-        let class = format!("line {}{}", colour_class(self.colour), self.strong());
+        let class = self.class(&format!("line {}", colour_class(self.colour)));
         let path = |run: &Vec<Placed>| {
             let points = thinned(run).into_iter();
             let points: Vec<String> = points.map(|((x, y), _)| format!("{x:.1} {y:.1}")).collect();
             format!("M{}", points.join("L"))
         };
-        let marked = self
-            .runs
-            .iter()
-            .flatten()
-            .filter(|_| self.len() <= MARKERS_MAX);
+        let is_marked = self.len() <= MARKERS_MAX;
+        let marked = self.runs.iter().flatten().filter(|_| is_marked);
         let said = |(x, y): Point| {
             let [x, y] = [x, y].map(|value| short(value, NARROW_SPACE));
             format!("{}: {y} at {x}", self.name)
@@ -193,24 +177,20 @@ impl Line<'_> {
     }
 }
 
-/// A mark whose shape, too, says which series it belongs to.
+/// A mark whose shape, too, says which series it belongs to: a disc, a square, a triangle, or a
+/// square on its corner.
 fn marker(colour: usize, (x, y): Point, said: &str) -> Markup {
-    let class = format!("fill mark {}", colour_class(colour));
-    let title = html! { title { (printable(said)) } };
-    let polygon = |corners: &[Point]| {
-        let corners = corners
-            .iter()
-            .map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy));
-        let points = corners.collect::<Vec<_>>().join(" ");
-        html! { polygon class=(class) points=(points) { (title) } }
-    };
-    match colour % 4 {
-        0 => html! { circle class=(class) cx=(At(x)) cy=(At(y)) r="3.6" { (title) } },
-        1 => html! {
-            rect class=(class) x=(At(x - 3.3)) y=(At(y - 3.3)) width="6.6" height="6.6" { (title) }
-        },
-        2 => polygon(&[(0.0, -4.6), (4.4, 3.2), (-4.4, 3.2)]),
-        _ => polygon(&[(0.0, -4.8), (4.8, 0.0), (0.0, 4.8), (-4.8, 0.0)]),
+    const SHAPES: [&str; 4] = [
+        "m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0Z",
+        "m-3.3 -3.3h6.6v6.6h-6.6Z",
+        "m0 -4.6l4.4 7.8h-8.8Z",
+        "m0 -4.8l4.8 4.8l-4.8 4.8l-4.8 -4.8Z",
+    ];
+    let shape = SHAPES[colour % SHAPES.len()];
+    html! {
+        path class={ "fill mark " (colour_class(colour)) } d=(format!("M{x:.1} {y:.1}{shape}")) {
+            title { (printable(said)) }
+        }
     }
 }
 
@@ -231,7 +211,7 @@ fn thinned(run: &[Placed]) -> Vec<Placed> {
     run.chunks(stretch).flat_map(extremes).collect()
 }
 
-fn describe([(x, _), (y, _)]: [(&String, bool); 2], series: &Series) -> String {
+fn describe(Lines { x, y, series, .. }: &Lines) -> String {
     let one = |(name, points): &(String, Vec<Point>)| {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return format!(" {name}: no points.");

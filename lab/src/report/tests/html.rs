@@ -2,7 +2,7 @@
 
 use super::sample::report;
 use crate::report::html::{inline, page};
-use crate::report::{Cell, Experiment, Outcome, Plot, Report, Table, Verdict};
+use crate::report::{Bars, Cell, Experiment, Lines, Outcome, Plot, Report, Table, Verdict};
 
 const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"&";
 
@@ -67,21 +67,21 @@ fn nothing_given_can_break_out_of_its_place() {
             rows: vec![vec![Cell::Text(text()), Cell::Missing(text())]],
         }],
         plots: vec![
-            Plot::Bars {
+            Plot::Bars(Bars {
                 title: text(),
                 unit: text(),
                 log: false,
                 endless: String::new(),
                 groups: vec![(text(), vec![(text(), 1.0), (HOSTILE.repeat(9), 2.0)])],
-            },
-            Plot::Lines {
+            }),
+            Plot::Lines(Lines {
                 title: text(),
                 x: text(),
                 y: text(),
                 log_x: false,
                 log_y: true,
                 series: vec![(text(), vec![(1.0, 1.0)])],
-            },
+            }),
         ],
         notes: vec![text()],
         verdicts: vec![Verdict {

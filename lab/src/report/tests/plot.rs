@@ -2,7 +2,7 @@
 
 use crate::report::plot::{COLOURS, colours, table};
 use crate::report::svg;
-use crate::report::{Cell, Plot};
+use crate::report::{Bars, Cell, Lines, Plot};
 
 fn draw(plot: &Plot, id: &str) -> String {
     svg::draw(plot, id).into_string()
@@ -14,24 +14,24 @@ fn bars(log: bool, values: &[f64]) -> Plot {
         .enumerate()
         .map(|(n, value)| (format!("bar {n}"), *value))
         .collect();
-    Plot::Bars {
+    Plot::Bars(Bars {
         title: "t".into(),
         unit: "us".into(),
         log,
         endless: String::new(),
         groups: vec![("g".into(), bars)],
-    }
+    })
 }
 
 fn line(log: bool, points: Vec<(f64, f64)>) -> Plot {
-    Plot::Lines {
+    Plot::Lines(Lines {
         title: "t".into(),
         x: "x".into(),
         y: "y".into(),
         log_x: log,
         log_y: log,
         series: vec![("s".into(), points)],
-    }
+    })
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn colours_differ_until_there_are_no_more_and_then_say_so() {
 fn a_bar_without_an_end_says_why_in_the_drawing_and_in_the_table() {
     let mut plot = bars(true, &[50.0, f64::INFINITY]);
     assert!(draw(&plot, "p").contains(">∞</text>"));
-    if let Plot::Bars { endless, .. } = &mut plot {
+    if let Plot::Bars(Bars { endless, .. }) = &mut plot {
         *endless = "no answer".to_owned();
     }
     let svg = draw(&plot, "p");
@@ -109,13 +109,13 @@ fn nothing_at_all_is_drawn_as_nothing() {
         bars(false, &[]),
         line(false, Vec::new()),
         line(true, Vec::new()),
-        Plot::Bars {
+        Plot::Bars(Bars {
             title: String::new(),
             unit: String::new(),
             log: false,
             endless: String::new(),
             groups: Vec::new(),
-        },
+        }),
     ] {
         let svg = draw(&plot, "p");
         assert!(svg.contains("Nothing was measured."), "{svg}");

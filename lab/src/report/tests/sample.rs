@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::report::{Cell, Experiment, Machine, Outcome, Plot, Report, Table, Verdict};
+use crate::report::{
+    Bars, Cell, Experiment, Lines, Machine, Outcome, Plot, Report, Table, Verdict,
+};
 
 pub(super) fn report() -> Report {
     Report {
@@ -79,7 +81,7 @@ fn hogs() -> Experiment {
                 vec!["HAProxy".into(), missing(), missing(), missing(), missing()],
             ],
         }],
-        plots: vec![Plot::Bars {
+        plots: vec![Plot::Bars(Bars {
             title: "Echo p99 beside hogs".to_owned(),
             unit: "us".to_owned(),
             log: true,
@@ -99,7 +101,7 @@ fn hogs() -> Experiment {
                     [688.0, f64::INFINITY, 445_159.0, f64::NAN],
                 ),
             ],
-        }],
+        })],
         notes: vec!["Tokio gave no answer beside tasks that never yield: shown as ∞.".to_owned()],
         verdicts: vec![Verdict {
             of: "4 tasks, each poll 10 ms".to_owned(),
@@ -131,7 +133,7 @@ fn busy_wait() -> Experiment {
         how: "700 senders of 1 Mbit/s, 10 writes a second each.".to_owned(),
         tables: Vec::new(),
         plots: vec![
-            Plot::Bars {
+            Plot::Bars(Bars {
                 title: "CPU used, by busy-wait level".to_owned(),
                 unit: "% of one core".to_owned(),
                 log: false,
@@ -141,8 +143,8 @@ fn busy_wait() -> Experiment {
                     .zip([14.25, 22.65, 29.15, 35.57, 40.09, 45.48])
                     .map(|(level, cpu)| ((*level).to_owned(), vec![("cpu".to_owned(), cpu)]))
                     .collect(),
-            },
-            Plot::Lines {
+            }),
+            Plot::Lines(Lines {
                 title: "Wake-up p99 over load".to_owned(),
                 x: "writes per second".to_owned(),
                 y: "us".to_owned(),
@@ -155,7 +157,7 @@ fn busy_wait() -> Experiment {
                     curve("Erlang/OTP 25, medium", 1.6, 8),
                     curve("Go 1.26", 2.9, 7),
                 ],
-            },
+            }),
             cpu_over_time(),
         ],
         notes: vec!["`adaptive` is the default.".to_owned()],
@@ -177,7 +179,7 @@ fn cpu_over_time() -> Plot {
             },
         )
     });
-    Plot::Lines {
+    Plot::Lines(Lines {
         title: "CPU over time".to_owned(),
         x: "seconds".to_owned(),
         y: "% of one core".to_owned(),
@@ -196,5 +198,5 @@ fn cpu_over_time() -> Plot {
                 ],
             ),
         ],
-    }
+    })
 }

@@ -85,7 +85,7 @@ fn table(turns: &[Vec<Turn>]) -> Table {
         names.clone().zip(turns)
     };
     let rounds = 0..turns.first().map_or(0, Vec::len);
-    Table::new("", &COLUMNS, rounds.flat_map(round).map(cells).collect())
+    Table::new("", COLUMNS, rounds.flat_map(round).map(cells))
 }
 
 const COLUMNS: [&str; 7] = [
