@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use evenkeel::runtime::Builder;
+use evenkeel::runtime::{Builder, Handle};
 use evenkeel::task::{JoinSet, yield_now};
 use evenkeel::time::sleep;
 use support::within;
@@ -65,11 +65,17 @@ fn values_stay_with_their_tasks() {
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
         }
+        // One that has lost its worker for certain, or another has before.
+        let handed_off = async {
+            while Handle::current().stats().heavy.hand_offs == 0 {
+                hold(Duration::from_millis(1));
+            }
+            assert_eq!(NUMBER.get(), 7);
+            yield_now().await;
+            assert_eq!(NUMBER.get(), 7);
+        };
+        evenkeel::spawn(NUMBER.scope(7, handed_off)).await.unwrap();
     }));
-    assert!(
-        runtime.stats().heavy.hand_offs > 0,
-        "no task has lost its worker"
-    );
 }
 
 async fn check(number: u64) {
