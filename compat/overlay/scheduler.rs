@@ -224,17 +224,20 @@ impl Scheduler {
             builder.thread_stack_size(bytes.max(STACK_MIN));
         }
         let [before_park, after_unpark] = handle.park_hooks();
+        let [after_start, before_stop] = spawner.hooks();
+        // What a hook spawns before the launch is over would be Tokio's.
+        let launched = Arc::new(OnceLock::new());
+        if [&after_start, &before_park, &after_unpark].iter().all(|hook| hook.is_none()) {
+            _ = launched.set(());
+        }
+        let is_launched = Arc::clone(&launched);
         if let Some(hook) = before_park {
             builder.on_thread_park(move || hook());
         }
         if let Some(hook) = after_unpark {
             builder.on_thread_unpark(move || hook());
         }
-        let [after_start, before_stop] = spawner.hooks();
-        let launched = Arc::new(OnceLock::new());
-        let is_launched = Arc::clone(&launched);
         builder.on_thread_start(move || {
-            // Before, what a hook spawns would be Tokio's.
             is_launched.wait();
             if let Some(handle) = entered.upgrade() {
                 context::enter_for_life(&scheduler::Handle::MultiThread(handle));
