@@ -174,6 +174,52 @@ impl<F: Future> Future for Polled<F> {
     }
 }
 
+/// Evenkeel's runtime, with what Tokio's builder was given. `launched` is set when the place in the
+/// handle is; where hooks may spawn, threads wait for that: before, a task would be Tokio's.
+fn build(
+    handle: &Arc<multi_thread::Handle>,
+    launched: &Arc<OnceLock<()>>,
+) -> evenkeel::runtime::Runtime {
+    // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
+    let entered = Arc::downgrade(handle);
+    let mut builder = evenkeel::runtime::Builder::new();
+    builder.workers(handle.num_workers().min(WORKERS_MAX));
+    let spawner = &handle.blocking_spawner;
+    let names = names(|| spawner.thread_name(), handle.num_workers().min(WORKERS_MAX));
+    builder.thread_name(&*names[0]).worker_name_fn(move |worker| names[worker].clone());
+    if let Some(bytes) = spawner.stack_size() {
+        builder.thread_stack_size(bytes.max(STACK_MIN));
+    }
+    let [before_park, after_unpark] = handle.park_hooks();
+    let [after_start, before_stop] = spawner.hooks();
+    if [&after_start, &before_park, &after_unpark].iter().all(|hook| hook.is_none()) {
+        _ = launched.set(());
+    }
+    let is_launched = Arc::clone(launched);
+    if let Some(hook) = before_park {
+        builder.on_thread_park(move || hook());
+    }
+    if let Some(hook) = after_unpark {
+        builder.on_thread_unpark(move || hook());
+    }
+    builder.on_thread_start(move || {
+        is_launched.wait();
+        if let Some(handle) = entered.upgrade() {
+            context::enter_for_life(&scheduler::Handle::MultiThread(handle));
+        }
+        after_start.iter().for_each(|hook| hook());
+    });
+    if let Some(hook) = before_stop {
+        builder.on_thread_stop(move || hook());
+    }
+    builder.settings_from_env();
+    let runtime = builder.build();
+    if runtime.is_err() {
+        _ = launched.set(());
+    }
+    runtime.expect("OS can't spawn worker thread")
+}
+
 impl Scheduler {
     pub(crate) fn handle(&self) -> &evenkeel::runtime::Handle {
         &self.handle
@@ -213,43 +259,8 @@ impl Scheduler {
     pub(crate) fn launch(launch: multi_thread::Launch) {
         let (handle, mut parker) = launch.into_driver();
         let unparker = parker.unpark();
-        // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
-        let entered = Arc::downgrade(&handle);
-        let mut builder = evenkeel::runtime::Builder::new();
-        builder.workers(handle.num_workers().min(WORKERS_MAX));
-        let spawner = &handle.blocking_spawner;
-        let names = names(|| spawner.thread_name(), handle.num_workers().min(WORKERS_MAX));
-        builder.thread_name(&*names[0]).worker_name_fn(move |worker| names[worker].clone());
-        if let Some(bytes) = spawner.stack_size() {
-            builder.thread_stack_size(bytes.max(STACK_MIN));
-        }
-        let [before_park, after_unpark] = handle.park_hooks();
-        if let Some(hook) = before_park {
-            builder.on_thread_park(move || hook());
-        }
-        if let Some(hook) = after_unpark {
-            builder.on_thread_unpark(move || hook());
-        }
-        let [after_start, before_stop] = spawner.hooks();
         let launched = Arc::new(OnceLock::new());
-        let is_launched = Arc::clone(&launched);
-        builder.on_thread_start(move || {
-            // Before, what a hook spawns would be Tokio's.
-            is_launched.wait();
-            if let Some(handle) = entered.upgrade() {
-                context::enter_for_life(&scheduler::Handle::MultiThread(handle));
-            }
-            after_start.iter().for_each(|hook| hook());
-        });
-        if let Some(hook) = before_stop {
-            builder.on_thread_stop(move || hook());
-        }
-        builder.settings_from_env();
-        let runtime = builder.build();
-        if runtime.is_err() {
-            _ = launched.set(());
-        }
-        let runtime = runtime.expect("OS can't spawn worker thread");
+        let runtime = build(&handle, &launched);
         evenkeel::drop_in::begin(runtime.handle());
         let in_unpark = Arc::downgrade(&handle);
         let scheduler = Scheduler {
