@@ -1,5 +1,6 @@
 //! Names, stacks and hooks of worker threads.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -9,26 +10,28 @@ fn name() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// The names of all workers.
-fn names(builder: &mut Builder) -> Vec<String> {
+/// Whether the names of all workers are these. A worker that waits for the others for so long that
+/// it loses its seat runs beside one of its own name: then it is tried again.
+fn are_named(builder: &mut Builder, expected: &[&str]) -> bool {
     const WORKERS: usize = 3;
     let runtime = builder.worker_threads(WORKERS).build().unwrap();
-    let barrier = Arc::new(Barrier::new(WORKERS));
-    let tasks: Vec<_> = (0..WORKERS)
-        .map(|_| {
+    let mut names = BTreeSet::new();
+    for _ in 0..100 {
+        let barrier = Arc::new(Barrier::new(WORKERS));
+        let tasks = [(); WORKERS].map(|()| {
             let barrier = barrier.clone();
             runtime.spawn(async move {
-                // Each waits for the others, so each has a worker of its own.
+                // Each waits for the others, so each has a thread of its own.
                 barrier.wait();
                 name()
             })
-        })
-        .collect();
-    let mut names: Vec<_> = (tasks.into_iter())
-        .map(|task| runtime.block_on(task).unwrap())
-        .collect();
-    names.sort();
-    names
+        });
+        names.extend(tasks.map(|task| runtime.block_on(task).unwrap()));
+        if names.len() >= expected.len() {
+            break;
+        }
+    }
+    names.iter().eq(expected)
 }
 
 #[test]
@@ -36,9 +39,9 @@ fn each_worker_has_the_name_that_the_function_gave_it() {
     let next = AtomicUsize::new(0);
     let mut builder = Builder::new_multi_thread();
     let mut given = builder.thread_name_fn(move || format!("pool-{}", next.fetch_add(1, SeqCst)));
-    assert_eq!(names(given), ["pool-0", "pool-1", "pool-2"]);
+    assert!(are_named(given, &["pool-0", "pool-1", "pool-2"]));
     given = given.thread_name("plain");
-    assert_eq!(names(given), ["plain"; 3]);
+    assert!(are_named(given, &["plain"]));
 }
 
 #[test]
