@@ -180,8 +180,13 @@ impl RunQueues {
     }
 
     #[inline]
-    pub(crate) fn push(&self, rank: Rank, task: Runnable) {
-        self.queue(task.header().class(), rank).push(task);
+    pub(crate) fn push(&self, class: Class, rank: Rank, task: Runnable) {
+        debug_assert_eq!(
+            task.header().class(),
+            class,
+            "tasks of one class in each queue"
+        );
+        self.queue(class, rank).push(task);
     }
 
     #[inline]
@@ -288,7 +293,7 @@ mod tests {
     fn stolen_tasks_keep_their_order_and_are_counted() {
         const TASKS: usize = CAPACITY + 2 * REFILL;
         let victim = RunQueues::new(3);
-        (0..TASKS).for_each(|number| victim.push(Rank::Woken, task(number)));
+        (0..TASKS).for_each(|number| victim.push(Class::NORMAL, Rank::Woken, task(number)));
         let mut stolen = Vec::new();
         loop {
             let thief = RunQueues::new(3);

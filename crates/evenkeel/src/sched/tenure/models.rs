@@ -254,7 +254,7 @@ impl Schedule for ByThread {
         if self.0.0.seat.tenure.is_contested() {
             self.0.0.outside.lock().push(task);
         } else {
-            self.0.0.left.push(Rank::Woken, task);
+            self.0.0.left.push(Class::at(0), Rank::Woken, task);
         }
     }
 }
@@ -435,7 +435,7 @@ fn poll_in_seat(worker: Worker, task: Runnable) -> Role<bool> {
         let kept = worker.0.seat.tenure.end_poll();
         match ran {
             ran if !kept => worker.lose_seat(ran),
-            Ran::Again(task) => worker.0.left.push(Rank::Yielded, task),
+            Ran::Again(task) => worker.0.left.push(Class::at(0), Rank::Yielded, task),
             Ran::Waiting | Ran::Complete => {}
         }
         kept

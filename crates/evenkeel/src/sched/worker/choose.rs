@@ -134,18 +134,25 @@ impl Worker {
     /// Moves tasks from a class's injection queue to its queue of woken tasks.
     #[inline]
     pub(super) fn take_injected(&self, class: Class) -> usize {
-        let queue = self.shared.injection_queue(class);
-        if queue.is_empty() {
+        if self.shared.injection_queue(class).is_empty() {
             return 0;
         }
+        self.move_injected(class)
+    }
+
+    /// Apart from the look above, which is made before almost every poll.
+    #[cold]
+    fn move_injected(&self, class: Class) -> usize {
         let receive = |entry| self.enqueue(Rank::Woken, received(entry));
+        let queue = self.shared.injection_queue(class);
         queue.take(INJECTED_BATCH, receive)
     }
 
-    #[inline]
+    /// Inlined into each of its few callers: as a call it makes a yield 3 % dearer.
+    #[inline(always)]
     pub(super) fn enqueue(&self, rank: Rank, task: Runnable) {
         let class = task.header().class();
-        self.desk.run_queues.push(rank, task);
+        self.desk.run_queues.push(class, rank, task);
         self.note_ready(class);
     }
 
@@ -165,14 +172,13 @@ impl Worker {
         // The time is that of the running poll's beginning, so that a wake-up costs no clock
         // reading. The wait comes out too long by at most that poll.
         task.header().queued_at.put(self.now.get());
-        match self.woken_to.get() {
-            WokenTo::Slot => {
-                if let Some(displaced) = self.desk.put_next(task) {
-                    self.enqueue(Rank::Woken, displaced);
-                }
-            }
-            WokenTo::RunQueue => self.enqueue(Rank::Woken, task),
-            WokenTo::Outside => self.shared.push_outside(task),
+        let queued = match self.woken_to.get() {
+            WokenTo::Slot => self.desk.put_next(task),
+            WokenTo::RunQueue => Some(task),
+            WokenTo::Outside => return self.shared.push_outside(task),
+        };
+        if let Some(task) = queued {
+            self.enqueue(Rank::Woken, task);
         }
     }
 

@@ -269,7 +269,7 @@ impl Worker {
         let began = self.clock().cycles();
         self.now.set(began);
         self.desk.begin_poll(task.header(), began);
-        self.begin_task(task.header(), began);
+        self.begin_task(task.header(), kind.class, began);
         let ran = task.run(
             |task| {
                 self.judge(task.header(), before, began, false);

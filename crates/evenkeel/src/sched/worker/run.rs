@@ -19,6 +19,9 @@ pub(super) struct Running {
     task: Cell<*const Header>,
     /// Of what it spawns. The task itself gets into it when the poll ends.
     class: Cell<Option<Class>>,
+    /// The task has changed its class in this poll; or one before it did, and completed in that
+    /// poll.
+    changed: Cell<bool>,
 }
 
 impl Running {
@@ -26,6 +29,7 @@ impl Running {
         Self {
             task: Cell::new(ptr::null()),
             class: Cell::new(None),
+            changed: Cell::new(false),
         }
     }
 
@@ -35,20 +39,26 @@ impl Running {
     }
 
     #[inline]
-    fn begin(&self, task: &Header) {
+    fn begin(&self, task: &Header, class: Class) {
         debug_assert!(self.task.get().is_null(), "one task at a time");
         self.task.set(task);
-        self.class.set(Some(task.class()));
+        self.class.set(Some(class));
+    }
+
+    fn change_class(&self, class: Class) {
+        self.class.set(Some(class));
+        self.changed.set(true);
     }
 
     /// The poll is about to return pending: the task may have changed its class.
     #[inline]
     pub(super) fn keep_class(&self, task: &Header) {
         debug_assert!(ptr::eq(self.task.get(), task), "it is the task that runs");
-        if let Some(class) = self.class.get()
-            && class != task.class()
-        {
-            task.change_class(class);
+        if self.changed.get() {
+            self.changed.set(false);
+            if let Some(class) = self.class.get() {
+                task.change_class(class);
+            }
         }
     }
 
@@ -79,7 +89,7 @@ impl Worker {
             self.prepare(profile);
         }
         let (now, class) = (self.now.get(), task.header().class());
-        self.begin_poll(task.header(), now);
+        self.begin_poll(task.header(), class, now);
 
         let registry = &self.shared.registry;
         let ran = task.run(
@@ -120,8 +130,7 @@ impl Worker {
 
     /// A poll begins: publishes it, and records how long the task was ready.
     #[inline]
-    fn begin_poll(&self, task: &Header, now: u64) {
-        let class = task.class();
+    fn begin_poll(&self, task: &Header, class: Class, now: u64) {
         self.accounts().go_on(State::Run(class));
         let waited = now.saturating_sub(task.queued_at.load());
         self.accounts().count_poll(class, waited);
@@ -129,7 +138,7 @@ impl Worker {
             self.backlog.note_wait(waited);
         }
         self.desk.begin_poll(task, now);
-        self.begin_task(task, now);
+        self.begin_task(task, class, now);
         if self.choosing.took_woken() {
             // Tasks that yielded ran a moment ago, so they are still in the cache.
             self.desk.run_queues.prefetch_next(class, Rank::Woken);
@@ -138,9 +147,9 @@ impl Worker {
 
     /// Sets the running task and its slice.
     #[inline]
-    pub(super) fn begin_task(&self, task: &Header, now: u64) {
-        self.running.begin(task);
-        self.choosing.runs(task.class());
+    pub(super) fn begin_task(&self, task: &Header, class: Class, now: u64) {
+        self.running.begin(task, class);
+        self.choosing.runs(class);
         let end = now + self.bounds.slice;
         let random = || self.idling.next_random();
         self.slice.begin(end, task.cut_short.load(), random);
@@ -220,7 +229,7 @@ impl Worker {
     pub(crate) fn change_class(&self, class: Class) -> Option<Class> {
         let before = self.running.class()?;
         self.shared.check_class(class);
-        self.running.class.set(Some(class));
+        self.running.change_class(class);
         Some(before)
     }
 
