@@ -1,4 +1,4 @@
-//! The tests of `tests-on-copy/`, on Evenkeel and on Tokio.
+//! Projects beside this package that have tests of their own, on Evenkeel and on Tokio.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,21 @@ use std::process::Command;
 
 /// A copy of the project, as `cargo evenkeel` works in the project's folder. At a fixed place, so
 /// that it is built again only where it has changed.
-fn project() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests-on-copy");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tests-on-copy");
+fn project(name: &str) -> PathBuf {
+    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let crates = compat.join("../crates").canonicalize().unwrap();
     for part in ["", "src", "src/bin", "tests"] {
+        let Ok(entries) = fs::read_dir(compat.join(name).join(part)) else {
+            continue;
+        };
         fs::create_dir_all(folder.join(part)).unwrap();
-        for entry in fs::read_dir(source.join(part)).unwrap().flatten() {
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
             let to = folder.join(part).join(entry.file_name());
-            let text = fs::read(entry.path()).unwrap_or_default();
-            let is_new = entry.path().is_file() && fs::read(&to).ok().as_ref() != Some(&text);
-            if is_new {
+            let text = fs::read_to_string(entry.path()).unwrap();
+            // What is beside the project is not beside its copy.
+            let text = text.replace("../../crates", &crates.display().to_string());
+            if fs::read_to_string(&to).ok().as_ref() != Some(&text) {
                 fs::write(to, text).unwrap();
             }
         }
@@ -41,7 +46,14 @@ fn run(folder: &Path, off: bool) {
 
 #[test]
 fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
-    let folder = project();
+    let folder = project("tests-on-copy");
+    run(&folder, false);
+    run(&folder, true);
+}
+
+#[test]
+fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
+    let folder = project("classes");
     run(&folder, false);
     run(&folder, true);
 }
