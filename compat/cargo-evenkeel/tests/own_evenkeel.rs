@@ -104,7 +104,8 @@ fn commit(project: &Project, folder: &str) {
 
 /// A project with one in a repository beside it, which is fetched.
 fn by_git(reference: &str) -> Project {
-    let project = project();
+    let mut project = project();
+    project.keep_repositories();
     write_evenkeel(&project, "repository/crates/evenkeel", "0.1.0");
     commit(&project, "repository");
     let url = format!("file://{}/repository", project.path().display());

@@ -17,6 +17,8 @@ pub(crate) struct Project {
     folder: tempfile::TempDir,
     /// Where it is built.
     target: PathBuf,
+    /// Cargo's home, if it is not the usual one.
+    home: Option<tempfile::TempDir>,
 }
 
 /// The manifest of a package that depends on Tokio as said.
@@ -41,6 +43,7 @@ pub(crate) fn unlocked(tokio: &str) -> Project {
     let project = Project {
         folder: tempfile::tempdir().unwrap(),
         target: target(),
+        home: None,
     };
     project.write("Cargo.toml", &manifest("project", tokio));
     project.write("src/main.rs", "fn main() {}\n");
@@ -135,6 +138,9 @@ impl Project {
             .env("CARGO_NET_OFFLINE", "true")
             .env("CARGO_TARGET_DIR", &self.target)
             .env_remove("EVENKEEL");
+        if let Some(home) = &self.home {
+            command.env("CARGO_HOME", home.path());
+        }
         command
     }
 
@@ -147,6 +153,20 @@ impl Project {
     /// Plain cargo.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Output {
         self.command("cargo").args(arguments).output().unwrap()
+    }
+
+    /// From now on, has a home for cargo that is the usual one but for repositories: none of the
+    /// tests' is left behind there.
+    pub(crate) fn keep_repositories(&mut self) {
+        let home = tempfile::tempdir().unwrap();
+        let usual = cargo_evenkeel::config::cargo_home().unwrap();
+        for entry in fs::read_dir(usual).unwrap().flatten() {
+            if entry.file_name() != "git" {
+                let to = home.path().join(entry.file_name());
+                std::os::unix::fs::symlink(entry.path(), to).unwrap();
+            }
+        }
+        self.home = Some(home);
     }
 
     /// Has a build script that says that it runs, and waits.
