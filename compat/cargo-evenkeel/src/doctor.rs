@@ -1,6 +1,6 @@
 //! `cargo evenkeel doctor`: what a build would do, and what to mend before.
 
-use cargo_metadata::Metadata;
+use cargo_metadata::{Metadata, Package};
 use std::process::ExitCode;
 
 use crate::call::Options;
@@ -84,8 +84,13 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
     project.check_writable()?;
     _ = hear_signals()?;
     let mut patches = Patches::of(project, copy)?;
+    let has_own = !patches.sources().is_empty();
+    let replaced = has_own.then(|| project.resolve()).transpose()?;
     let _lock = OwnLock::put(turn, &patches.copy)?;
     report.graph(&project.check(&mut patches)?, &patches);
+    for other in replaced.iter().flat_map(|graph| patches.others(graph)) {
+        report.compare(other, &patches);
+    }
     Ok(())
 }
 
@@ -195,6 +200,17 @@ impl Report {
             sources.join(", "),
         );
         self.good("evenkeel", &text);
+    }
+
+    fn compare(&mut self, replaced: &Package, patches: &Patches) {
+        if patches.differs(replaced) {
+            let text = format!(
+                "is not the one in {}\nIf the program needs that one, install cargo-evenkeel from \
+                 the same revision.",
+                replaced.manifest_path.with_file_name(""),
+            );
+            self.line(Mark::Note, "evenkeel", &text);
+        }
     }
 
     fn features(&mut self, features: &[&str]) {

@@ -6,6 +6,7 @@
 
 use cargo_metadata::{Metadata, PackageId};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::config;
 use crate::copy::Copy;
@@ -30,15 +31,20 @@ impl Patches {
     ///
     /// # Errors
     ///
-    /// If the lock file cannot be read.
+    /// If the lock file cannot be read, or cargo cannot resolve the project as it is.
     pub fn of(project: &Project, copy: Copy) -> Result<Self, Error> {
         let lock = LockFile::read(&project.lock())?;
         let own = lock
             .evenkeels()
             .filter(|own| own.version.to_string() == OURS);
-        // What comes from a path has no source there; cargo will say which path.
-        let sources = own.filter_map(|own| own.source.as_deref()).map(key);
-        Ok(Self::new(copy, sources.collect()))
+        let (known, by_path): (Vec<_>, Vec<_>) = own.partition(|own| own.source.is_some());
+        let sources = known.iter().filter_map(|own| own.source.as_deref());
+        let mut patches = Self::new(copy, sources.map(key).collect());
+        if !by_path.is_empty() {
+            // Which path, the lock file does not say.
+            patches.add_from(&project.resolve()?);
+        }
+        Ok(patches)
     }
 
     /// For these sources, as [`sources`](Self::sources) gave them.
@@ -76,6 +82,34 @@ impl Patches {
         let found: Vec<_> = others.map(|other| key_of(&other.id)).collect();
         self.sources.extend(found);
         self.sources.len() > before
+    }
+
+    /// Whether this Evenkeel's code is not the one that takes its place.
+    pub(crate) fn differs(&self, other: &cargo_metadata::Package) -> bool {
+        let theirs = other.manifest_path.with_file_name("src");
+        let ours = self.copy.package("evenkeel").join("src");
+        let mut folders = vec![ours.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let name = path.strip_prefix(&ours).unwrap_or(&path);
+                let read = |path: &Path| std::fs::read(path).ok();
+                let (ours, theirs) = (read(&path), read(&theirs.as_std_path().join(name)));
+                let is_same = match (ours, theirs) {
+                    // Ours has more at the end of this one.
+                    (Some(ours), Some(theirs)) if name == "lib.rs" => ours.starts_with(&theirs),
+                    (ours, theirs) => ours == theirs,
+                };
+                if !is_same {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Whether its source is among those whose `evenkeel` is replaced.

@@ -197,9 +197,19 @@ fn the_doctor_knows_it() {
     for part in [
         "ok    evenkeel  the one beneath tokio, used by project\n",
         "It is 0.1.0 as this program has it, in the place of that from file:///",
+        // An empty one.
+        "note  evenkeel  is not the one in /",
     ] {
         assert!(said.contains(part), "no {part:?} in: {said}");
     }
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates");
+    let real = with(&format!("evenkeel = {{ path = \"{crates}/evenkeel\" }}"));
+    succeeds(&real.cargo(&["metadata"]));
+    let said = succeeds(&real.evenkeel(&["doctor"]));
+    assert!(
+        said.contains("ok    evenkeel") && !said.contains("is not the one"),
+        "{said}"
+    );
     let said = succeeds(&project().evenkeel(&["doctor"]));
     assert!(!said.contains("evenkeel  the one"), "{said}");
 }
