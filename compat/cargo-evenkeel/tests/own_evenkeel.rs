@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Project, fails, is_on_evenkeel, manifest, program, project, said, succeeds};
+use support::{Project, fails, is_on_evenkeel, manifest, project, said, succeeds};
 
 const CONFIG: &str = ".cargo/config.toml";
 const LOCK: &str = "Cargo.lock";
@@ -19,10 +19,7 @@ fn write_evenkeel(project: &Project, folder: &str, version: &str) {
 /// A project that depends on this.
 fn with(dependency: &str) -> Project {
     let project = project();
-    project.write(
-        "Cargo.toml",
-        &(project.read("Cargo.toml") + dependency + "\n"),
-    );
+    project.append("Cargo.toml", &format!("{dependency}\n"));
     project
 }
 
@@ -46,20 +43,14 @@ fn is_one(mut command: Command) {
     assert!(!said.contains("its own"), "{said}");
 }
 
-fn evenkeel(project: &Project) -> Command {
-    let mut command = project.command(program());
-    command.arg("evenkeel");
-    command
-}
-
 #[test]
 fn one_by_a_path_is_the_one_beneath() {
     let project = by_path();
     let lock = project.read(LOCK);
-    is_one(evenkeel(&project));
+    is_one(project.call());
     assert_eq!(project.read(LOCK), lock);
     // Again, from what was kept of the first time.
-    is_one(evenkeel(&project));
+    is_one(project.call());
     assert_eq!(project.read(LOCK), lock);
 }
 
@@ -67,15 +58,14 @@ fn one_by_a_path_is_the_one_beneath() {
 fn one_that_the_lock_file_does_not_know_yet_is_the_one_beneath() {
     let project = with("evenkeel = { path = \"its own\" }");
     write_evenkeel(&project, "its own", "0.1.0");
-    is_one(evenkeel(&project));
+    is_one(project.call());
 }
 
 #[test]
 fn one_of_another_package_is_the_one_beneath() {
     let project = with("layer = { path = \"layer\" }");
     let needs = "evenkeel = { path = \"../its own\", version = \"0.1.0\" }";
-    project.write("layer/Cargo.toml", &manifest("layer", needs));
-    project.write("layer/src/lib.rs", "");
+    project.add("layer", "layer", "0.1.0", needs);
     write_evenkeel(&project, "its own", "0.1.0");
     let said = succeeds(&project.evenkeel(&["tree", "-i", "evenkeel", "--depth", "1"]));
     assert!(
@@ -110,7 +100,7 @@ fn by_git(reference: &str) -> Project {
     commit(&project, "repository");
     let url = format!("file://{}/repository", project.path().display());
     let needs = format!("evenkeel = {{ git = \"{url}\"{reference} }}\n");
-    project.write("Cargo.toml", &(project.read("Cargo.toml") + &needs));
+    project.append("Cargo.toml", &needs);
     let mut online = project.command("cargo");
     online.env_remove("CARGO_NET_OFFLINE").arg("metadata");
     succeeds(&online.output().unwrap());
@@ -122,7 +112,7 @@ fn one_from_a_repository_is_the_one_beneath() {
     for reference in ["", ", branch = \"main\""] {
         let project = by_git(reference);
         let lock = project.read(LOCK);
-        is_one(evenkeel(&project));
+        is_one(project.call());
         assert_eq!(project.read(LOCK), lock);
     }
 }
@@ -134,7 +124,7 @@ fn it_is_the_one_beneath_for_good_and_comes_back() {
         let said = succeeds(&project.evenkeel(&["init"]));
         assert!(said.contains("patches of tokio and evenkeel"), "{said}");
         is_one(project.command("cargo"));
-        is_one(evenkeel(&project));
+        is_one(project.call());
         succeeds(&project.evenkeel(&["tree", "--locked"]));
         succeeds(&project.evenkeel(&["init", "--check"]));
         let made = project.everything();
@@ -151,7 +141,7 @@ fn a_changed_lock_file_gets_its_revision_back() {
     let lock = project.read(LOCK);
     succeeds(&project.evenkeel(&["init"]));
     // So that the one before is out of date.
-    project.write(LOCK, &(project.read(LOCK) + "\n"));
+    project.append(LOCK, "\n");
     succeeds(&project.evenkeel(&["remove"]));
     assert_eq!(project.read(LOCK), lock);
 }
@@ -166,8 +156,8 @@ fn one_that_comes_after_init_is_told_and_mended() {
     succeeds(&git.evenkeel(&["init"]));
     git.write("Cargo.toml", &manifest);
     let advice = ["another `evenkeel`", "`cargo evenkeel init` again"];
-    let mut online = git.command(program());
-    online.env_remove("CARGO_NET_OFFLINE").args(["evenkeel"]);
+    let mut online = git.call();
+    online.env_remove("CARGO_NET_OFFLINE");
     fails(&online.arg("tree").output().unwrap(), &advice);
     let check = git.evenkeel(&["init", "--check"]);
     fails(&check, &["an `evenkeel` of its own since"]);
@@ -179,7 +169,7 @@ fn one_that_comes_after_init_is_told_and_mended() {
     let plain = project.read(LOCK);
     succeeds(&project.evenkeel(&["init"]));
     let needs = "evenkeel = { path = \"its own\" }\n";
-    project.write("Cargo.toml", &(project.read("Cargo.toml") + needs));
+    project.append("Cargo.toml", needs);
     write_evenkeel(&project, "its own", "0.1.0");
     fails(
         &project.evenkeel(&["tree"]),
@@ -242,7 +232,7 @@ fn one_of_another_version_is_refused() {
 fn a_member_of_the_workspace_is_refused() {
     let project = by_path();
     let members = "\n[workspace]\nmembers = [\"its own\"]\n";
-    project.write("Cargo.toml", &(project.read("Cargo.toml") + members));
+    project.append("Cargo.toml", members);
     succeeds(&project.cargo(&["metadata"]));
     is_refused(
         &project,
@@ -278,7 +268,7 @@ fn another_patch_of_it_is_refused() {
     let project = by_path();
     write_evenkeel(&project, "mine", "0.1.0");
     let patch = "\n[patch.crates-io]\nevenkeel.path = \"mine\"\n";
-    project.write("Cargo.toml", &(project.read("Cargo.toml") + patch));
+    project.append("Cargo.toml", patch);
     is_refused(&project, &["`evenkeel` is patched", "take that patch out"]);
 }
 
@@ -286,7 +276,7 @@ fn another_patch_of_it_is_refused() {
 fn a_program_with_one_is_installed() {
     let project = by_path();
     let root = tempfile::tempdir().unwrap();
-    let mut command = evenkeel(&project);
+    let mut command = project.call();
     command.args(["install", "--path", ".", "--root"]);
     let output = command.arg(root.path()).args(["--bin", "nope"]);
     // Far enough to see that the graph was resolved.

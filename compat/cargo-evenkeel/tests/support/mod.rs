@@ -69,10 +69,9 @@ fn locked() -> &'static str {
         let tokio = format!("tokio = {{ version = \"={VERSION}\", features = [\"full\"] }}");
         let project = unlocked(&tokio);
         if !project.evenkeel(&["metadata", "--quiet"]).status.success() {
-            let mut online = project.command(program());
-            online.env_remove("CARGO_NET_OFFLINE");
-            let output = online.args(["evenkeel", "metadata"]).output().unwrap();
-            assert!(output.status.success(), "{}", said(&output));
+            let mut online = project.call();
+            online.env_remove("CARGO_NET_OFFLINE").arg("metadata");
+            succeeds(&online.output().unwrap());
         }
         project.read("Cargo.lock")
     })
@@ -102,6 +101,18 @@ impl Project {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Writes more at the end of a file.
+    pub(crate) fn append(&self, name: &str, text: &str) {
+        self.write(name, &(self.read(name) + text));
+    }
+
+    /// Writes a package that has nothing in it, and depends on this.
+    pub(crate) fn add(&self, folder: &str, name: &str, version: &str, needs: &str) {
+        let manifest = manifest(name, needs).replacen("0.1.0", version, 1);
+        self.write(&format!("{folder}/Cargo.toml"), &manifest);
+        self.write(&format!("{folder}/src/lib.rs"), "");
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -144,10 +155,15 @@ impl Project {
         command
     }
 
+    /// `cargo evenkeel`, of which the rest is to come.
+    pub(crate) fn call(&self) -> Command {
+        let mut command = self.command(program());
+        command.arg("evenkeel");
+        command
+    }
+
     pub(crate) fn evenkeel(&self, arguments: &[&str]) -> Output {
-        (self.command(program()).arg("evenkeel").args(arguments))
-            .output()
-            .unwrap()
+        self.call().args(arguments).output().unwrap()
     }
 
     /// Plain cargo.
