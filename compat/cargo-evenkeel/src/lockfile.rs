@@ -61,6 +61,11 @@ impl LockFile {
         self.packages.iter().filter(is_one)
     }
 
+    /// Whether one of these comes from a path: that of the project, or ours.
+    pub(crate) fn has_evenkeel_by_path(&self) -> bool {
+        self.evenkeels().any(|package| package.source.is_none())
+    }
+
     /// The package of this name that another one needs.
     pub fn dependency_of(&self, user: &str, name: &str) -> Option<&Locked> {
         let user = self.packages.iter().find(|package| package.name == user)?;

@@ -11,11 +11,15 @@ use std::path::Path;
 use crate::config;
 use crate::copy::Copy;
 use crate::error::Error;
+use crate::graph;
 use crate::lockfile::LockFile;
 use crate::project::{self, Project};
 
 /// The version of Evenkeel that this program brings.
 pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// How the name of a path begins.
+const PATH: &str = "file:";
 
 /// The copy, and the places whose `evenkeel` it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ impl Patches {
     ///
     /// # Errors
     ///
-    /// If the lock file cannot be read, or cargo cannot resolve the project as it is.
+    /// If the lock file cannot be read, or an Evenkeel not be replaced.
     pub fn of(project: &Project, copy: Copy) -> Result<Self, Error> {
         let lock = LockFile::read(&project.lock())?;
         let own = lock
@@ -41,10 +45,28 @@ impl Patches {
         let sources = known.iter().filter_map(|own| own.source.as_deref());
         let mut patches = Self::new(copy, sources.map(key).collect());
         if !by_path.is_empty() {
-            // Which path, the lock file does not say.
-            patches.add_from(&project.resolve()?);
+            patches.find(project)?;
         }
         Ok(patches)
+    }
+
+    /// Adds the places of all Evenkeels of the project as it is, if cargo can resolve it.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be replaced.
+    pub(crate) fn find(&mut self, project: &Project) -> Result<(), Error> {
+        let Ok(metadata) = project.try_describe(&[])? else {
+            return Ok(());
+        };
+        self.add_from(&metadata);
+        graph::check_replaced(&metadata, self)?;
+        // The lock file has those as well that are for another platform or an optional feature.
+        let locked = LockFile::read(&project.lock())?;
+        if locked.has_evenkeel_by_path() && !self.sources.iter().any(|key| key.starts_with(PATH)) {
+            _ = project.describe_all()?.map(|all| self.add_from(&all));
+        }
+        Ok(())
     }
 
     /// For these sources, as [`sources`](Self::sources) gave them.

@@ -17,7 +17,6 @@ use crate::command::hear_signals;
 use crate::config;
 use crate::copy::Copy;
 use crate::error::{self, Error};
-use crate::graph;
 use crate::lock::{Turn, write_whole};
 use crate::lockfile::{self, LockFile, Locked};
 use crate::patches::Patches;
@@ -217,10 +216,9 @@ fn patches(
         // Our own lock file has lost where the others were from.
         Some(made) => Patches::new(place, made.sources),
         None => {
-            let mut patches = Patches::new(place, BTreeSet::new());
-            let metadata = project.resolve()?;
-            patches.add_from(&metadata);
-            graph::check_replaced(&metadata, &patches)?;
+            let mut patches = Patches::of(project, place)?;
+            // Also where the lock file is behind the manifests.
+            patches.find(project)?;
             patches
         }
     };

@@ -229,10 +229,7 @@ impl Project {
             Ok(_) => self.resolve_with(patches, &[])?,
             Err(_) => {
                 // Two Evenkeels by path collide: neither has a source in the lock file.
-                if let Ok(metadata) = self.try_describe(&[])? {
-                    patches.add_from(&metadata);
-                    graph::check_replaced(&metadata, patches)?;
-                }
+                patches.find(self)?;
                 self.resolve_with(patches, &[])?
             }
         };
@@ -296,10 +293,15 @@ impl Project {
     }
 
     /// The same, or why cargo has none.
-    fn try_describe(&self, more: &[String]) -> Result<Result<Metadata, String>, Error> {
+    pub(crate) fn try_describe(&self, more: &[String]) -> Result<Result<Metadata, String>, Error> {
         let mut options = [&self.options.common, &self.options.features, more].concat();
         options.extend(platform_options(&self.options.platforms));
         try_describe(&options)
+    }
+
+    /// The same of all that the lock file has: with all features, for all platforms.
+    pub(crate) fn describe_all(&self) -> Result<Result<Metadata, String>, Error> {
+        try_describe(&[&self.options.common[..], &["--all-features".into()]].concat())
     }
 }
 

@@ -28,13 +28,16 @@ fn project(name: &str) -> PathBuf {
     folder
 }
 
-fn run(folder: &Path, off: bool) {
+/// What a command of `cargo evenkeel` printed.
+fn run(folder: &Path, words: &[&str], off: bool) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-evenkeel"));
     command
-        .args(["evenkeel", "test", "--no-fail-fast"])
+        .arg("evenkeel")
+        .args(words)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0");
     if off {
         command.env("EVENKEEL", "off");
@@ -42,18 +45,27 @@ fn run(folder: &Path, off: bool) {
     let output = command.output().unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{out}{err}");
+    out.into_owned()
+}
+
+fn test(name: &str) -> PathBuf {
+    let folder = project(name);
+    for off in [false, true] {
+        run(&folder, &["test", "--no-fail-fast"], off);
+    }
+    folder
 }
 
 #[test]
 fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
-    let folder = project("tests-on-copy");
-    run(&folder, false);
-    run(&folder, true);
+    test("tests-on-copy");
 }
 
 #[test]
 fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
-    let folder = project("classes");
-    run(&folder, false);
-    run(&folder, true);
+    let folder = test("classes");
+    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n";
+    assert_eq!(run(&folder, &["run"], false), on);
+    let off = "/plain: None\n/health: None\n/export: None\n";
+    assert_eq!(run(&folder, &["run"], true), off);
 }

@@ -62,6 +62,33 @@ fn one_that_the_lock_file_does_not_know_yet_is_the_one_beneath() {
 }
 
 #[test]
+fn one_that_is_not_asked_for_now_is_in_nobodys_way() {
+    let mut projects = vec![by_git(", optional = true")];
+    for needs in [
+        "evenkeel = { path = \"its own\", optional = true }",
+        "[target.'cfg(windows)'.dependencies]\nevenkeel = { path = \"its own\" }",
+    ] {
+        let project = with(needs);
+        write_evenkeel(&project, "its own", "0.1.0");
+        succeeds(&project.cargo(&["metadata"]));
+        projects.push(project);
+    }
+    for project in projects {
+        let lock = project.read(LOCK);
+        is_on_evenkeel(&project.evenkeel(&["tree"]));
+        assert_eq!(project.read(LOCK), lock);
+        succeeds(&project.evenkeel(&["init"]));
+        is_on_evenkeel(&project.cargo(&["tree"]));
+        let all = ["tree", "--all-features", "--target", "all"];
+        let said = succeeds(&project.cargo(&[&all[..], &["-i", "evenkeel"]].concat()));
+        assert!(
+            said.matches("evenkeel v0.1.0 (").count() == 1 && said.contains(" tokio v1.54.1 ("),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn one_of_another_package_is_the_one_beneath() {
     let project = with("layer = { path = \"layer\" }");
     let needs = "evenkeel = { path = \"../its own\", version = \"0.1.0\" }";
