@@ -103,11 +103,18 @@ pub(crate) fn own_users(metadata: &Metadata, ours: &Package) -> Vec<String> {
 }
 
 fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<(), Error> {
-    let users = || own_users(metadata, ours).join(", ");
+    let users = own_users(metadata, ours);
     let features = features_of(metadata, &ours.id);
     if let Some(feature) = LEFT_OUT.iter().find(|feature| features.contains(feature)) {
+        let asking = metadata
+            .packages
+            .iter()
+            .filter(|user| asks_for(user, feature));
+        let asking: Vec<_> = asking.map(|user| user.name.to_string()).collect();
+        // By a feature of a feature, it may be hard to tell.
+        let users = if asking.is_empty() { users } else { asking };
         return Err(Error::LeftOut {
-            users: users(),
+            users: users.join(", "),
             feature,
         });
     }
@@ -116,7 +123,27 @@ fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<()
     if tokio.is_none_or(|tokio| features_of(metadata, &tokio.id).contains(&"rt-multi-thread")) {
         return Ok(());
     }
-    Err(Error::NothingAbove { users: users() })
+    Err(Error::NothingAbove {
+        users: users.join(", "),
+    })
+}
+
+/// Whether a package's manifest asks Evenkeel for this feature.
+fn asks_for(package: &Package, feature: &str) -> bool {
+    let mut needs = package
+        .dependencies
+        .iter()
+        .filter(|need| need.name == "evenkeel");
+    let asked = [
+        format!("evenkeel/{feature}"),
+        format!("evenkeel?/{feature}"),
+    ];
+    needs.any(|need| need.features.iter().any(|asked| asked == feature))
+        || package
+            .features
+            .values()
+            .flatten()
+            .any(|name| asked.contains(name))
 }
 
 /// The features that a package is asked for.

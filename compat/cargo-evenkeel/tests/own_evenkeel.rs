@@ -269,10 +269,18 @@ fn a_member_of_the_workspace_is_refused() {
 
 #[test]
 fn features_that_need_tokio_are_refused() {
-    let project = with("evenkeel = { path = \"its own\", features = [\"hyper\"] }");
+    let project = with(
+        "evenkeel = { path = \"its own\", features = [\"hyper\"] }\nlayer = { path = \"layer\" }",
+    );
     write_evenkeel(&project, "its own", "0.1.0");
+    let needs = "evenkeel = { path = \"../its own\" }";
+    project.add("layer", "layer", "0.1.0", needs);
     succeeds(&project.cargo(&["metadata"]));
-    let parts = ["project: the feature `hyper` of `evenkeel`", "axum::serve"];
+    // The other one does not ask for it.
+    let parts = [
+        ": project: the feature `hyper` of `evenkeel`",
+        "axum::serve",
+    ];
     is_refused(&project, &parts);
 }
 
