@@ -8,10 +8,11 @@ use crate::command::hear_signals;
 use crate::copy::Copy;
 use crate::error::Error;
 use crate::graph::{self, users_of};
-use crate::lock::{OwnLock, Turn};
+use crate::lock::{self, OwnLock, Turn};
 use crate::patches::{OURS, Patches};
 use crate::permanent::Permanent;
-use crate::project::{Project, rustc_version};
+use crate::project::Project;
+use crate::toolchain::rustc_version;
 
 /// Packages that are named before the rest is counted.
 const NAMED_MAX: usize = 6;
@@ -85,7 +86,8 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
     _ = hear_signals()?;
     let mut patches = Patches::of(project, copy)?;
     let has_own = !patches.sources().is_empty();
-    let replaced = has_own.then(|| project.resolve()).transpose()?;
+    let replaced = has_own.then(|| lock::keep(project, Project::resolve));
+    let replaced = replaced.transpose()?;
     let _lock = OwnLock::put(turn, &patches.copy)?;
     report.graph(&project.check(&mut patches)?, &patches);
     for other in replaced.iter().flat_map(|graph| patches.others(graph)) {

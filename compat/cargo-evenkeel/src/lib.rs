@@ -23,4 +23,5 @@ mod receipt;
 pub mod rules;
 mod scratch;
 pub mod suite;
+mod toolchain;
 pub mod upstream;

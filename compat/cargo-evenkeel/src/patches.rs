@@ -12,6 +12,7 @@ use crate::config;
 use crate::copy::Copy;
 use crate::error::Error;
 use crate::graph;
+use crate::lock;
 use crate::lockfile::LockFile;
 use crate::project::{self, Project};
 
@@ -56,15 +57,16 @@ impl Patches {
     ///
     /// If one cannot be replaced.
     pub(crate) fn find(&mut self, project: &Project) -> Result<(), Error> {
-        let Ok(metadata) = project.try_describe(&[])? else {
+        let locked = LockFile::read(&project.lock())?;
+        let Ok(metadata) = lock::keep(project, |project| project.try_describe(&[]))? else {
             return Ok(());
         };
         self.add_from(&metadata);
         graph::check_replaced(&metadata, self)?;
         // The lock file has those as well that are for another platform or an optional feature.
-        let locked = LockFile::read(&project.lock())?;
         if locked.has_evenkeel_by_path() && !self.sources.iter().any(|key| key.starts_with(PATH)) {
-            _ = project.describe_all()?.map(|all| self.add_from(&all));
+            let all = lock::keep(project, Project::describe_all)?;
+            _ = all.map(|all| self.add_from(&all));
         }
         Ok(())
     }

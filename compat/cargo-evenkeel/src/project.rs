@@ -13,6 +13,7 @@ use crate::graph;
 use crate::lockfile::LockFile;
 use crate::patches::Patches;
 use crate::permanent::Permanent;
+use crate::toolchain::platform_options;
 use crate::upstream::{self, Upstream};
 
 /// A workspace of the user's.
@@ -299,7 +300,8 @@ impl Project {
         try_describe(&options)
     }
 
-    /// The same of all that the lock file has: with all features, for all platforms.
+    /// The same without what is patched, and of all that there is: with all features, for all
+    /// platforms.
     pub(crate) fn describe_all(&self) -> Result<Result<Metadata, String>, Error> {
         try_describe(&[&self.options.common[..], &["--all-features".into()]].concat())
     }
@@ -323,34 +325,6 @@ pub fn patch_options(copy: &Copy) -> [String; 2] {
 /// The cargo that has started this program, or else the one that is found.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
-/// What keeps cargo from fetching what only other platforms than these and this one need.
-pub(crate) fn platform_options(platforms: &[String]) -> Vec<String> {
-    let all = host().into_iter().chain(platforms.iter().cloned());
-    all.flat_map(|platform| ["--filter-platform".into(), platform])
-        .collect()
-}
-
-/// The platform that cargo builds for if nobody says anything.
-fn host() -> Option<String> {
-    let said = cargo().arg("-vV").output().ok()?.stdout;
-    line_of(&String::from_utf8_lossy(&said), "host: ")
-}
-
-/// The compiler that cargo calls: its version, and its platform.
-pub(crate) fn rustc_version() -> Option<(semver::Version, String)> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let said = Command::new(rustc).arg("-vV").output().ok()?.stdout;
-    let said = String::from_utf8_lossy(&said);
-    let version = line_of(&said, "release: ")?.parse().ok()?;
-    Some((version, line_of(&said, "host: ")?))
-}
-
-/// What comes behind the name in the line that begins with it.
-fn line_of(text: &str, name: &str) -> Option<String> {
-    text.lines()
-        .find_map(|line| Some(line.strip_prefix(name)?.to_owned()))
 }
 
 pub(crate) fn describe(options: &[String]) -> Result<Metadata, Error> {

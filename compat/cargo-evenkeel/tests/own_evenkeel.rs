@@ -52,6 +52,12 @@ fn one_by_a_path_is_the_one_beneath() {
     // Again, from what was kept of the first time.
     is_one(project.call());
     assert_eq!(project.read(LOCK), lock);
+    // Also where it is behind the manifest, which is nobody's to mend but the user's.
+    project.append("Cargo.toml", "added = { path = \"added\" }\n");
+    project.add("added", "added", "0.1.0", "");
+    is_one(project.call());
+    succeeds(&project.evenkeel(&["doctor"]));
+    assert_eq!(project.read(LOCK), lock);
 }
 
 #[test]

@@ -97,6 +97,11 @@ impl Project {
         self.folder.path()
     }
 
+    /// Has it built elsewhere: what tests share there is one version of Tokio.
+    pub(crate) fn build_in(&mut self, target: PathBuf) {
+        self.target = target;
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
