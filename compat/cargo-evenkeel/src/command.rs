@@ -13,8 +13,9 @@ use crate::config::Config;
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lock::{self, OwnLock, Turn};
+use crate::patches::Patches;
 use crate::permanent::Permanent;
-use crate::project::{self, Project, cargo};
+use crate::project::{Project, cargo};
 
 /// Runs the command that these words are, as cargo would.
 ///
@@ -35,20 +36,22 @@ pub fn run(words: &[String]) -> Result<ExitCode, Error> {
             return Err(Error::NotCurrent { defect });
         }
         drop(turn);
-        project.check_permanent(&made.copy())?;
+        let patches = made.patches();
+        project.check_permanent(&patches)?;
         // Once more on the line, as cargo may not look into the project's configuration from here.
-        return wait(cargo().args(call.words(&project::patch_options(&made.copy()))));
+        return wait(cargo().args(call.words(&patches.options())));
     }
     project.check_writable()?;
     project.check_locked()?;
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
     let interrupted = hear_signals()?;
-    let lock = OwnLock::put(turn, &copy)?;
-    project.check(&copy)?;
+    let mut patches = Patches::of(&project, copy)?;
+    let lock = OwnLock::put(turn, &patches.copy)?;
+    project.check(&mut patches)?;
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::FAILURE);
     }
-    let mut ours = project::patch_options(&copy).to_vec();
+    let mut ours = patches.options();
     ours.extend(lock::runner_option(project.config()).into_iter().flatten());
     let (name, places) = lock.variable();
     lock.pass_turn_on();

@@ -12,6 +12,13 @@ use crate::error::{self, Error};
 
 /// What the URL of the usual registry has, and no other's: a patch may name it so.
 const BY_URL: &str = "github.com/rust-lang/crates";
+/// Its usual name in a patch.
+pub(crate) const USUAL: &str = "crates-io";
+
+/// Whether a URL, or the source of a package, is that registry's.
+pub(crate) fn is_usual(url: &str) -> bool {
+    url == USUAL || url.contains(BY_URL)
+}
 
 /// All layers, the strongest first.
 #[derive(Debug, Default)]
@@ -69,9 +76,9 @@ impl Config {
             .and_then(|(_, value)| words(value))
     }
 
-    /// Who patches `tokio` already: the layer, and what it puts in Tokio's place.
-    pub fn patch_of_tokio(&self) -> Option<(&str, String)> {
-        (self.layers.iter()).find_map(|layer| Some((layer.name.as_str(), layer.patch_of_tokio()?)))
+    /// Who patches `tokio` or `evenkeel` already: the layer, and what it puts in its place.
+    pub fn patch(&self) -> Option<(&str, Patch)> {
+        (self.layers.iter()).find_map(|layer| Some((layer.name.as_str(), layer.patch()?)))
     }
 
     /// Whether a runner is set for a condition. A second one would be an error of cargo's.
@@ -110,28 +117,45 @@ impl Config {
     }
 }
 
-/// What a manifest puts in Tokio's place.
+/// Somebody's patch of a package that this program patches.
+#[derive(Debug)]
+pub struct Patch {
+    /// The package.
+    pub package: &'static str,
+    /// What is in its place.
+    pub by: String,
+}
+
+/// What a manifest puts in the place of `tokio` or `evenkeel`.
 ///
 /// # Errors
 ///
 /// If it cannot be read or is not TOML.
-pub fn patch_in_manifest(path: &Path) -> Result<Option<String>, Error> {
-    Layer::file(path).map(|layer| layer.patch_of_tokio())
+pub fn patch_in_manifest(path: &Path) -> Result<Option<Patch>, Error> {
+    Layer::file(path).map(|layer| layer.patch())
 }
 
 impl Layer {
-    fn patch_of_tokio(&self) -> Option<String> {
-        let patch = self.table.get("patch").and_then(Value::as_table);
-        let of_crates_io =
-            |(url, _): &(&String, &Value)| url.as_str() == "crates-io" || url.contains(BY_URL);
-        let entries = (patch.into_iter().flatten().filter(of_crates_io))
+    fn patch(&self) -> Option<Patch> {
+        // A project may have its own Evenkeel from anywhere.
+        let of_tokio = self.patch_of("tokio", is_usual);
+        of_tokio.or_else(|| self.patch_of("evenkeel", |_| true))
+    }
+
+    /// What is put in the place of a package from such a source.
+    fn patch_of(&self, package: &'static str, is_source: impl Fn(&str) -> bool) -> Option<Patch> {
+        let sources = self.table.get("patch").and_then(Value::as_table);
+        let sources = sources.into_iter().flatten();
+        let entries = sources
+            .filter(|(url, _)| is_source(url))
             .filter_map(|(_, entries)| entries.as_table());
-        let is_tokio = |(key, entry): &(&String, &Value)| {
-            let package = entry.get("package").and_then(Value::as_str);
-            package.unwrap_or(key) == "tokio"
+        let is_it = |(key, entry): &(&String, &Value)| {
+            let renamed = entry.get("package").and_then(Value::as_str);
+            renamed.unwrap_or(key) == package
         };
-        let found = entries.flatten().find(is_tokio);
-        found.map(|(_, entry)| entry.to_string())
+        let (_, entry) = entries.flatten().find(is_it)?;
+        let by = entry.to_string();
+        Some(Patch { package, by })
     }
 
     fn file(path: &Path) -> Result<Self, Error> {
@@ -171,21 +195,27 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_tokio_is_found_under_every_name() {
-        for text in [
-            "patch.crates-io.tokio.path='x'",
-            "patch.crates-io.mine={package='tokio',path='x'}",
-            "patch.'https://github.com/rust-lang/crates-index'.tokio.git='x'",
+    fn a_patch_is_found_under_every_name() {
+        for (package, text) in [
+            ("tokio", "patch.crates-io.tokio.path='x'"),
+            ("tokio", "patch.crates-io.mine={package='tokio',path='x'}"),
+            (
+                "tokio",
+                "patch.'https://github.com/rust-lang/crates-index'.tokio.git='x'",
+            ),
+            ("evenkeel", "patch.crates-io.evenkeel.path='x'"),
+            ("evenkeel", "patch.'https://x.org/e'.evenkeel.path='x'"),
         ] {
             let config = config(&[text]);
-            let (name, _) = config.patch_of_tokio().expect(text);
+            let (name, patch) = config.patch().expect(text);
             assert!(name.contains("--config"), "{name}");
+            assert_eq!(patch.package, package);
         }
         let others = config(&[
             "patch.crates-io.tokio-util.path='x'",
             "patch.'https://example.org'.tokio.path='x'",
         ]);
-        assert!(others.patch_of_tokio().is_none());
+        assert!(others.patch().is_none());
     }
 
     #[test]

@@ -16,7 +16,7 @@ static MACROS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel
 static OVERLAY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../overlay");
 
 /// The packages of one version: `tokio`, `tokio-traits`, `evenkeel` and `evenkeel-macros`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The folder that has them.
     pub folder: PathBuf,
@@ -78,11 +78,11 @@ impl Copy {
         )?;
         write_all(
             &scratch.path().join("evenkeel"),
-            &manifest::own(files_of(&EVENKEEL))?,
+            &manifest::evenkeel(files_of(&EVENKEEL))?,
         )?;
         write_all(
             &scratch.path().join("evenkeel-macros"),
-            &manifest::own(files_of(&MACROS))?,
+            &manifest::macros(files_of(&MACROS))?,
         )?;
         let made = scratch.keep();
         match fs::rename(&made, &self.folder) {

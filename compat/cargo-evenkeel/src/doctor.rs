@@ -1,15 +1,18 @@
 //! `cargo evenkeel doctor`: what a build would do, and what to mend before.
 
-use cargo_metadata::Metadata;
+use cargo_metadata::{Metadata, Package};
 use std::process::ExitCode;
 
 use crate::call::Options;
 use crate::command::hear_signals;
 use crate::copy::Copy;
 use crate::error::Error;
-use crate::lock::{OwnLock, Turn};
+use crate::graph::{self, users_of};
+use crate::lock::{self, OwnLock, Turn};
+use crate::patches::{OURS, Patches};
 use crate::permanent::Permanent;
-use crate::project::{Project, rustc_version, users_of};
+use crate::project::Project;
+use crate::toolchain::rustc_version;
 
 /// Packages that are named before the rest is counted.
 const NAMED_MAX: usize = 6;
@@ -63,13 +66,13 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
         if let Some(defect) = made.defect(project)? {
             return Err(Error::NotCurrent { defect });
         }
-        let copy = made.copy();
-        report.tokio(&copy, project);
+        let patches = made.patches();
+        report.tokio(&patches.copy, project);
         report.good(
             "init",
             "permanent and current; plain cargo builds on Evenkeel as well",
         );
-        report.graph(&project.check_permanent(&copy)?, &copy);
+        report.graph(&project.check_permanent(&patches)?, &patches);
         return Ok(());
     }
     let upstream = project.tokio()?;
@@ -81,8 +84,15 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
     );
     project.check_writable()?;
     _ = hear_signals()?;
-    let _lock = OwnLock::put(turn, &copy)?;
-    report.graph(&project.check(&copy)?, &copy);
+    let mut patches = Patches::of(project, copy)?;
+    let has_own = !patches.sources().is_empty();
+    let replaced = has_own.then(|| lock::keep(project, Project::resolve));
+    let replaced = replaced.transpose()?;
+    let _lock = OwnLock::put(turn, &patches.copy)?;
+    report.graph(&project.check(&mut patches)?, &patches);
+    for other in replaced.iter().flat_map(|graph| patches.others(graph)) {
+        report.compare(other, &patches);
+    }
     Ok(())
 }
 
@@ -90,7 +100,12 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
 fn subject_of(error: &Error) -> &'static str {
     match error {
         Error::Rule { .. } => "rules",
-        Error::AnotherTokio { .. } | Error::Unresolved { .. } | Error::Cargo(_) => "graph",
+        Error::AnotherTokio { .. }
+        | Error::AnotherEvenkeel { .. }
+        | Error::LeftOut { .. }
+        | Error::NothingAbove { .. }
+        | Error::Unresolved { .. }
+        | Error::Cargo(_) => "graph",
         Error::Patched { .. } => "config",
         Error::NotCurrent { .. } | Error::Block { .. } => "init",
         Error::ReadOnly { .. } | Error::File { .. } | Error::Toml { .. } => "files",
@@ -150,8 +165,8 @@ impl Report {
         self.good("rules", &format!("all fit; the copy is in {place}"));
     }
 
-    fn graph(&mut self, metadata: &Metadata, copy: &Copy) {
-        let ours = copy.package("tokio");
+    fn graph(&mut self, metadata: &Metadata, patches: &Patches) {
+        let ours = patches.copy.package("tokio");
         let tokio =
             (metadata.packages.iter()).find(|package| package.manifest_path.starts_with(&ours));
         let Some(tokio) = tokio else {
@@ -160,20 +175,48 @@ impl Report {
         };
         let users = named(users_of(metadata, &tokio.id));
         self.good("graph", &format!("one tokio, used by {users}"));
-        let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
-        let node = nodes.into_iter().find(|node| node.id == tokio.id);
-        let features = node.iter().flat_map(|node| &node.features);
+        self.evenkeel(metadata, patches);
         // An optional dependency is a feature as well, which nobody asks for.
-        let is_asked_for = |name: &String| {
+        let is_asked_for = |name: &&str| {
             let mut needs = tokio.dependencies.iter();
-            name != "default" && !needs.any(|need| need.optional && need.name == *name)
+            *name != "default" && !needs.any(|need| need.optional && need.name == *name)
         };
-        let features = features.map(|name| name.to_string()).filter(is_asked_for);
-        self.features(&features.collect::<Vec<_>>());
+        let mut features = graph::features_of(metadata, &tokio.id);
+        features.retain(is_asked_for);
+        self.features(&features);
     }
 
-    fn features(&mut self, features: &[String]) {
-        let has = |name: &str| features.iter().any(|feature| feature == name);
+    /// The project's own Evenkeel, if it has one.
+    fn evenkeel(&mut self, metadata: &Metadata, patches: &Patches) {
+        let users = graph::evenkeel(metadata, &patches.copy)
+            .map(|ours| graph::own_users(metadata, ours))
+            .unwrap_or_default();
+        if users.is_empty() {
+            return;
+        }
+        let sources: Vec<_> = patches.sources().iter().map(String::as_str).collect();
+        let text = format!(
+            "the one beneath tokio, used by {}\nIt is {OURS} as this program has it, in the place \
+             of that from {}.",
+            named(users),
+            sources.join(", "),
+        );
+        self.good("evenkeel", &text);
+    }
+
+    fn compare(&mut self, replaced: &Package, patches: &Patches) {
+        if patches.differs(replaced) {
+            let text = format!(
+                "is not the one in {}\nIf the program needs that one, install cargo-evenkeel from \
+                 the same revision.",
+                replaced.manifest_path.with_file_name(""),
+            );
+            self.line(Mark::Note, "evenkeel", &text);
+        }
+    }
+
+    fn features(&mut self, features: &[&str]) {
+        let has = |name: &str| features.contains(&name);
         let all = features.join(", ");
         if !has("rt-multi-thread") {
             let text = format!(

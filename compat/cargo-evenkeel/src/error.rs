@@ -117,15 +117,17 @@ pub enum Error {
         /// The project.
         folder: PathBuf,
     },
-    /// Something else is in Tokio's place.
+    /// Something else is in the place of Tokio, or of the project's own Evenkeel.
     #[error(
-        "`tokio` is patched already, in {place}, by {by}.\n\
-         Evenkeel can stand in for the published package only: take that patch out."
+        "`{package}` is patched already, in {place}, by {by}.\n\
+         `cargo evenkeel` has to patch it itself: take that patch out."
     )]
     Patched {
+        /// The package.
+        package: &'static str,
         /// The file, or the option.
         place: String,
-        /// What is in Tokio's place.
+        /// What is in its place.
         by: String,
     },
     /// The project's folder cannot be written to.
@@ -211,6 +213,42 @@ pub enum Error {
         version: String,
         /// What to do.
         advice: String,
+    },
+    /// A package uses another Evenkeel than the one beneath Tokio.
+    #[error(
+        "{users} would not use the runtime beneath Tokio: the graph has another `evenkeel` beside \
+         ours, {other}.\n{advice}"
+    )]
+    AnotherEvenkeel {
+        /// The packages that use it.
+        users: String,
+        /// Its version and place.
+        other: String,
+        /// What to do.
+        advice: String,
+    },
+    /// A feature of Evenkeel that depends on Tokio.
+    #[error(
+        "{users}: the feature `{feature}` of `evenkeel` depends on Tokio, and Tokio depends on \
+         Evenkeel here.\n\
+         With Tokio's own interface there is no need of it: `#[tokio::main]` with axum::serve, or \
+         with TokioIo of\nhyper-util. Leave the feature out, or build with plain cargo."
+    )]
+    LeftOut {
+        /// The packages that use Evenkeel.
+        users: String,
+        /// Its name.
+        feature: &'static str,
+    },
+    /// The project uses Evenkeel itself, and not Tokio's runtime.
+    #[error(
+        "{users}: this project uses `evenkeel` itself, and tokio lacks the feature \
+         rt-multi-thread, so there is\nnothing to put Evenkeel under. Build it with plain cargo; \
+         or ask for that feature, and use #[tokio::main]."
+    )]
+    NothingAbove {
+        /// The packages that use Evenkeel.
+        users: String,
     },
     /// A manifest or configuration is not TOML.
     #[error("{} is not valid TOML: {reason}", path.display())]

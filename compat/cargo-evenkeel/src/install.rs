@@ -16,6 +16,7 @@ use crate::command::{hear_signals, wait};
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lock::{OwnLock, Turn};
+use crate::patches::Patches;
 use crate::permanent::Permanent;
 use crate::project::{Project, cargo};
 use request::Request;
@@ -63,16 +64,18 @@ fn install_project(request: &Request, folder: &Path) -> Result<ExitCode, Error> 
         if let Some(defect) = made.defect(&project)? {
             return Err(Error::NotCurrent { defect });
         }
-        project.check_permanent(&made.copy())?;
-        return wait(&mut request.install(folder, &made.copy()));
+        let patches = made.patches();
+        project.check_permanent(&patches)?;
+        return wait(&mut request.install(folder, &patches));
     }
     project.check_writable()?;
     project.check_locked()?;
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
     _ = hear_signals()?;
-    let _lock = OwnLock::put(turn, &copy)?;
-    project.check(&copy)?;
-    wait(&mut request.install(folder, &copy))
+    let mut patches = Patches::of(&project, copy)?;
+    let _lock = OwnLock::put(turn, &patches.copy)?;
+    project.check(&mut patches)?;
+    wait(&mut request.install(folder, &patches))
 }
 
 /// A package in a folder of ours, so that its lock file may be changed.
@@ -90,8 +93,9 @@ fn install_ours(request: &Request, folder: &Path, work: &Path) -> Result<ExitCod
         other => other?,
     };
     let copy = Copy::prepare(&upstream, &home()?)?;
-    project.check(&copy)?;
-    let mut command = request.install(folder, &copy);
+    let mut patches = Patches::of(&project, copy)?;
+    project.check(&mut patches)?;
+    let mut command = request.install(folder, &patches);
     if request.options.target.is_none() && std::env::var_os("CARGO_TARGET_DIR").is_none() {
         command.arg("--target-dir").arg(work.join("target"));
     }

@@ -93,6 +93,21 @@ fn bring_back(aside: &Path, users: &Path) -> Result<(), Error> {
     fs::rename(aside, &kept).map_err(error::file("rename", aside))
 }
 
+/// Brings the lock file back that was there before cargo was asked something.
+pub(crate) fn keep<T>(
+    project: &Project,
+    ask: impl FnOnce(&Project) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let path = project.lock();
+    let before = fs::read(&path).ok();
+    let answer = ask(project)?;
+    let is_new = |before: &Vec<u8>| fs::read(&path).ok().as_ref() != Some(before);
+    if let Some(before) = before.filter(is_new) {
+        write_whole(&path, &before)?;
+    }
+    Ok(answer)
+}
+
 /// Where the user's lock file waits.
 fn aside(users: &Path) -> PathBuf {
     users.with_extension("lock.yours")

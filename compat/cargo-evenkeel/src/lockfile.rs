@@ -55,6 +55,17 @@ impl LockFile {
             .or_else(|| all().next())
     }
 
+    /// Evenkeel and its macros, if packages of the project depend on them.
+    pub fn evenkeels(&self) -> impl Iterator<Item = &Locked> {
+        let is_one = |package: &&Locked| OURS[1..].contains(&package.name.as_str());
+        self.packages.iter().filter(is_one)
+    }
+
+    /// Whether one of these comes from a path: that of the project, or ours.
+    pub(crate) fn has_evenkeel_by_path(&self) -> bool {
+        self.evenkeels().any(|package| package.source.is_none())
+    }
+
     /// The package of this name that another one needs.
     pub fn dependency_of(&self, user: &str, name: &str) -> Option<&Locked> {
         let user = self.packages.iter().find(|package| package.name == user)?;
@@ -73,9 +84,10 @@ impl LockFile {
     }
 
     /// Whether it is what a plain cargo makes of our lock file, if nobody asks it to change a
-    /// package: it has Tokio from the registry again, and else nothing that `users` has not.
+    /// package: it has Tokio, and an Evenkeel of the project's own, from where they were again, and
+    /// else nothing that `users` has not.
     pub fn is_by_the_way(&self, users: &Self) -> bool {
-        let again = ["tokio", "tokio-macros"];
+        let again = ["tokio", "tokio-macros", "evenkeel", "evenkeel-macros"];
         (self.packages.iter())
             .filter(|package| !again.contains(&package.name.as_str()))
             .all(|package| users.packages.iter().any(|users| users.is_same(package)))
@@ -90,12 +102,13 @@ impl Locked {
     }
 }
 
-/// Our lock file with Tokio itself in the place of the copy. Cargo drops what else is not needed.
+/// Our lock file with what was locked before, Tokio first, in the place of the copy. Cargo drops
+/// what else is not needed.
 ///
 /// # Errors
 ///
 /// If it is not TOML.
-pub fn without_evenkeel(text: &str, path: &Path, original: &Locked) -> Result<String, Error> {
+pub fn without_evenkeel(text: &str, path: &Path, originals: &[Locked]) -> Result<String, Error> {
     let bad = |error: toml_edit::TomlError| Error::Toml {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -105,30 +118,38 @@ pub fn without_evenkeel(text: &str, path: &Path, original: &Locked) -> Result<St
         .get_mut("package")
         .and_then(Item::as_array_of_tables_mut)
     {
-        restore(packages, original);
+        restore(packages, originals);
     }
     Ok(lock.to_string())
 }
 
-fn restore(packages: &mut ArrayOfTables, original: &Locked) {
-    let is = |table: &Table, name: &str| {
-        let text = |key| table.get(key).and_then(Item::as_str);
-        text("name") == Some(name) && text("source").is_none()
+fn restore(packages: &mut ArrayOfTables, originals: &[Locked]) {
+    let text = |table: &Table, key| table.get(key).and_then(Item::as_str).map(str::to_owned);
+    let is_by_path = |table: &Table| text(table, "source").is_none();
+    let original_of = |table: &Table| {
+        let name = text(table, "name")?;
+        originals.iter().find(|original| original.name == name)
     };
-    packages.retain(|table| !OURS.iter().any(|name| is(table, name)));
-    let tokio = packages.iter_mut().find(|table| is(table, "tokio"));
-    let Some(tokio) = tokio else { return };
-    let parts = [
-        ("source", &original.source),
-        ("checksum", &original.checksum),
-    ];
-    for (key, text) in parts {
-        if let Some(text) = text {
-            tokio.insert(key, value(text));
+    packages.retain(|table| {
+        let is_ours = text(table, "name").is_some_and(|name| OURS.contains(&name.as_str()));
+        !is_ours || !is_by_path(table) || original_of(table).is_some()
+    });
+    for table in packages.iter_mut().filter(|table| is_by_path(table)) {
+        let Some(original) = original_of(table) else {
+            continue;
+        };
+        let parts = [
+            ("source", &original.source),
+            ("checksum", &original.checksum),
+        ];
+        for (key, text) in parts {
+            if let Some(text) = text {
+                table.insert(key, value(text));
+            }
         }
-    }
-    if let Some(needs) = tokio.get_mut("dependencies").and_then(Item::as_array_mut) {
-        needs.retain(|need| need.as_str() != Some("evenkeel"));
+        if let Some(needs) = table.get_mut("dependencies").and_then(Item::as_array_mut) {
+            needs.retain(|need| !matches!(need.as_str(), Some("evenkeel" | "tokio-traits")));
+        }
     }
 }
 
@@ -141,6 +162,17 @@ mod tests {
 
     fn lock(text: &str) -> LockFile {
         toml::from_str(text).unwrap()
+    }
+
+    /// An Evenkeel that the project has from elsewhere.
+    fn its_own() -> Locked {
+        Locked {
+            name: "evenkeel".into(),
+            version: semver::Version::new(0, 1, 0),
+            source: Some("git+u#c0ffee".into()),
+            checksum: None,
+            dependencies: Vec::new(),
+        }
     }
 
     #[test]
@@ -162,8 +194,12 @@ mod tests {
         let users = lock(USERS);
         let original = users.tokio().unwrap();
         assert!(lock(ours).is_ours());
-        let back = without_evenkeel(ours, Path::new("Cargo.lock"), original).unwrap();
-        let back = lock(&back);
+        let back = |originals: &[Locked]| {
+            lock(&without_evenkeel(ours, Path::new("Cargo.lock"), originals).unwrap())
+        };
+        let with_its_own = [original.clone(), its_own()];
+        assert!(back(&with_its_own).packages.contains(&its_own()));
+        let back = back(&with_its_own[..1]);
         assert!(!back.is_ours());
         let tokio = back.tokio().unwrap();
         assert_eq!(tokio.checksum.as_deref(), Some("1"));

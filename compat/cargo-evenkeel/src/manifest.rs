@@ -100,8 +100,44 @@ pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Evenkeel, or its macros, out of its workspace.
-pub(crate) fn own(mut files: Files) -> Result<Files, Error> {
+/// Features of Evenkeel's that depend on Tokio. Beneath Tokio that would be a cycle.
+pub(crate) const LEFT_OUT: [&str; 4] = ["client", "hyper", "serve", "tokio-context"];
+/// The packages that they need, and nothing else does.
+const NEEDED_BY_THEM: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
+
+/// Evenkeel, without the features that it cannot have beneath Tokio. They keep their names, so
+/// that cargo can resolve a graph that has them, and the graph's check say what is wrong.
+pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
+    let mut files = own(files)?;
+    let mut manifest = read(&files)?;
+    for feature in LEFT_OUT {
+        manifest["features"][feature] = value(toml_edit::Array::new());
+    }
+    if let Some(needs) = manifest["dependencies"].as_table_mut() {
+        for name in NEEDED_BY_THEM {
+            needs.remove(name);
+        }
+    }
+    write(&mut files, &manifest);
+    // Where plain cargo builds, nobody checks the graph.
+    if let Some(root) = files.get_mut("src/lib.rs") {
+        for feature in LEFT_OUT {
+            *root += &format!(
+                "\n#[cfg(feature = \"{feature}\")]\ncompile_error!(\"the feature `{feature}` of \
+                 evenkeel cannot be had beneath Tokio; see `cargo evenkeel doctor`\");\n"
+            );
+        }
+    }
+    Ok(files)
+}
+
+/// Evenkeel's macros.
+pub(crate) fn macros(files: Files) -> Result<Files, Error> {
+    own(files)
+}
+
+/// A package of Evenkeel's, out of its workspace.
+fn own(mut files: Files) -> Result<Files, Error> {
     let mut manifest = read(&files)?;
     let inherited = [
         ("version", env!("CARGO_PKG_VERSION")),

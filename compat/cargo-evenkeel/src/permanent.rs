@@ -7,6 +7,7 @@
 
 mod block;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lock::{Turn, write_whole};
 use crate::lockfile::{self, LockFile, Locked};
+use crate::patches::Patches;
 use crate::project::Project;
 use crate::receipt::{Before, Receipt};
 use crate::scratch;
@@ -33,6 +35,8 @@ pub struct Permanent {
     original: Locked,
     /// The copy's folder.
     name: String,
+    /// The sources whose Evenkeel is replaced.
+    sources: BTreeSet<String>,
 }
 
 impl Permanent {
@@ -52,22 +56,24 @@ impl Permanent {
         };
         let parsed =
             block::parse(&text[from..to]).ok_or_else(|| Error::Block { file: file.clone() })?;
-        let (original, name) = parsed;
+        let (original, name, sources) = parsed;
         let root = root.to_owned();
         Ok(Some(Self {
             root,
             file,
             original,
             name,
+            sources,
         }))
     }
 
-    /// The copy that the block names.
-    pub fn copy(&self) -> Copy {
-        Copy {
+    /// What the block says.
+    pub fn patches(&self) -> Patches {
+        let copy = Copy {
             folder: folder(&self.root).join(&self.name),
             version: self.original.version.clone(),
-        }
+        };
+        Patches::new(copy, self.sources.clone())
     }
 
     fn upstream(&self) -> Upstream {
@@ -80,7 +86,7 @@ impl Permanent {
     ///
     /// If the lock file cannot be read.
     pub fn defect(&self, project: &Project) -> Result<Option<String>, Error> {
-        let copy = self.copy();
+        let copy = self.patches().copy;
         if !copy.package("tokio").join("Cargo.toml").is_file() {
             return Ok(Some(format!(
                 "the copy is not in {}",
@@ -101,6 +107,14 @@ impl Permanent {
             format!("the lock file has tokio {now} itself, not the copy of {ours}")
         }))
     }
+
+    /// What only the graph shows: whether it has an Evenkeel that the block does not replace.
+    fn defect_of_graph(&self, project: &Project) -> Result<Option<String>, Error> {
+        let mut patches = self.patches();
+        project.check(&mut patches)?;
+        let has_come = patches != self.patches();
+        Ok(has_come.then(|| "the project has got an `evenkeel` of its own since".into()))
+    }
 }
 
 /// Makes Evenkeel permanent, or says whether it is.
@@ -112,14 +126,15 @@ pub fn init(options: Options, check: bool) -> Result<ExitCode, Error> {
     let project = Project::find(options)?;
     let _turn = Turn::take(&project)?;
     let made = Permanent::read(&project.root)?;
-    let defect = made
-        .as_ref()
-        .map(|made| made.defect(&project))
-        .transpose()?
-        .flatten();
+    let defect = match &made {
+        Some(made) => made
+            .defect(&project)?
+            .map_or_else(|| made.defect_of_graph(&project), |defect| Ok(Some(defect)))?,
+        None => None,
+    };
     let is_current = made.is_some() && defect.is_none();
     if check || is_current {
-        return say(made.as_ref(), defect, &project);
+        return Ok(say(made.as_ref(), defect, &project));
     }
     project.check_config()?;
     project.check_writable()?;
@@ -132,16 +147,19 @@ pub fn init(options: Options, check: bool) -> Result<ExitCode, Error> {
     let is_ours = now.is_some() && LockFile::read(&project.lock())?.is_ours();
     let users = now.as_deref().filter(|_| !is_ours);
     let original = original(&project, made.as_ref())?;
-    let receipt = match Receipt::read(&folder(&project.root)) {
+    let mut receipt = match Receipt::read(&folder(&project.root)) {
         Some(receipt) => receipt.again(users, now.as_deref().unwrap_or_default(), original.clone()),
         None => Receipt::new(&config_file(&project.root), original.clone(), !is_ours),
     };
-    let copy = Copy::prepare(&upstream(&original), &project.root.join(".cargo"))?;
-    if let Err(error) = make(&project, &copy, receipt, users) {
+    if !is_ours && project.lock().exists() {
+        receipt.note_evenkeels(&LockFile::read(&project.lock())?);
+    }
+    let mut patches = patches(&project, &original, made)?;
+    if let Err(error) = make(&project, &mut patches, receipt, users) {
         undo(&project)?;
         return Err(error);
     }
-    report(&project, &copy);
+    report(&project, &patches);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -186,6 +204,28 @@ fn original(project: &Project, made: Option<&Permanent>) -> Result<Locked, Error
     lock.tokio().cloned().ok_or(Error::NoTokio)
 }
 
+/// The copy, which is written, and the sources whose Evenkeel it is to replace.
+fn patches(
+    project: &Project,
+    original: &Locked,
+    made: Option<Permanent>,
+) -> Result<Patches, Error> {
+    let (upstream, parent) = (upstream(original), project.root.join(".cargo"));
+    let place = Copy::place(&upstream, &parent);
+    let patches = match made {
+        // Our own lock file has lost where the others were from.
+        Some(made) => Patches::new(place, made.sources),
+        None => {
+            let mut patches = Patches::of(project, place)?;
+            // Also where the lock file is behind the manifests.
+            patches.find(project)?;
+            patches
+        }
+    };
+    Copy::prepare(&upstream, &parent)?;
+    Ok(patches)
+}
+
 fn upstream(original: &Locked) -> Upstream {
     Upstream {
         version: original.version.clone(),
@@ -196,33 +236,20 @@ fn upstream(original: &Locked) -> Upstream {
 /// The steps, each of which leaves what `init` and `remove` can go on from.
 fn make(
     project: &Project,
-    copy: &Copy,
+    patches: &mut Patches,
     mut receipt: Receipt,
     users: Option<&[u8]>,
 ) -> Result<(), Error> {
     let folder = folder(&project.root);
     receipt.write(&folder, users)?;
     let file = config_file(&project.root);
-    let text = fs::read_to_string(&file).unwrap_or_default();
-    let name = copy
-        .folder
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let with = format!(
-        "{}{}",
-        block::without(&text),
-        block::lines_for(&text, &receipt.original, &name)
-    );
-    // A patch that is written inline has no room for one more.
-    let parsed: Result<toml::Table, _> = toml::from_str(&with);
-    parsed.map_err(|error| Error::Toml {
-        path: file.clone(),
-        reason: error.to_string(),
-    })?;
-    write_whole(&file, with.as_bytes())?;
-    project.check(copy)?;
+    write_block(&file, patches, &receipt.original)?;
+    let before = patches.clone();
+    project.check(patches)?;
+    if *patches != before {
+        // The graph has shown where else an Evenkeel is from.
+        write_block(&file, patches, &receipt.original)?;
+    }
     let after = fs::read(project.lock()).map_err(error::file("read", &project.lock()))?;
     receipt.lock_after = hash(&after);
     receipt.write(&folder, None)?;
@@ -231,11 +258,25 @@ fn make(
         .flatten()
     {
         let path = entry.path();
-        if path.is_dir() && path != copy.folder {
+        if path.is_dir() && path != patches.copy.folder {
             fs::remove_dir_all(&path).map_err(error::file("remove", &path))?;
         }
     }
     Ok(())
+}
+
+fn write_block(file: &Path, patches: &Patches, original: &Locked) -> Result<(), Error> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let name = patches.copy.folder.file_name().unwrap_or_default();
+    let lines = block::lines_for(&text, original, &name.to_string_lossy(), patches.sources());
+    let with = format!("{}{lines}", block::without(&text));
+    // A patch that is written inline has no room for one more.
+    let parsed: Result<toml::Table, _> = toml::from_str(&with);
+    parsed.map_err(|error| Error::Toml {
+        path: file.to_owned(),
+        reason: error.to_string(),
+    })?;
+    write_whole(file, with.as_bytes())
 }
 
 /// The configuration first: from then on, cargo takes Tokio itself.
@@ -253,9 +294,10 @@ fn undo(project: &Project) -> Result<(), Error> {
             write_whole(&file, text.as_bytes())?;
         }
     }
-    let original = (receipt.as_ref().map(|receipt| &receipt.original))
-        .or(made.as_ref().map(|made| &made.original));
-    undo_lock(project, receipt.as_ref(), original)?;
+    let originals = (receipt.as_ref().map(Receipt::originals))
+        .or(made.map(|made| vec![made.original]))
+        .unwrap_or_default();
+    undo_lock(project, receipt.as_ref(), &originals)?;
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(error::file("remove", &folder))?;
     }
@@ -269,7 +311,7 @@ fn undo(project: &Project) -> Result<(), Error> {
 fn undo_lock(
     project: &Project,
     receipt: Option<&Receipt>,
-    original: Option<&Locked>,
+    originals: &[Locked],
 ) -> Result<(), Error> {
     let path = project.lock();
     let Ok(now) = fs::read(&path) else {
@@ -281,10 +323,10 @@ fn undo_lock(
         Some(Before::None) => return fs::remove_file(&path).map_err(error::file("remove", &path)),
         Some(Before::Unknown) | None => {}
     }
-    let (Some(original), true) = (original, LockFile::read(&path)?.is_ours()) else {
+    if originals.is_empty() || !LockFile::read(&path)?.is_ours() {
         return Ok(());
-    };
-    let text = lockfile::without_evenkeel(&String::from_utf8_lossy(&now), &path, original)?;
+    }
+    let text = lockfile::without_evenkeel(&String::from_utf8_lossy(&now), &path, originals)?;
     write_whole(&path, text.as_bytes())?;
     // Drops the packages that nothing needs any more. Any later cargo would do it as well.
     project.resolve().map(drop).or_else(|_| {
@@ -293,37 +335,36 @@ fn undo_lock(
     })
 }
 
-fn say(
-    made: Option<&Permanent>,
-    defect: Option<String>,
-    project: &Project,
-) -> Result<ExitCode, Error> {
+fn say(made: Option<&Permanent>, defect: Option<String>, project: &Project) -> ExitCode {
     let Some(made) = made else {
         println!(
             "not permanent in {}; `cargo evenkeel init` makes it so",
             project.root.display()
         );
-        return Ok(ExitCode::FAILURE);
+        return ExitCode::FAILURE;
     };
     if let Some(defect) = defect {
         println!("not current: {defect}; run `cargo evenkeel init` again");
-        return Ok(ExitCode::FAILURE);
+        return ExitCode::FAILURE;
     }
-    // Also what Tokio's being there does not show: whether all of the graph uses the copy.
-    project.check(&made.copy())?;
     println!(
         "permanent and current: tokio {} on Evenkeel, by {}",
         made.original.version,
         made.file.display()
     );
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
-fn report(project: &Project, copy: &Copy) {
-    let file = config_file(&project.root);
+fn report(project: &Project, patches: &Patches) {
+    let (file, copy) = (config_file(&project.root), &patches.copy);
+    let what = if patches.sources().is_empty() {
+        "a patch of tokio"
+    } else {
+        "patches of tokio and evenkeel"
+    };
     println!(
         "This project builds on Evenkeel from now on, also with plain cargo. What was changed:\n  \
-         {}: a patch of tokio, between two marked lines\n  \
+         {}: {what}, between two marked lines\n  \
          {}: the copy of tokio {}; commit it, or run `cargo evenkeel init` in CI as well\n  \
          {}: what the copy needs\n\
          `cargo evenkeel init --check` says whether this is current, and `cargo evenkeel remove` \

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::call::Options;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Patch};
 use crate::copy::Copy;
 use crate::error::{self, Error};
+use crate::graph;
 use crate::lockfile::LockFile;
+use crate::patches::Patches;
 use crate::permanent::Permanent;
+use crate::toolchain::platform_options;
 use crate::upstream::{self, Upstream};
 
 /// A workspace of the user's.
@@ -58,25 +61,24 @@ impl Project {
         &self.config
     }
 
-    /// Makes sure that nobody else puts something in Tokio's place.
+    /// Makes sure that nobody else puts something in the place of Tokio or Evenkeel.
     ///
     /// # Errors
     ///
     /// If the configuration or the manifest does.
     pub fn check_config(&self) -> Result<(), Error> {
+        let refused = |place: String, Patch { package, by }| Error::Patched { package, place, by };
         let manifest = self.root.join("Cargo.toml");
-        if let Some(by) = config::patch_in_manifest(&manifest)? {
-            let place = manifest.display().to_string();
-            return Err(Error::Patched { place, by });
+        if let Some(patch) = config::patch_in_manifest(&manifest)? {
+            return Err(refused(manifest.display().to_string(), patch));
         }
-        match self.config.patch_of_tokio() {
-            None => Ok(()),
-            Some((_, by)) if by.contains(".cargo/evenkeel/") && self.is_permanent()? => Ok(()),
-            Some((place, by)) => Err(Error::Patched {
-                place: place.into(),
-                by,
-            }),
+        let Some((place, patch)) = self.config.patch() else {
+            return Ok(());
+        };
+        if patch.by.contains(".cargo/evenkeel/") && self.is_permanent()? {
+            return Ok(());
         }
+        Err(refused(place.into(), patch))
     }
 
     fn is_permanent(&self) -> Result<bool, Error> {
@@ -216,46 +218,57 @@ impl Project {
         self.describe(&["--locked".into()]).map(drop)
     }
 
-    /// Resolves the project with the copy in Tokio's place, and makes sure that nothing uses
-    /// another Tokio.
+    /// Resolves the project with the copy in Tokio's place, and in that of its own Evenkeel if it
+    /// has one, and makes sure that nothing uses another one of either.
     ///
     /// # Errors
     ///
     /// If something does, or cargo cannot resolve the project.
-    pub fn check(&self, copy: &Copy) -> Result<Metadata, Error> {
-        self.check_graph(copy, &[])
+    pub fn check(&self, patches: &mut Patches) -> Result<Metadata, Error> {
+        let metadata = match self.try_describe(&patches.options())? {
+            Ok(metadata) if !patches.add_from(&metadata) => metadata,
+            Ok(_) => self.resolve_with(patches, &[])?,
+            Err(_) => {
+                // Two Evenkeels by path collide: neither has a source in the lock file.
+                patches.find(self)?;
+                self.resolve_with(patches, &[])?
+            }
+        };
+        graph::check(&metadata, patches)?;
+        Ok(metadata)
     }
 
-    /// As [`check`](Self::check), for a lock file that is to stay ours: `--locked` is about it.
+    /// As [`check`](Self::check), for patches and a lock file that are to stay: `--locked` is about
+    /// that file.
     ///
     /// # Errors
     ///
-    /// As there, or if it would have to change.
-    pub fn check_permanent(&self, copy: &Copy) -> Result<Metadata, Error> {
+    /// As there, or if either would have to change.
+    pub fn check_permanent(&self, patches: &Patches) -> Result<Metadata, Error> {
         let locked = ["--locked".to_owned()];
-        self.check_graph(copy, if self.options.locked { &locked } else { &[] })
+        let more = if self.options.locked {
+            &locked
+        } else {
+            &[][..]
+        };
+        let metadata = self.resolve_with(patches, more)?;
+        graph::check(&metadata, patches)?;
+        Ok(metadata)
     }
 
-    fn check_graph(&self, copy: &Copy, more: &[String]) -> Result<Metadata, Error> {
-        let options = [&patch_options(copy), more].concat();
-        let metadata = self.describe(&options).map_err(|error| match error {
-            Error::Cargo(_) => Error::Unresolved {
-                advice: self.advice_if_unresolved(),
-            },
-            other => other,
-        })?;
-        let ours = copy.package("tokio");
-        let is_other = |package: &&cargo_metadata::Package| {
-            package.name.as_str() == "tokio" && !package.manifest_path.starts_with(&ours)
-        };
-        let Some(other) = metadata.packages.iter().find(is_other) else {
-            return Ok(metadata);
-        };
-        Err(Error::AnotherTokio {
-            users: users_of(&metadata, &other.id).join(", "),
-            other: format!("version {}", other.version),
-            version: copy.version.to_string(),
-            advice: advice_about(&other.version, &copy.version),
+    fn resolve_with(&self, patches: &Patches, more: &[String]) -> Result<Metadata, Error> {
+        let options = [&patches.options(), more].concat();
+        self.try_describe(&options)?.map_err(|said| {
+            eprint!("{said}");
+            let collide = said.contains("collision") && said.contains(" evenkeel v");
+            let advice = if collide {
+                "A package depends on `evenkeel` by a path that `cargo evenkeel init` has not \
+                 seen.\nRun `cargo evenkeel remove`, and `cargo evenkeel init` again."
+                    .into()
+            } else {
+                self.advice_if_unresolved()
+            };
+            Error::Unresolved { advice }
         })
     }
 
@@ -277,9 +290,20 @@ impl Project {
 
     /// Cargo's description of the whole graph on this machine, and on those that are built for.
     fn describe(&self, more: &[String]) -> Result<Metadata, Error> {
+        described(self.try_describe(more)?)
+    }
+
+    /// The same, or why cargo has none.
+    pub(crate) fn try_describe(&self, more: &[String]) -> Result<Result<Metadata, String>, Error> {
         let mut options = [&self.options.common, &self.options.features, more].concat();
         options.extend(platform_options(&self.options.platforms));
-        describe(&options)
+        try_describe(&options)
+    }
+
+    /// The same without what is patched, and of all that there is: with all features, for all
+    /// platforms.
+    pub(crate) fn describe_all(&self) -> Result<Result<Metadata, String>, Error> {
+        try_describe(&[&self.options.common[..], &["--all-features".into()]].concat())
     }
 }
 
@@ -289,29 +313,6 @@ fn is_supported(version: &semver::Version) -> bool {
 
 fn is_newer_than_supported(version: &semver::Version) -> bool {
     upstream::supported().all(|known| known.version.minor < version.minor)
-}
-
-fn advice_about(other: &semver::Version, ours: &semver::Version) -> String {
-    let who = format!("See who asks for it: cargo tree -i tokio@{other}.");
-    if other.major == 0 {
-        return format!("{who} It is from before Tokio 1, so its users have to be updated.");
-    }
-    format!(
-        "{who} If a requirement is too narrow, widen it, or run: cargo update -p tokio@{other} \
-         --precise {ours}"
-    )
-}
-
-/// The names of the packages that depend on this one.
-pub(crate) fn users_of(metadata: &Metadata, id: &cargo_metadata::PackageId) -> Vec<String> {
-    let nodes = metadata
-        .resolve
-        .as_ref()
-        .map(|resolve| resolve.nodes.as_slice());
-    let users = (nodes.unwrap_or_default().iter()).filter(|node| node.dependencies.contains(id));
-    users
-        .map(|node| metadata[&node.id].name.to_string())
-        .collect()
 }
 
 /// What tells cargo to take the copy.
@@ -326,35 +327,19 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// What keeps cargo from fetching what only other platforms than these and this one need.
-pub(crate) fn platform_options(platforms: &[String]) -> Vec<String> {
-    let all = host().into_iter().chain(platforms.iter().cloned());
-    all.flat_map(|platform| ["--filter-platform".into(), platform])
-        .collect()
-}
-
-/// The platform that cargo builds for if nobody says anything.
-fn host() -> Option<String> {
-    let said = cargo().arg("-vV").output().ok()?.stdout;
-    line_of(&String::from_utf8_lossy(&said), "host: ")
-}
-
-/// The compiler that cargo calls: its version, and its platform.
-pub(crate) fn rustc_version() -> Option<(semver::Version, String)> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let said = Command::new(rustc).arg("-vV").output().ok()?.stdout;
-    let said = String::from_utf8_lossy(&said);
-    let version = line_of(&said, "release: ")?.parse().ok()?;
-    Some((version, line_of(&said, "host: ")?))
-}
-
-/// What comes behind the name in the line that begins with it.
-fn line_of(text: &str, name: &str) -> Option<String> {
-    text.lines()
-        .find_map(|line| Some(line.strip_prefix(name)?.to_owned()))
-}
-
 pub(crate) fn describe(options: &[String]) -> Result<Metadata, Error> {
+    described(try_describe(options)?)
+}
+
+/// Says what cargo has said, if it has failed.
+fn described(outcome: Result<Metadata, String>) -> Result<Metadata, Error> {
+    outcome.map_err(|said| {
+        eprint!("{said}");
+        Error::Cargo("cargo metadata".into())
+    })
+}
+
+fn try_describe(options: &[String]) -> Result<Result<Metadata, String>, Error> {
     let mut command = cargo();
     command
         .args(["metadata", "--format-version", "1"])
@@ -364,10 +349,10 @@ pub(crate) fn describe(options: &[String]) -> Result<Metadata, Error> {
         source,
     })?;
     if !output.status.success() {
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        return Err(Error::Cargo("cargo metadata".into()));
+        return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     MetadataCommand::parse(String::from_utf8_lossy(&output.stdout))
+        .map(Ok)
         .map_err(|error| Error::Metadata(error.to_string()))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::lock::write_whole;
-use crate::lockfile::Locked;
+use crate::lockfile::{LockFile, Locked};
 use crate::upstream::hash;
 
 const RECEIPT: &str = "receipt.toml";
@@ -26,6 +26,9 @@ pub(crate) struct Receipt {
     pub(crate) lock_after: String,
     /// Tokio, as it was locked.
     pub(crate) original: Locked,
+    /// The project's own Evenkeel and its macros, as they were locked.
+    #[serde(default)]
+    evenkeels: Vec<Locked>,
 }
 
 /// The lock file before ours.
@@ -47,7 +50,18 @@ impl Receipt {
             lock_known,
             lock_after: String::new(),
             original,
+            evenkeels: Vec::new(),
         }
+    }
+
+    /// Takes note of the project's own Evenkeel, which this lock file of the user's has.
+    pub(crate) fn note_evenkeels(&mut self, users: &LockFile) {
+        self.evenkeels = users.evenkeels().cloned().collect();
+    }
+
+    /// All that was locked, and is replaced.
+    pub(crate) fn originals(&self) -> Vec<Locked> {
+        [std::slice::from_ref(&self.original), &self.evenkeels[..]].concat()
     }
 
     /// Of one that is made again: the lock file is the user's, or is this one of ours.

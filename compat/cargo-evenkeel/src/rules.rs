@@ -92,7 +92,7 @@ impl Rule {
             Rule {
                 value_in: Some(name),
                 ..
-            } => insert_after(source, &format!("new({name} {{"), text),
+            } => insert_after(source, &making(source, name), text),
             Rule {
                 begin: Some(name), ..
             } => begin(source, name, text),
@@ -135,6 +135,15 @@ fn count(line: &str, wanted: char) -> i32 {
 
 fn append(source: &str, text: &str) -> String {
     format!("{}\n\n{}", source.trim_end(), conditional(text))
+}
+
+/// How a function begins to make a struct: as an argument of `new`, or on a line of its own.
+fn making(source: &str, name: &str) -> String {
+    let argument = format!("new({name} {{");
+    if source.contains(&argument) {
+        return argument;
+    }
+    format!("  {name} {{")
 }
 
 fn insert_after(source: &str, needle: &str, text: &str) -> Result<String, String> {
@@ -279,8 +288,11 @@ mod tests {
             "struct S {\n    a: u8,\n}\nfn make() -> Arc<S> {\n    Arc::new(S { a: 1 })\n}\n";
         let changed = apply("field_of = 'S'\ntext = 'b: u8,'", source).unwrap();
         assert!(changed.find("b: u8").unwrap() < changed.find("a: u8").unwrap());
-        let changed = apply("value_in = 'S'\ntext = 'b: 2,'", source).unwrap();
-        assert!(changed.find("b: 2").unwrap() < changed.find("a: 1").unwrap());
+        let alone = source.replace("Arc::new(S { a: 1 })", "S { a: 1 }");
+        for source in [source, &alone] {
+            let changed = apply("value_in = 'S'\ntext = 'b: 2,'", source).unwrap();
+            assert!(changed.find("b: 2").unwrap() < changed.find("a: 1").unwrap());
+        }
         let changed = apply("begin = 'make'\ntext = 'begun();'", source).unwrap();
         assert!(changed.find("begun").unwrap() < changed.find("Arc::new").unwrap());
         let source = "fn f() {\n    a();\n}\npub fn f() {\n    b();\n}\n";

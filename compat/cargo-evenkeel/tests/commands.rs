@@ -4,7 +4,6 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use support::{
     Project, fails, is_on_evenkeel, lock_of, program, project, said, succeeds, unlocked,
 };
@@ -47,10 +46,8 @@ fn two_tokios_are_refused() {
     ] {
         let project = project();
         let old = "old = { package = \"tokio\", path = \"old\" }\n";
-        project.write("Cargo.toml", &(project.read("Cargo.toml") + old));
-        let manifest = support::manifest("tokio", "").replace("0.1.0", version);
-        project.write("old/Cargo.toml", &manifest);
-        project.write("old/src/lib.rs", "");
+        project.append("Cargo.toml", old);
+        project.add("old", "tokio", version, "");
         succeeds(&project.cargo(&["metadata"]));
         is_refused(
             &project,
@@ -64,14 +61,11 @@ fn two_tokios_are_refused() {
 fn a_source_that_is_not_there_is_told() {
     let project = project();
     let home = tempfile::tempdir().unwrap();
-    let mut command = project.command(program());
+    let mut command = project.call();
     command
         .env("CARGO_HOME", home.path())
         .env("CARGO_TARGET_DIR", home.path().join("t"));
-    let output = command
-        .args(["evenkeel", "build", "--offline"])
-        .output()
-        .unwrap();
+    let output = command.args(["build", "--offline"]).output().unwrap();
     fails(
         &output,
         &[
@@ -88,14 +82,11 @@ fn a_changed_archive_is_refused() {
     let cache = home.path().join("registry/cache/index");
     fs::create_dir_all(&cache).unwrap();
     fs::write(cache.join("tokio-1.54.1.crate"), "not as it was").unwrap();
-    let mut command = project.command(program());
+    let mut command = project.call();
     command
         .env("CARGO_HOME", home.path())
         .env("CARGO_TARGET_DIR", home.path().join("t"));
-    let output = command
-        .args(["evenkeel", "build", "--offline"])
-        .output()
-        .unwrap();
+    let output = command.args(["build", "--offline"]).output().unwrap();
     fails(
         &output,
         &["its checksum is", "Remove it, and run `cargo fetch`"],
@@ -131,13 +122,8 @@ fn workspace() -> Project {
         "[workspace]\nresolver = \"3\"\nmembers = [\"a\", \"b\"]\n",
     );
     let tokio = "tokio = { version = \"=1.54.1\", features = [\"full\"] }";
-    locked.write("a/Cargo.toml", &support::manifest("project", tokio));
-    locked.write("a/src/lib.rs", "");
-    locked.write(
-        "b/Cargo.toml",
-        &support::manifest("b", "project = { path = \"../a\" }"),
-    );
-    locked.write("b/src/lib.rs", "");
+    locked.add("a", "project", "0.1.0", tokio);
+    locked.add("b", "b", "0.1.0", "project = { path = \"../a\" }");
     succeeds(&locked.cargo(&["metadata"]));
     locked
 }
@@ -148,9 +134,9 @@ fn workspaces_are_built_from_every_folder_of_theirs() {
     let lock = project.read("Cargo.lock");
     is_on_evenkeel(&project.evenkeel(&["tree"]));
     is_on_evenkeel(&project.evenkeel(&["tree", "-p", "b"]));
-    let mut within = project.command(program());
+    let mut within = project.call();
     within.current_dir(project.path().join("b/src"));
-    is_on_evenkeel(&within.args(["evenkeel", "tree"]).output().unwrap());
+    is_on_evenkeel(&within.args(["tree"]).output().unwrap());
     assert_eq!(project.read("Cargo.lock"), lock);
     assert!(!project.has("b/Cargo.lock"));
 }
@@ -164,10 +150,10 @@ fn options_reach_every_cargo_that_is_called() {
         vec!["--manifest-path", &manifest],
         vec![&format!("--manifest-path={manifest}")],
     ] {
-        let mut command = project.command(program());
+        let mut command = project.call();
         command
             .current_dir(elsewhere.path())
-            .args(["evenkeel", "tree", "--offline"]);
+            .args(["tree", "--offline"]);
         is_on_evenkeel(&command.args(option).output().unwrap());
     }
     is_on_evenkeel(&project.evenkeel(&["--offline", "tree"]));
@@ -181,16 +167,14 @@ fn the_copy_lies_where_cargo_builds() {
         &["--config", "build.target-dir='there'"],
     ] {
         let project = project();
-        let mut command = project.command(program());
-        command
-            .env_remove("CARGO_TARGET_DIR")
-            .args(["evenkeel", "fetch"]);
+        let mut command = project.call();
+        command.env_remove("CARGO_TARGET_DIR").args(["fetch"]);
         if options[0] != "--config" {
             // `fetch` has no such option of its own.
-            command = project.command(program());
+            command = project.call();
             command
                 .env_remove("CARGO_TARGET_DIR")
-                .args(["evenkeel", "check", "-p", "bytes"]);
+                .args(["check", "-p", "bytes"]);
         }
         succeeds(&command.args(options).output().unwrap());
         assert!(
@@ -217,12 +201,8 @@ fn another_patch_of_tokio_is_refused_with_its_place() {
         &[".cargo/config.toml", "take that patch out"],
     );
     let patched = project();
-    patched.write("Cargo.toml", &(patched.read("Cargo.toml") + patch));
-    patched.write(
-        "mine/Cargo.toml",
-        &support::manifest("tokio", "").replace("0.1.0", "1.54.1"),
-    );
-    patched.write("mine/src/lib.rs", "");
+    patched.append("Cargo.toml", patch);
+    patched.add("mine", "tokio", "1.54.1", "");
     is_refused(&patched, &["build"], &["Cargo.toml", "take that patch out"]);
 }
 
@@ -283,7 +263,7 @@ fn a_toolchain_is_asked_for_as_with_cargo() {
     project.write("bin/cargo", script);
     let path = project.path().join("bin/cargo");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = project.command(program());
+    let mut command = project.call();
     let search = format!(
         "{}/bin:{}",
         project.path().display(),
@@ -292,12 +272,7 @@ fn a_toolchain_is_asked_for_as_with_cargo() {
     command
         .env("PATH", search)
         .env("REAL", std::env::var_os("CARGO").unwrap());
-    is_on_evenkeel(
-        &command
-            .args(["evenkeel", "+other", "tree"])
-            .output()
-            .unwrap(),
-    );
+    is_on_evenkeel(&command.args(["+other", "tree"]).output().unwrap());
     let calls = project.read("calls");
     let (first, rest) = calls.split_once('\n').unwrap();
     assert!(first.ends_with("+other --version --quiet"), "{calls}");
@@ -337,14 +312,10 @@ fn a_command_that_does_not_build_is_cargos_own() {
     let project = project();
     let target = project.path().join("built");
     project.write("built/CACHEDIR.TAG", "");
-    let mut command = project.command(program());
+    let mut command = project.call();
     command.env("CARGO_TARGET_DIR", &target);
-    succeeds(&command.args(["evenkeel", "clean"]).output().unwrap());
+    succeeds(&command.args(["clean"]).output().unwrap());
     assert!(!target.exists());
     assert!(succeeds(&project.evenkeel(&["build", "--help"])).contains("cargo build"));
-    let nothing = Command::new(program())
-        .args(["evenkeel", "--offline"])
-        .output()
-        .unwrap();
-    fails(&nothing, &["there is no command"]);
+    fails(&project.evenkeel(&["--offline"]), &["there is no command"]);
 }

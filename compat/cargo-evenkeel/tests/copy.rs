@@ -1,4 +1,4 @@
-//! The tests of `tests-on-copy/`, on Evenkeel and on Tokio.
+//! Projects beside this package that have tests of their own, on Evenkeel and on Tokio.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,21 @@ use std::process::Command;
 
 /// A copy of the project, as `cargo evenkeel` works in the project's folder. At a fixed place, so
 /// that it is built again only where it has changed.
-fn project() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests-on-copy");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tests-on-copy");
+fn project(name: &str) -> PathBuf {
+    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let crates = compat.join("../crates").canonicalize().unwrap();
     for part in ["", "src", "src/bin", "tests"] {
+        let Ok(entries) = fs::read_dir(compat.join(name).join(part)) else {
+            continue;
+        };
         fs::create_dir_all(folder.join(part)).unwrap();
-        for entry in fs::read_dir(source.join(part)).unwrap().flatten() {
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
             let to = folder.join(part).join(entry.file_name());
-            let text = fs::read(entry.path()).unwrap_or_default();
-            let is_new = entry.path().is_file() && fs::read(&to).ok().as_ref() != Some(&text);
-            if is_new {
+            let text = fs::read_to_string(entry.path()).unwrap();
+            // What is beside the project is not beside its copy.
+            let text = text.replace("../../crates", &crates.display().to_string());
+            if fs::read_to_string(&to).ok().as_ref() != Some(&text) {
                 fs::write(to, text).unwrap();
             }
         }
@@ -23,13 +28,16 @@ fn project() -> PathBuf {
     folder
 }
 
-fn run(folder: &Path, off: bool) {
+/// What a command of `cargo evenkeel` printed.
+fn run(folder: &Path, words: &[&str], off: bool) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-evenkeel"));
     command
-        .args(["evenkeel", "test", "--no-fail-fast"])
+        .arg("evenkeel")
+        .args(words)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0");
     if off {
         command.env("EVENKEEL", "off");
@@ -37,11 +45,27 @@ fn run(folder: &Path, off: bool) {
     let output = command.output().unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{out}{err}");
+    out.into_owned()
+}
+
+fn test(name: &str) -> PathBuf {
+    let folder = project(name);
+    for off in [false, true] {
+        run(&folder, &["test", "--no-fail-fast"], off);
+    }
+    folder
 }
 
 #[test]
 fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
-    let folder = project();
-    run(&folder, false);
-    run(&folder, true);
+    test("tests-on-copy");
+}
+
+#[test]
+fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
+    let folder = test("classes");
+    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n";
+    assert_eq!(run(&folder, &["run"], false), on);
+    let off = "/plain: None\n/health: None\n/export: None\n";
+    assert_eq!(run(&folder, &["run"], true), off);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{fails, lock_of, program, project, said, succeeds, unlocked};
+use support::{fails, lock_of, project, said, succeeds, unlocked};
 
 #[test]
 fn a_project_that_can_be_built_is_described() {
@@ -83,11 +83,11 @@ fn what_is_wrong_comes_with_what_to_do() {
 #[test]
 fn the_environment_is_told() {
     let project = project();
-    let mut command = project.command(program());
+    let mut command = project.call();
     command
         .env("EVENKEEL", "off")
         .env("RUSTFLAGS", "--cfg tokio_unstable");
-    let said = said(&command.args(["evenkeel", "doctor"]).output().unwrap());
+    let said = said(&command.args(["doctor"]).output().unwrap());
     assert!(said.contains("note  EVENKEEL  =off: programs"), "{said}");
     assert!(
         said.contains("note  RUSTFLAGS has tokio_unstable"),
@@ -103,10 +103,10 @@ fn a_compiler_that_is_too_old_is_told() {
     let path = project.path().join("rustc");
     let rights = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&path, rights).unwrap();
-    let mut command = project.command(program());
+    let mut command = project.call();
     let output = command
         .env("RUSTC", path)
-        .args(["evenkeel", "doctor"])
+        .args(["doctor"])
         .output()
         .unwrap();
     fails(&output, &["WRONG rust      1.80.0 is too old", "+stable"]);

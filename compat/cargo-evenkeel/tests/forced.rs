@@ -1,20 +1,10 @@
 //! Current-thread runtimes on Evenkeel, with `EVENKEEL_FORCE=1`.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+mod support;
 
-const MANIFEST: &str = r#"
-[package]
-name = "forced"
-version = "0.1.0"
-edition = "2024"
+use support::{Project, said, unlocked};
 
-[workspace]
-
-[dependencies]
-tokio = { version = "=1.54.1", features = ["full", "test-util"] }
-"#;
+const TOKIO: &str = "tokio = { version = \"=1.54.1\", features = [\"full\", \"test-util\"] }";
 
 const MAIN: &str = r#"
 use std::time::{Duration, Instant};
@@ -75,35 +65,31 @@ fn main() {
 "#;
 
 /// What the program printed, and whether it ended as it should.
-fn run(folder: &Path, force: &str) -> (String, bool) {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
-    let output = Command::new(env!("CARGO_BIN_EXE_cargo-evenkeel"))
-        .args(["evenkeel", "run", "--quiet"])
-        .current_dir(folder)
-        .env("CARGO_TARGET_DIR", target)
+fn run(project: &Project, force: &str) -> (String, bool) {
+    let mut command = project.call();
+    let output = command
+        .env_remove("CARGO_NET_OFFLINE")
         .env("EVENKEEL_FORCE", force)
+        .args(["run", "--quiet"])
         .output()
         .unwrap();
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    (format!("{out}{err}"), output.status.success())
+    (said(&output), output.status.success())
 }
 
 #[test]
 fn a_current_thread_runtime_can_be_forced_onto_evenkeel() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("Cargo.toml"), MANIFEST).unwrap();
-    fs::create_dir(folder.path().join("src")).unwrap();
-    fs::write(folder.path().join("src/main.rs"), MAIN).unwrap();
+    let project = unlocked(TOKIO);
+    project.write("src/main.rs", MAIN);
 
     let same = "local: false\nset: 3\npaused\n";
-    let (said, is_ok) = run(folder.path(), "0");
+    let (said, is_ok) = run(&project, "0");
     let twice = |early: bool| format!("current thread: {early}\n").repeat(2);
     assert!(
         is_ok && said.contains(&format!("{}{same}", twice(false))),
         "{said}"
     );
 
-    let (said, is_ok) = run(folder.path(), "1");
+    let (said, is_ok) = run(&project, "1");
     assert!(said.contains(&format!("{}{same}", twice(true))), "{said}");
     assert!(
         !is_ok && said.contains("Build it with `start_paused(true)`"),

@@ -254,3 +254,21 @@ fn a_program_is_installed_from_a_repository() {
     succeeds(&home.install(&["--git", &url, "--tag", "v1", "server"]));
     assert!(home.run().starts_with("ours: true"), "{}", home.run());
 }
+
+#[test]
+fn a_published_program_that_uses_a_published_evenkeel_has_the_one_beneath() {
+    let home = Home::new();
+    home.project
+        .add("registry/evenkeel", "evenkeel", "0.1.0", "tokio = \"1\"");
+    home.publish("registry/evenkeel", None);
+    let (manifest, build) = ("registry/server/Cargo.toml", "registry/server/build.rs");
+    home.project.append(manifest, "evenkeel = \"0.1\"\n");
+    // Ours has no source in the lock file.
+    let script = home.project.read(build).replace(
+        "lock.contains(\"tokio-traits\")",
+        "!lock.contains(\"\\\"evenkeel\\\"\\nversion = \\\"0.1.0\\\"\\nsource\")",
+    );
+    home.project.write(build, &script);
+    succeeds(&home.install(&["server"]));
+    assert!(home.run().starts_with("ours: true"), "{}", home.run());
+}

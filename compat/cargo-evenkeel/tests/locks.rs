@@ -12,11 +12,7 @@ const ASIDE: &str = "Cargo.lock.yours";
 
 /// Begins to build, and is in the build script when this returns.
 fn held(project: &Project, command: &str) -> Child {
-    let child = project
-        .command(program())
-        .args(["evenkeel", command])
-        .spawn()
-        .unwrap();
+    let child = project.call().args([command]).spawn().unwrap();
     project.wait_for("started");
     child
 }
@@ -63,9 +59,9 @@ fn two_at_once_wait_for_each_other() {
     let project = project();
     let other = File::open(project.path()).unwrap();
     other.lock().unwrap();
-    let mut command = project.command(program());
+    let mut command = project.call();
     let mut child = command
-        .args(["evenkeel", "tree"])
+        .args(["tree"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

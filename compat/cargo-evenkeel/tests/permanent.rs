@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use support::{Project, fails, is_on_evenkeel, program, project, said, succeeds, unlocked};
+use support::{Project, fails, is_on_evenkeel, project, said, succeeds, unlocked};
 
 const CONFIG: &str = ".cargo/config.toml";
 const LOCK: &str = "Cargo.lock";
@@ -35,8 +35,7 @@ fn it_comes_and_goes_without_a_trace() {
         let project = project();
         if let Some(config) = config {
             project.write(CONFIG, config);
-            project.write("o/Cargo.toml", &support::manifest("other", ""));
-            project.write("o/src/lib.rs", "");
+            project.add("o", "other", "0.1.0", "");
         }
         let before = project.everything();
         assert!(!is_current(&project));
@@ -84,11 +83,10 @@ fn what_people_changed_since_stays() {
     let plain = project.read(LOCK);
     succeeds(&project.evenkeel(&["init"]));
     let more = "added = { path = \"added\" }\n";
-    project.write("Cargo.toml", &(project.read("Cargo.toml") + more));
-    project.write("added/Cargo.toml", &support::manifest("added", ""));
-    project.write("added/src/lib.rs", "");
+    project.append("Cargo.toml", more);
+    project.add("added", "added", "0.1.0", "");
     succeeds(&project.cargo(&["metadata"]));
-    project.write(CONFIG, &(project.read(CONFIG) + "[build]\njobs = 1\n"));
+    project.append(CONFIG, "[build]\njobs = 1\n");
     // Also if it is made again since.
     fs::remove_dir_all(project.path().join(copy(&project))).unwrap();
     succeeds(&project.evenkeel(&["init"]));
@@ -172,15 +170,11 @@ fn another_cargo_evenkeel_makes_it_anew() {
 #[test]
 fn a_project_that_cannot_be_built_on_evenkeel_is_left_as_it_was() {
     let project = project();
-    project.write(
+    project.append(
         "Cargo.toml",
-        &(project.read("Cargo.toml") + "old = { package = \"tokio\", path = \"old\" }\n"),
+        "old = { package = \"tokio\", path = \"old\" }\n",
     );
-    project.write(
-        "old/Cargo.toml",
-        &support::manifest("tokio", "").replace("0.1.0", "0.2.1"),
-    );
-    project.write("old/src/lib.rs", "");
+    project.add("old", "tokio", "0.2.1", "");
     succeeds(&project.cargo(&["metadata"]));
     let before = project.everything();
     fails(&project.evenkeel(&["init"]), &["before Tokio 1"]);
@@ -253,11 +247,10 @@ fn a_workspace_has_it_at_its_root() {
     let project = project();
     let members = "[workspace]\nresolver = \"3\"\nmembers = [\"a\"]\n";
     project.write("Cargo.toml", members);
-    project.write("a/Cargo.toml", &support::manifest("project", FULL));
-    project.write("a/src/lib.rs", "");
-    let mut within = project.command(program());
+    project.add("a", "project", "0.1.0", FULL);
+    let mut within = project.call();
     within.current_dir(project.path().join("a"));
-    succeeds(&within.args(["evenkeel", "init"]).output().unwrap());
+    succeeds(&within.args(["init"]).output().unwrap());
     assert!(project.has(CONFIG) && !project.has("a/.cargo"));
     let mut plain = project.command("cargo");
     is_on_evenkeel(
@@ -269,10 +262,10 @@ fn a_workspace_has_it_at_its_root() {
     );
     // From where cargo does not look into the project's configuration.
     let manifest = project.path().join("a/Cargo.toml");
-    let mut outside = project.command(program());
+    let mut outside = project.call();
     outside
         .current_dir("/")
-        .args(["evenkeel", "tree", "--locked", "--manifest-path"]);
+        .args(["tree", "--locked", "--manifest-path"]);
     is_on_evenkeel(&outside.arg(manifest).output().unwrap());
 }
 
@@ -300,7 +293,7 @@ fn vendored_sources_are_vendored_again() {
     fs::remove_file(project.path().join(CONFIG)).unwrap();
     succeeds(&project.evenkeel(&["init"]));
     let sources = vendor();
-    project.write(CONFIG, &(project.read(CONFIG) + &sources));
+    project.append(CONFIG, &sources);
     let home = tempfile::tempdir().unwrap();
     let mut command = project.command("cargo");
     command
@@ -313,12 +306,8 @@ fn vendored_sources_are_vendored_again() {
 fn locked_is_about_the_lock_file_with_the_copy() {
     let project = project();
     succeeds(&project.evenkeel(&["init"]));
-    project.write(
-        "Cargo.toml",
-        &(project.read("Cargo.toml") + "added = { path = \"added\" }\n"),
-    );
-    project.write("added/Cargo.toml", &support::manifest("added", ""));
-    project.write("added/src/lib.rs", "");
+    project.append("Cargo.toml", "added = { path = \"added\" }\n");
+    project.add("added", "added", "0.1.0", "");
     let lock = project.read(LOCK);
     fails(&project.evenkeel(&["tree", "--locked"]), &["--locked"]);
     assert_eq!(project.read(LOCK), lock);
@@ -336,8 +325,7 @@ fn the_last_lock_file_without_evenkeel_is_the_one_that_comes_back() {
         "Cargo.toml",
         &format!("{manifest}added = {{ path = \"added\" }}\n"),
     );
-    project.write("added/Cargo.toml", &support::manifest("added", ""));
-    project.write("added/src/lib.rs", "");
+    project.add("added", "added", "0.1.0", "");
     succeeds(&project.cargo(&["metadata"]));
     fs::remove_dir_all(project.path().join(copy(&project))).unwrap();
     succeeds(&project.evenkeel(&["init"]));

@@ -1,8 +1,11 @@
 //! `cargo evenkeel`, as its users run it.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod support;
+
+use support::{Project, fails, project, said, succeeds, unlocked};
+
+const LOCK: &str = "Cargo.lock";
+const ASIDE: &str = "Cargo.lock.yours";
 
 const MAIN: &str = r#"
 use std::time::{Duration, Instant};
@@ -78,167 +81,76 @@ async fn serve() {
 }
 "#;
 
-/// A project with a program that uses this version of Tokio.
-fn project(tokio: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let manifest = format!(
-        "[package]\nname = \"project\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\ntokio = {{ version = \"{tokio}\", features = [\"full\"] }}\n"
-    );
-    fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
-    fs::create_dir(folder.path().join("src")).unwrap();
-    fs::write(folder.path().join("src/main.rs"), MAIN).unwrap();
-    folder
-}
-
-fn cargo(folder: &Path, program: &str, arguments: &[&str], off: bool) -> Output {
-    let mut command = Command::new(program);
-    // The dependencies are built once for all tests here.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env("CARGO_TARGET_DIR", target);
-    if off {
-        command.env("EVENKEEL", "off");
-    }
-    command.output().unwrap()
-}
-
-fn evenkeel(folder: &Path, arguments: &[&str], off: bool) -> Output {
-    let arguments = [&["evenkeel"], arguments].concat();
-    cargo(
-        folder,
-        env!("CARGO_BIN_EXE_cargo-evenkeel"),
-        &arguments,
-        off,
-    )
-}
-
-fn said(output: &Output) -> String {
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    format!("{out}{err}")
+/// Runs the project's program.
+fn run(project: &Project, evenkeel: &str) -> String {
+    let mut command = project.call();
+    command.args(["run", "--quiet"]).env("EVENKEEL", evenkeel);
+    said(&command.output().unwrap())
 }
 
 #[test]
 fn a_project_runs_on_evenkeel_and_is_left_as_it_was() {
-    let project = project("=1.54.1");
-    let folder = project.path();
-    assert!(
-        cargo(folder, "cargo", &["generate-lockfile"], false)
-            .status
-            .success()
-    );
-    let lock = fs::read(folder.join("Cargo.lock")).unwrap();
-
-    let on = evenkeel(folder, &["run", "--quiet"], false);
-    assert!(said(&on).contains("left: 0 0 0\n"), "{}", said(&on));
-    assert!(said(&on).contains("answered 0 s"), "{}", said(&on));
+    let project = project();
+    project.write("src/main.rs", MAIN);
+    let before = project.everything();
+    let on = run(&project, "on");
     // While the program runs, the project is as it was.
-    assert!(said(&on).contains("graph: false"), "{}", said(&on));
-    let off = evenkeel(folder, &["run", "--quiet"], true);
-    assert!(!said(&off).contains("answered 0 s"), "{}", said(&off));
-    assert!(said(&off).contains("answered"), "{}", said(&off));
-    assert_eq!(fs::read(folder.join("Cargo.lock")).unwrap(), lock);
-    let names: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert_eq!(names.len(), 3, "{names:?}");
+    for part in ["left: 0 0 0\n", "answered 0 s", "graph: false"] {
+        assert!(on.contains(part), "no {part:?} in: {on}");
+    }
+    let off = run(&project, "off");
+    assert!(
+        off.contains("answered") && !off.contains("answered 0 s"),
+        "{off}"
+    );
+    assert!(project.everything() == before, "something was changed");
 }
 
 #[test]
 fn a_project_without_tokio_is_told_so() {
-    let project = project("=1.54.1");
-    let manifest = project.path().join("Cargo.toml");
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.split("[dependencies]").next().unwrap()).unwrap();
-    let output = evenkeel(project.path(), &["build"], false);
-    assert!(!output.status.success());
-    assert!(
-        said(&output).contains("nothing in this project depends on `tokio`"),
-        "{}",
-        said(&output)
-    );
+    let project = unlocked("");
+    let told = "nothing in this project depends on `tokio`";
+    fails(&project.evenkeel(&["build"]), &[told]);
 }
 
 #[test]
 fn a_changed_checksum_is_refused() {
-    let project = project("=1.54.1");
-    let folder = project.path();
-    assert!(
-        cargo(folder, "cargo", &["generate-lockfile"], false)
-            .status
-            .success()
-    );
-    let path = folder.join("Cargo.lock");
-    let lock = fs::read_to_string(&path).unwrap();
+    let project = project();
+    let lock = project.read(LOCK);
     let at = lock.find("name = \"tokio\"\n").unwrap();
     let at = at + lock[at..].find("checksum = \"").unwrap() + "checksum = \"".len();
     let changed = format!("{}{}{}", &lock[..at], "0".repeat(64), &lock[at + 64..]);
-    fs::write(&path, &changed).unwrap();
-    let output = evenkeel(folder, &["doctor"], false);
-    assert!(!output.status.success());
-    assert!(
-        said(&output).contains("its checksum is"),
-        "{}",
-        said(&output)
-    );
-    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+    project.write(LOCK, &changed);
+    fails(&project.evenkeel(&["doctor"]), &["its checksum is"]);
+    assert_eq!(project.read(LOCK), changed);
 }
 
 #[test]
 fn a_lock_file_that_a_killed_build_left_aside_comes_back() {
-    let project = project("=1.54.1");
-    let folder = project.path();
-    assert!(
-        cargo(folder, "cargo", &["generate-lockfile"], false)
-            .status
-            .success()
-    );
-    let (lock, aside) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.yours"));
-    let users = fs::read(&lock).unwrap();
-    fs::rename(&lock, &aside).unwrap();
-    fs::write(
-        &lock,
-        "[[package]]\nname = \"tokio-traits\"\nversion = \"1.54.1\"\n",
-    )
-    .unwrap();
-    let output = evenkeel(folder, &["doctor"], false);
-    assert!(
-        said(&output).contains("your Cargo.lock is back"),
-        "{}",
-        said(&output)
-    );
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(fs::read(&lock).unwrap(), users);
-    assert!(!aside.exists());
+    let project = project();
+    let users = project.read(LOCK);
+    project.write(ASIDE, &users);
+    let ours = "[[package]]\nname = \"tokio-traits\"\nversion = \"1.54.1\"\n";
+    project.write(LOCK, ours);
+    let said = succeeds(&project.evenkeel(&["doctor"]));
+    assert!(said.contains("your Cargo.lock is back"), "{said}");
+    assert_eq!(project.read(LOCK), users);
+    assert!(!project.has(ASIDE));
 }
 
 #[test]
 fn a_lock_file_that_was_made_after_a_killed_build_stays() {
-    let project = project("=1.54.1");
-    let folder = project.path();
-    assert!(
-        cargo(folder, "cargo", &["generate-lockfile"], false)
-            .status
-            .success()
-    );
-    let lock = fs::read(folder.join("Cargo.lock")).unwrap();
-    fs::write(folder.join("Cargo.lock.yours"), "# older\n").unwrap();
-    let output = evenkeel(folder, &["doctor"], false);
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(fs::read(folder.join("Cargo.lock")).unwrap(), lock);
-    assert_eq!(
-        fs::read(folder.join("Cargo.lock.before")).unwrap(),
-        b"# older\n"
-    );
+    let project = project();
+    let lock = project.read(LOCK);
+    project.write(ASIDE, "# older\n");
+    succeeds(&project.evenkeel(&["doctor"]));
+    assert_eq!(project.read(LOCK), lock);
+    assert_eq!(project.read("Cargo.lock.before"), "# older\n");
 }
 
 #[test]
 fn locked_is_what_it_says() {
-    let project = project("=1.54.1");
-    let output = evenkeel(project.path(), &["check", "--locked"], false);
-    assert!(!output.status.success(), "{}", said(&output));
-    assert!(!project.path().join("Cargo.lock").exists());
+    let project = unlocked("tokio = \"1\"");
+    fails(&project.evenkeel(&["check", "--locked"]), &["--locked"]);
+    assert!(!project.has(LOCK));
 }

@@ -1,10 +1,11 @@
 //! The rules, on every version of Tokio that is supported.
 
+mod support;
+
 use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::{rules, upstream};
-use std::fs;
 use std::path::Path;
-use std::process::Command;
+use support::{said, unlocked};
 
 const RULES: &str = include_str!("../../overlay/rules.toml");
 
@@ -103,22 +104,22 @@ async fn main() {
 fn a_project_runs_on_every_older_version() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("versions");
     for upstream in upstream::supported().skip(1) {
-        let folder = tempfile::tempdir().unwrap();
-        let manifest = format!(
-            "[package]\nname = \"old\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-             [dependencies]\ntokio = {{ version = \"={}\", features = [\"full\"] }}\n",
-            upstream.version
+        let tokio = format!("\"={}\", features = [\"full\"]", upstream.version);
+        let mut project = unlocked(&format!("tokio = {{ version = {tokio} }}"));
+        project.build_in(target.clone());
+        project.write("src/main.rs", MAIN);
+        let mut command = project.call();
+        command
+            .env_remove("CARGO_NET_OFFLINE")
+            .args(["run", "--quiet"]);
+        let output = command.output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(
+            out,
+            "beside the hog: true\n",
+            "{}: {}",
+            upstream.version,
+            said(&output)
         );
-        fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
-        fs::create_dir(folder.path().join("src")).unwrap();
-        fs::write(folder.path().join("src/main.rs"), MAIN).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_cargo-evenkeel"))
-            .args(["evenkeel", "run", "--quiet"])
-            .current_dir(folder.path())
-            .env("CARGO_TARGET_DIR", &target)
-            .output()
-            .unwrap();
-        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-        assert_eq!(out, "beside the hog: true\n", "{}: {err}", upstream.version);
     }
 }

@@ -36,6 +36,23 @@
 //! Where no task of evenkeel's runs (a service that is also built for another runtime), nothing
 //! happens.
 //!
+//! # Beneath Tokio
+//!
+//! A service on Tokio, with `#[tokio::main]` and `axum::serve`, needs no other code. Depend on this
+//! crate and on `evenkeel` beside Tokio, put the layers where they belong, and build with
+//! `cargo evenkeel` (`compat/` in evenkeel's repository) in the place of `cargo`:
+//!
+//! ```sh
+//! cargo evenkeel run --release
+//! EVENKEEL=off target/release/your-service    # the same program on Tokio, without classes
+//! ```
+//!
+//! It has Tokio's multi-thread runtime run on evenkeel, and makes that evenkeel the one that this
+//! crate uses. So a connection's task, spawned by Tokio, goes into the class of each request, and
+//! [`Handle::stats`](evenkeel::runtime::Handle::stats) says what each class has used. With
+//! `EVENKEEL=off`, in a current-thread runtime, and in a program that plain cargo has built, the
+//! layer does nothing.
+//!
 //! # What it guarantees
 //!
 //! - A request that changes the task's class first gives way once, so that all that its service

@@ -6,9 +6,9 @@ use evenkeel::{Class, task::yield_now};
 /// Puts the running task into a class and gives way once, so that what follows is done in it. For
 /// a handler that learns only by and by what a request is.
 ///
-/// If the task is in that class already, or no task of evenkeel's runs, it returns at once. The
-/// task stays there until something changes its class again: a [`ClassLayer`](crate::ClassLayer)
-/// around the service does when the request has ended.
+/// If the task is in that class already, or no task of evenkeel's runs (as in a service on Tokio
+/// with `EVENKEEL=off`), it returns at once. The task stays there until something changes its class
+/// again: a [`ClassLayer`](crate::ClassLayer) around the service does when the request has ended.
 ///
 /// # Panics
 ///

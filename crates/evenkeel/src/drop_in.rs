@@ -6,6 +6,7 @@ mod report;
 mod settings;
 mod timer;
 
+use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::task::Waker;
@@ -36,6 +37,25 @@ where
     let mut spawn = Spawn::new(None, None);
     spawn.spawned_at = spawned_at;
     spawn.on(handle.shared(), future)
+}
+
+/// Makes this thread belong to the runtime until the guard is dropped, for what is spawned, opened
+/// and awaited by Evenkeel's own interface.
+pub fn enter(handle: &Handle) -> Entered {
+    Entered {
+        _entered: context::enter(handle.shared().clone()),
+    }
+}
+
+/// See [`enter`].
+pub struct Entered {
+    _entered: context::Entered,
+}
+
+impl fmt::Debug for Entered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entered").finish_non_exhaustive()
+    }
 }
 
 /// The seat of this thread's worker, if it is one of this runtime's.

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use super::refused;
 use crate::call::{Options, split};
-use crate::copy::Copy;
 use crate::error::Error;
-use crate::project::{self, cargo};
+use crate::patches::Patches;
+use crate::project::cargo;
 
 /// Options that take the next word, and that cargo is given as they are.
 const PASSED: [&str; 11] = [
@@ -130,13 +130,11 @@ impl Request {
         }
     }
 
-    pub(super) fn install(&self, folder: &Path, copy: &Copy) -> Command {
+    pub(super) fn install(&self, folder: &Path, patches: &Patches) -> Command {
         let mut command = cargo();
         // The lock file is ours, and has been checked.
         command.args(["install", "--locked", "--path"]).arg(folder);
-        command
-            .args(project::patch_options(copy))
-            .args(&self.passed);
+        command.args(patches.options()).args(&self.passed);
         command
     }
 }

@@ -12,6 +12,7 @@ use crate::error::{self, Error};
 use crate::lockfile::LockFile;
 use crate::project::{self, describe};
 use crate::scratch;
+use crate::toolchain;
 use crate::upstream::hash;
 
 /// A package that lies in a folder.
@@ -73,7 +74,7 @@ pub(super) fn from_registry(request: &Request, name: &str) -> Result<Package, Er
     }
     scratch::write(&fetch, &format!("it = {needs}\n"))?;
     let mut options = request.options_for(&fetch).common;
-    options.extend(project::platform_options(&request.options.platforms));
+    options.extend(toolchain::platform_options(&request.options.platforms));
     describe(&options)?;
     let folder = work.folder.join("source");
     copy_folder(

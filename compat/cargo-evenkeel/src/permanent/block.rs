@@ -1,4 +1,7 @@
-//! The lines between two marks in the configuration, which patch Tokio and say which one it was.
+//! The lines between two marks in the configuration, which patch Tokio, and the project's own
+//! Evenkeel, and say which Tokio it was.
+
+use std::collections::BTreeSet;
 
 use crate::lockfile::Locked;
 
@@ -23,7 +26,12 @@ pub(super) fn without(text: &str) -> String {
 
 /// The block. Its line break before belongs to it, so that a file without one at its end is left
 /// without one.
-pub(super) fn lines_for(text: &str, original: &Locked, name: &str) -> String {
+pub(super) fn lines_for(
+    text: &str,
+    original: &Locked,
+    name: &str,
+    sources: &BTreeSet<String>,
+) -> String {
     let Locked {
         version,
         source,
@@ -32,15 +40,24 @@ pub(super) fn lines_for(text: &str, original: &Locked, name: &str) -> String {
     } = original;
     let (source, checksum) = (source.as_deref(), checksum.as_deref());
     let before = if without(text).is_empty() { "" } else { "\n" };
-    format!(
+    let mut lines = format!(
         "{before}{BEGIN}\n# tokio {version} {} {}\n[patch.crates-io.tokio]\n\
-         path = \".cargo/evenkeel/{name}/tokio\"\n{END}\n",
+         path = \".cargo/evenkeel/{name}/tokio\"\n",
         source.unwrap_or_default(),
         checksum.unwrap_or_default(),
-    )
+    );
+    for source in sources {
+        let source = toml_edit::Value::from(source).to_string();
+        lines += &format!(
+            "[patch.{}.evenkeel]\npath = \".cargo/evenkeel/{name}/evenkeel\"\n",
+            source.trim(),
+        );
+    }
+    lines + END + "\n"
 }
 
-pub(super) fn parse(text: &str) -> Option<(Locked, String)> {
+/// Tokio as it was, the copy's folder, and the sources whose Evenkeel is replaced.
+pub(super) fn parse(text: &str) -> Option<(Locked, String, BTreeSet<String>)> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("# tokio "))?;
@@ -55,7 +72,18 @@ pub(super) fn parse(text: &str) -> Option<(Locked, String)> {
     let path = text
         .lines()
         .find_map(|line| line.strip_prefix("path = \".cargo/evenkeel/"))?;
-    Some((original, path.strip_suffix("/tokio\"")?.to_owned()))
+    Some((
+        original,
+        path.strip_suffix("/tokio\"")?.to_owned(),
+        sources(text)?,
+    ))
+}
+
+fn sources(text: &str) -> Option<BTreeSet<String>> {
+    let table: toml::Table = toml::from_str(text).ok()?;
+    let patches = table.get("patch")?.as_table()?.iter();
+    let of_evenkeel = patches.filter(|(_, entries)| entries.get("evenkeel").is_some());
+    Some(of_evenkeel.map(|(source, _)| source.clone()).collect())
 }
 
 #[cfg(test)]
@@ -77,13 +105,15 @@ mod tests {
             "# A comment.\n[patch.crates-io]\nb.path = 'b' # its\n",
             "a = 1\r\n",
         ] {
-            let with = format!("{text}{}", lines_for(text, &original, "tokio-1.54.1-x"));
+            let sources = ["crates-io", "file:///its%20own"].map(str::to_owned).into();
+            let lines = lines_for(text, &original, "tokio-1.54.1-x", &sources);
+            let with = format!("{text}{lines}");
             assert!(toml::from_str::<toml::Table>(&with).is_ok(), "{with}");
             assert_eq!(without(&with), text);
             let (from, to) = find(&with).unwrap();
             assert_eq!(
                 parse(&with[from..to]).unwrap(),
-                (original.clone(), "tokio-1.54.1-x".into())
+                (original.clone(), "tokio-1.54.1-x".into(), sources)
             );
             // Also if people have added lines behind it.
             assert_eq!(without(&format!("{with}c = 2\n")), format!("{text}c = 2\n"));

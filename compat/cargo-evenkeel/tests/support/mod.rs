@@ -17,6 +17,8 @@ pub(crate) struct Project {
     folder: tempfile::TempDir,
     /// Where it is built.
     target: PathBuf,
+    /// Cargo's home, if it is not the usual one.
+    home: Option<tempfile::TempDir>,
 }
 
 /// The manifest of a package that depends on Tokio as said.
@@ -41,6 +43,7 @@ pub(crate) fn unlocked(tokio: &str) -> Project {
     let project = Project {
         folder: tempfile::tempdir().unwrap(),
         target: target(),
+        home: None,
     };
     project.write("Cargo.toml", &manifest("project", tokio));
     project.write("src/main.rs", "fn main() {}\n");
@@ -66,10 +69,9 @@ fn locked() -> &'static str {
         let tokio = format!("tokio = {{ version = \"={VERSION}\", features = [\"full\"] }}");
         let project = unlocked(&tokio);
         if !project.evenkeel(&["metadata", "--quiet"]).status.success() {
-            let mut online = project.command(program());
-            online.env_remove("CARGO_NET_OFFLINE");
-            let output = online.args(["evenkeel", "metadata"]).output().unwrap();
-            assert!(output.status.success(), "{}", said(&output));
+            let mut online = project.call();
+            online.env_remove("CARGO_NET_OFFLINE").arg("metadata");
+            succeeds(&online.output().unwrap());
         }
         project.read("Cargo.lock")
     })
@@ -95,10 +97,27 @@ impl Project {
         self.folder.path()
     }
 
+    /// Has it built elsewhere: what tests share there is one version of Tokio.
+    pub(crate) fn build_in(&mut self, target: PathBuf) {
+        self.target = target;
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Writes more at the end of a file.
+    pub(crate) fn append(&self, name: &str, text: &str) {
+        self.write(name, &(self.read(name) + text));
+    }
+
+    /// Writes a package that has nothing in it, and depends on this.
+    pub(crate) fn add(&self, folder: &str, name: &str, version: &str, needs: &str) {
+        let manifest = manifest(name, needs).replacen("0.1.0", version, 1);
+        self.write(&format!("{folder}/Cargo.toml"), &manifest);
+        self.write(&format!("{folder}/src/lib.rs"), "");
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -135,18 +154,40 @@ impl Project {
             .env("CARGO_NET_OFFLINE", "true")
             .env("CARGO_TARGET_DIR", &self.target)
             .env_remove("EVENKEEL");
+        if let Some(home) = &self.home {
+            command.env("CARGO_HOME", home.path());
+        }
+        command
+    }
+
+    /// `cargo evenkeel`, of which the rest is to come.
+    pub(crate) fn call(&self) -> Command {
+        let mut command = self.command(program());
+        command.arg("evenkeel");
         command
     }
 
     pub(crate) fn evenkeel(&self, arguments: &[&str]) -> Output {
-        (self.command(program()).arg("evenkeel").args(arguments))
-            .output()
-            .unwrap()
+        self.call().args(arguments).output().unwrap()
     }
 
     /// Plain cargo.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Output {
         self.command("cargo").args(arguments).output().unwrap()
+    }
+
+    /// From now on, has a home for cargo that is the usual one but for repositories: none of the
+    /// tests' is left behind there.
+    pub(crate) fn keep_repositories(&mut self) {
+        let home = tempfile::tempdir().unwrap();
+        let usual = cargo_evenkeel::config::cargo_home().unwrap();
+        for entry in fs::read_dir(usual).unwrap().flatten() {
+            if entry.file_name() != "git" {
+                let to = home.path().join(entry.file_name());
+                std::os::unix::fs::symlink(entry.path(), to).unwrap();
+            }
+        }
+        self.home = Some(home);
     }
 
     /// Has a build script that says that it runs, and waits.
