@@ -95,6 +95,11 @@ async fn get_once(address: SocketAddr, path: &str) -> String {
     talk(address, &request).await
 }
 
+/// As [`get_once`], in a task of its own.
+fn get_beside(address: SocketAddr, path: &'static str) -> JoinHandle<String> {
+    evenkeel::spawn(async move { get_once(address, path).await })
+}
+
 #[evenkeel::test(workers = 2)]
 async fn a_router_answers_over_http_1() {
     watch_descriptors();
@@ -230,10 +235,7 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
         };
         let app = Router::new().route("/", get(count));
         let server = start(app, |serve| serve.max_connections(3)).await;
-        let address = server.address;
-        let clients: Vec<_> = (0..20)
-            .map(|_| evenkeel::spawn(async move { get_once(address, "/").await }))
-            .collect();
+        let clients: Vec<_> = (0..20).map(|_| get_beside(server.address, "/")).collect();
         for client in clients {
             assert!(client.await.unwrap().starts_with("HTTP/1.1 200 OK"));
         }
@@ -293,12 +295,80 @@ async fn a_shutdown_cuts_off_what_is_late() {
         };
         let app = Router::new().route("/", get(hang));
         let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
-        let address = server.address;
-        let client = evenkeel::spawn(async move { get_once(address, "/").await });
+        let client = get_beside(server.address, "/");
         told.recv().await.unwrap();
         let served = server.stop().await;
         assert_eq!((served.connections, served.cut_off), (1, 1));
         assert_eq!(client.await.unwrap(), "");
+    })
+    .await;
+}
+
+/// In the middle of a head, of a body, of an answer that it does not read, and of its next head.
+#[evenkeel::test(workers = 2)]
+async fn a_shutdown_cuts_off_clients_that_stall() {
+    watch_descriptors();
+    within(async {
+        let much = || async { vec![b'x'; 64 * 1024 * 1024] };
+        let app = app().route("/much", get(much));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let mut clients = Vec::new();
+        for (text, answer) in [
+            ("GET /hello/x HTTP/1.1\r\nhost: te", ""),
+            (
+                "POST /echo HTTP/1.1\r\nhost: test\r\ncontent-length: 9\r\n\r\nhal",
+                "",
+            ),
+            (
+                "GET /much HTTP/1.1\r\nhost: test\r\n\r\n",
+                "HTTP/1.1 200 OK",
+            ),
+            (
+                "GET /hello/x HTTP/1.1\r\nhost: test\r\n\r\nGET",
+                "HTTP/1.1 200 OK",
+            ),
+        ] {
+            let mut client = TcpStream::connect(server.address).await.unwrap();
+            client.write_all(text.as_bytes()).await.unwrap();
+            let mut begun = vec![0; answer.len()];
+            client.read_exact(&mut begun).await.unwrap();
+            assert_eq!(begun, answer.as_bytes());
+            clients.push(client);
+        }
+        // One more has been answered, so the server has seen what the first have sent.
+        get_once(server.address, "/hello/x").await;
+        let served = server.stop().await;
+        assert_eq!(served.connections, 5);
+        assert!(served.cut_off >= 2, "{served:?}");
+        for mut client in clients {
+            // A reset is an end, too.
+            let _ = client.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+}
+
+#[evenkeel::test(workers = 2)]
+async fn a_handler_that_never_returns_does_not_hold_up_the_end() {
+    watch_descriptors();
+    within(async {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let (tell, mut told) = tokio::sync::mpsc::channel(1);
+        let block = async move || {
+            tell.send(()).await.unwrap();
+            let _ = released.lock().unwrap().recv();
+        };
+        let app = Router::new().route("/", get(block));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let client = get_beside(server.address, "/");
+        told.recv().await.unwrap();
+        let served = server.stop().await;
+        assert_eq!((served.connections, served.cut_off), (1, 1));
+        assert!(!client.is_finished());
+        // Now its poll ends, and may still answer; then its connection ends.
+        drop(release);
+        client.await.unwrap();
     })
     .await;
 }

@@ -14,7 +14,8 @@
 //! - [`drain_limit`](Serve::drain_limit): how long a shutdown waits for requests.
 //!
 //! What a handler takes, and what a body may have, is up to the service: tower and axum have layers
-//! for it.
+//! for it. A client that sends the rest of a body slowly, or reads an answer slowly, keeps its
+//! connection for as long as the service lets it; a shutdown cuts it off.
 //!
 //! # What an error of accepting does
 //!
@@ -32,9 +33,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::hyper::body::{Body, Incoming};
-use ::hyper::service::Service;
-use ::hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
 
 use crate::task::JoinError;
@@ -173,7 +171,8 @@ impl<L, S> Serve<L, S> {
     }
 
     /// How long a shutdown waits for requests that are under way. Connections that are open then
-    /// are cut off. Default: [`DRAIN_LIMIT`].
+    /// are cut off. A handler whose poll does not return cannot be: a second later, it and its
+    /// connection are left to end by themselves. Default: [`DRAIN_LIMIT`].
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.settings.drain_limit = limit;
         self
@@ -199,24 +198,6 @@ impl<L, S> Serve<L, S> {
     pub fn on_error(mut self, hook: impl Fn(&ServeError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(hook));
         self
-    }
-}
-
-impl<L, S, B> IntoFuture for Serve<L, S>
-where
-    L: Listener,
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<AnyError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<AnyError>,
-{
-    type Output = Served;
-    type IntoFuture = Serving;
-
-    fn into_future(self) -> Serving {
-        Box::pin(run::run(self))
     }
 }
 
