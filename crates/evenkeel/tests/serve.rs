@@ -222,6 +222,24 @@ async fn a_client_that_sends_no_head_is_cut_off() {
     .await;
 }
 
+#[evenkeel::test(workers = 1)]
+async fn limits_that_no_clock_reaches_are_none() {
+    watch_descriptors();
+    within(async {
+        let set = |serve: Serve| {
+            let serve = serve.header_read_timeout(Some(Duration::MAX));
+            serve.drain_limit(Duration::MAX)
+        };
+        let server = start(app(), set).await;
+        let answer = get_once(server.address, "/hello/x").await;
+        assert!(answer.ends_with("hello x"), "{answer}");
+        let errors = Arc::clone(&server.errors);
+        assert_eq!(server.stop().await.cut_off, 0);
+        assert!(errors.lock().unwrap().is_empty(), "{errors:?}");
+    })
+    .await;
+}
+
 #[evenkeel::test(workers = 2)]
 async fn no_more_connections_are_served_at_once_than_allowed() {
     watch_descriptors();

@@ -44,6 +44,8 @@ pub use listener::Listener;
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// The default of [`Serve::header_read_timeout`], which is also hyper's.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// As good as none. hyper adds the timeout to the time, and panics where no clock reaches.
+const HEADER_READ_TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// The default of [`Serve::drain_limit`]: what supervisors of services usually grant.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
@@ -156,7 +158,8 @@ impl Settings {
 
 impl<L, S> Serve<L, S> {
     /// How many connections are served at once; at least 1. More wait in the backlog of the
-    /// listener, which the system limits. Default: [`CONNECTIONS_MAX`].
+    /// listener, which the system limits. One that was upgraded no longer counts: whoever takes it
+    /// over has to limit how many there are. Default: [`CONNECTIONS_MAX`].
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections_max = connections.max(1);
         self
@@ -166,7 +169,8 @@ impl<L, S> Serve<L, S> {
     /// before; `None` for no limit. An idle connection ends by it, too. Default:
     /// [`HEADER_READ_TIMEOUT`].
     pub fn header_read_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.settings.header_read_timeout = timeout;
+        let within_reach = |timeout: Duration| timeout.min(HEADER_READ_TIMEOUT_MAX);
+        self.settings.header_read_timeout = timeout.map(within_reach);
         self
     }
 

@@ -293,7 +293,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// while it returns `WouldBlock`.
     ///
     /// `operation` has to return `WouldBlock` if the descriptor was not ready after all, and only
-    /// then, because the next wait relies on it.
+    /// then, because the next wait relies on it. So both directions are for an operation that needs
+    /// both: one that only writes would take back that there is something to read.
     ///
     /// # Errors
     ///
