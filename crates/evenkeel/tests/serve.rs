@@ -455,3 +455,29 @@ async fn errors_of_accepting_neither_end_the_server_nor_make_it_spin() {
     })
     .await;
 }
+
+/// The pauses grow to a second, and the end waits for none.
+#[evenkeel::test(workers = 1)]
+async fn a_shutdown_ends_a_server_that_cannot_accept() {
+    watch_descriptors();
+    within(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let failing = Failing {
+            listener,
+            failures: usize::MAX,
+        };
+        let failed = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&failed);
+        let (stop, stopped) = oneshot::channel();
+        let serve = evenkeel::serve(failing, app())
+            .on_error(move |_| _ = counted.fetch_add(1, SeqCst))
+            .with_graceful_shutdown(async { stopped.await.unwrap() });
+        let task = evenkeel::spawn(serve.into_future());
+        while failed.load(SeqCst) < 3 {
+            sleep(MS).await;
+        }
+        stop.send(()).unwrap();
+        assert_eq!(task.await.unwrap(), Served::default());
+    })
+    .await;
+}
