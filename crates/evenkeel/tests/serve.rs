@@ -100,6 +100,14 @@ fn get_beside(address: SocketAddr, path: &'static str) -> JoinHandle<String> {
     evenkeel::spawn(async move { get_once(address, path).await })
 }
 
+async fn http_2(address: SocketAddr) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let http = hyper::client::conn::http2::Builder::new(Executor);
+    let (sender, connection) = http.handshake(stream).await.unwrap();
+    drop(evenkeel::spawn(connection));
+    sender
+}
+
 #[evenkeel::test(workers = 2)]
 async fn a_router_answers_over_http_1() {
     watch_descriptors();
@@ -146,10 +154,7 @@ async fn a_router_answers_over_http_2() {
     watch_descriptors();
     within(async {
         let server = start(app(), |serve| serve).await;
-        let stream = TcpStream::connect(server.address).await.unwrap();
-        let http = hyper::client::conn::http2::Builder::new(Executor);
-        let (sender, connection) = http.handshake(stream).await.unwrap();
-        drop(evenkeel::spawn(connection));
+        let sender = http_2(server.address).await;
         let mut answers = Vec::new();
         for number in 0..50 {
             let mut sender = sender.clone();
@@ -406,6 +411,59 @@ async fn a_handler_that_panics_ends_its_connection_alone() {
         assert_eq!(server.stop().await.connections, 2);
         let errors = errors.lock().unwrap().join("; ");
         assert!(errors.contains("panic"), "{errors}");
+    })
+    .await;
+}
+
+/// Over HTTP/2 each request has a task of its own.
+#[evenkeel::test(workers = 2)]
+async fn a_request_over_http_2_that_panics_is_reported_and_ends_alone() {
+    watch_descriptors();
+    within(async {
+        let server = start(app(), |serve| serve).await;
+        let mut sender = http_2(server.address).await;
+        let get = |path: &str| {
+            let request = Request::get(format!("http://test{path}"));
+            request.body(Full::<Bytes>::default()).unwrap()
+        };
+        sender.send_request(get("/panic")).await.unwrap_err();
+        let answer = sender.send_request(get("/hello/x")).await.unwrap();
+        let body = answer.collect().await.unwrap().to_bytes();
+        assert_eq!(body, "hello x");
+        while server.errors.lock().unwrap().is_empty() {
+            sleep(MS).await;
+        }
+        let errors = server.errors.lock().unwrap().join("; ");
+        assert!(errors.contains("on purpose"), "{errors}");
+        drop(sender);
+        assert_eq!(server.stop().await.cut_off, 0);
+    })
+    .await;
+}
+
+#[evenkeel::test(workers = 2)]
+async fn a_request_over_http_2_that_is_late_is_dropped_with_its_connection() {
+    watch_descriptors();
+    within(async {
+        let held = Arc::new(());
+        let (tell, mut told) = tokio::sync::mpsc::channel(1);
+        let holds = Arc::clone(&held);
+        let hang = async move || {
+            let _holds = holds;
+            tell.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let app = Router::new().route("/", get(hang));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let mut sender = http_2(server.address).await;
+        let request = Request::get("http://test/").body(Full::<Bytes>::default());
+        let answer = evenkeel::spawn(sender.send_request(request.unwrap()));
+        told.recv().await.unwrap();
+        assert_eq!(server.stop().await.cut_off, 1);
+        answer.await.unwrap().unwrap_err();
+        while Arc::strong_count(&held) > 1 {
+            sleep(MS).await;
+        }
     })
     .await;
 }

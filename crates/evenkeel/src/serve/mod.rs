@@ -24,6 +24,7 @@
 
 mod connection;
 mod listener;
+mod requests;
 mod run;
 
 use std::error::Error;
@@ -232,7 +233,7 @@ pub enum ServeError {
     /// A connection ended with an error: hyper's, the service's, or
     /// [`TimedOut`](io::ErrorKind::TimedOut) if the first request did not come in time.
     Connection(Box<dyn Error + Send + Sync>),
-    /// The task of a connection ended early, as a handler panicked.
+    /// The task of a connection, or of a request over HTTP/2, ended early, as a handler panicked.
     Task(JoinError),
 }
 
@@ -241,7 +242,7 @@ impl fmt::Display for ServeError {
         match self {
             Self::Accept(error) => write!(f, "cannot accept a connection: {error}"),
             Self::Connection(error) => write!(f, "a connection ended early: {error}"),
-            Self::Task(error) => write!(f, "the task of a connection ended early: {error}"),
+            Self::Task(error) => write!(f, "a task of a connection ended early: {error}"),
         }
     }
 }

@@ -13,8 +13,9 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 
 use super::connection::{Noted, within_limit};
+use super::requests::Requests;
 use super::{AnyError, Listener, Serve, ServeError, Served, Serving, Settings};
-use crate::hyper::{Executor, Timer};
+use crate::hyper::Timer;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::task::{JoinError, JoinSet};
@@ -109,8 +110,8 @@ async fn end(
     cut_off
 }
 
-fn http(settings: &Settings) -> auto::Builder<Executor> {
-    let mut http = auto::Builder::new(Executor);
+fn http(settings: &Settings) -> auto::Builder<Requests> {
+    let mut http = auto::Builder::new(Requests(settings.clone()));
     http.http1()
         .timer(Timer)
         .header_read_timeout(settings.header_read_timeout);
