@@ -4,7 +4,7 @@ mod scheduler;
 pub(crate) use scheduler::{block_in_place, is_own_task, thread_cap, Place, Scheduler};
 
 mod report;
-pub(crate) use report::{leave, note_spawn_site, LeftToTokio};
+pub(crate) use report::{leave, leave_blocking, note_spawn_site, LeftToTokio};
 
 mod settings;
 pub(crate) use evenkeel::drop_in::prepare;

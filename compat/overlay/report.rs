@@ -27,3 +27,21 @@ pub(super) fn spawn_site() -> &'static Location<'static> {
 pub(crate) fn leave(what: LeftToTokio) {
     evenkeel::drop_in::leave(what);
 }
+
+/// Tokio's pool does a piece of blocking work, for this place in the program or in Tokio.
+pub(crate) fn leave_blocking(site: &'static Location<'static>) {
+    // This file's path begins as those of Tokio's source do.
+    let source = file!().trim_end_matches("evenkeel/report.rs");
+    let part = site.file().strip_prefix(source).unwrap_or_default();
+    if part.contains("scheduler") {
+        // The runtime's own threads: Tokio's workers, or the one of the driver.
+        return;
+    }
+    leave(match part.split('/').next() {
+        // What must be done before the pool ends comes from files and streams alone, by a function
+        // in `runtime` that does not say who called it.
+        Some("fs" | "io" | "runtime") => LeftToTokio::File,
+        Some("net") => LeftToTokio::Lookup,
+        _ => LeftToTokio::Blocking,
+    });
+}

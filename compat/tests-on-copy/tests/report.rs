@@ -1,6 +1,7 @@
-//! The report that a process prints when it exits.
+//! The report that a process prints when it exits, and before.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 fn said(report: &str, end: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reported"));
@@ -12,11 +13,15 @@ fn said(report: &str, end: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+fn is_off() -> bool {
+    std::env::var("EVENKEEL").is_ok_and(|value| value == "off")
+}
+
 #[test]
 fn a_process_says_what_was_done_for_it_however_it_ends() {
     for end in ["return", "exit"] {
         let report = said("1", end);
-        if std::env::var("EVENKEEL").is_ok_and(|value| value == "off") {
+        if is_off() {
             assert!(
                 report.contains("1 runtime of many threads, as EVENKEEL is `off`"),
                 "{report}"
@@ -45,4 +50,67 @@ fn nothing_is_said_unless_it_is_asked_for() {
         assert_eq!(said(report, "return"), "");
     }
     assert!(said("yes", "return").contains("use 1 for a report"));
+}
+
+#[test]
+fn what_is_left_to_tokio_is_counted_by_kinds() {
+    if is_off() {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (what, counted) in [
+        ("nothing", "nothing"),
+        ("process", "nothing"),
+        ("orphan", "1 process that nobody waits for"),
+        ("signal", "1 listener for a signal"),
+        ("priority", "1 descriptor with out-of-band data"),
+        ("file", "1 operation on a file or standard stream"),
+        ("stdout", "2 operations on a file or standard stream"),
+        ("lookup", "1 lookup of a name"),
+        ("blocking", "1 piece of blocking work"),
+        ("set", "1 piece of blocking work"),
+        ("local", "1 runtime of local tasks"),
+        ("paused", "1 runtime of one thread, 1 pause of a clock"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_left"))
+            .arg(what)
+            .env("EVENKEEL_REPORT", "1")
+            .output()
+            .unwrap();
+        let report = String::from_utf8_lossy(&output.stderr);
+        // The driver may begin to wait for the orphan, by a signal, before the program ends.
+        let counts = report.replace("1 listener for a signal, ", "");
+        if !counts.contains(&format!("left to Tokio: {counted}\n")) {
+            wrong.push((what, report.into_owned()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_process_that_runs_on_says_what_was_done_every_so_often() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_left"))
+        .arg("wait")
+        .env("EVENKEEL_REPORT", "20ms")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (mut titles, mut reports) = (0, 0);
+    let mut was_counted = false;
+    let mut take = |line: String| {
+        titles += usize::from(line.starts_with("evenkeel: after "));
+        reports += usize::from(line.contains("left to Tokio: "));
+        was_counted |= line.contains("left to Tokio: 1 piece of blocking work");
+        titles >= 2 && was_counted
+    };
+    // Some seconds, at most.
+    let is_said = lines.by_ref().take(1000).any(|line| take(line.unwrap()));
+    drop(child.stdin.take());
+    lines.for_each(|line| _ = take(line.unwrap()));
+    assert!(child.wait().unwrap().success());
+    assert!(is_said && was_counted);
+    // That of the end has no title.
+    assert_eq!(reports, titles + 1);
 }

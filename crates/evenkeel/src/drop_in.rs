@@ -2,6 +2,7 @@
 //! changes without notice, in step with that package.
 
 mod io;
+mod left;
 mod report;
 mod settings;
 mod timer;
@@ -13,7 +14,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub use io::{Io, Seen};
-pub use report::{LeftToTokio, begin, end, leave, prepare};
+pub use left::{LeftToTokio, leave};
+pub use report::{begin, end, prepare};
 pub use settings::Settings;
 pub use timer::Timer;
 

@@ -20,3 +20,6 @@ pub mod peers {}
 
 #[doc = include_str!("guide/shutdown.md")]
 pub mod shutdown {}
+
+#[doc = include_str!("guide/tokio_service.md")]
+pub mod tokio_service {}

@@ -12,18 +12,36 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use evenkeel::io::unix::AsyncFd;
+use evenkeel::io::unix::{AsyncFd, AsyncFdReadyGuard, TryIoError};
 use evenkeel::io::{Interest, Ready};
 use evenkeel::runtime::Builder;
 use evenkeel::time::{sleep, timeout};
 use support::{assert_cancel_safe, watch_descriptors, within};
 
-/// A watched stream and its peer, both non-blocking.
-fn pair() -> (AsyncFd<UnixStream>, UnixStream) {
+/// A stream and its peer, both non-blocking.
+fn unwatched_pair() -> (UnixStream, UnixStream) {
     let (stream, peer) = UnixStream::pair().unwrap();
     stream.set_nonblocking(true).unwrap();
     peer.set_nonblocking(true).unwrap();
+    (stream, peer)
+}
+
+/// The same, with the stream watched.
+fn pair() -> (AsyncFd<UnixStream>, UnixStream) {
+    let (stream, peer) = unwatched_pair();
     (AsyncFd::new(stream).unwrap(), peer)
+}
+
+/// The same, with the stream watched for reading only.
+fn pair_for_reading() -> (AsyncFd<UnixStream>, UnixStream) {
+    let (stream, peer) = unwatched_pair();
+    let stream = AsyncFd::with_interest(stream, Interest::READABLE);
+    (stream.unwrap(), peer)
+}
+
+/// Reads a byte, if the descriptor is still ready.
+fn attempt(guard: &mut AsyncFdReadyGuard<'_, UnixStream>) -> Result<io::Result<usize>, TryIoError> {
+    guard.try_io(|stream| stream.get_ref().read(&mut [0]))
 }
 
 async fn read(stream: &AsyncFd<UnixStream>, buffer: &mut [u8]) -> io::Result<usize> {
@@ -41,11 +59,8 @@ async fn waits<F: Future>(future: F) -> bool {
 async fn bytes_arrive_in_order_in_both_directions() {
     watch_descriptors();
     within(async {
-        let (one, other) = UnixStream::pair().unwrap();
-        let ends = [one, other].map(|end| {
-            end.set_nonblocking(true).unwrap();
-            Arc::new(AsyncFd::new(end).unwrap())
-        });
+        let (one, other) = unwatched_pair();
+        let ends = [one, other].map(|end| Arc::new(AsyncFd::new(end).unwrap()));
         const COUNT: u32 = 100_000;
         let write = async |end: Arc<AsyncFd<UnixStream>>| {
             let bytes: Vec<u8> = (0..COUNT).flat_map(u32::to_le_bytes).collect();
@@ -91,14 +106,11 @@ async fn readiness_lasts_until_an_attempt_would_block() {
         for _ in 0..2 {
             let mut guard = stream.readable().await.unwrap();
             assert!(guard.ready().is_readable());
-            let result = guard.try_io(|stream| stream.get_ref().read(&mut [0]));
-            assert_eq!(result.unwrap().unwrap(), 1);
+            assert_eq!(attempt(&mut guard).unwrap().unwrap(), 1);
         }
         // It is not known yet that nothing is left.
         let mut guard = stream.readable().await.unwrap();
-        guard
-            .try_io(|stream| stream.get_ref().read(&mut [0]))
-            .unwrap_err();
+        attempt(&mut guard).unwrap_err();
         assert!(guard.ready().is_empty());
         assert!(waits(stream.readable()).await);
         let tried = stream.try_io(Interest::READABLE, |_| -> io::Result<()> {
@@ -300,9 +312,7 @@ async fn files_and_directories_are_refused_with_the_reason() {
 async fn other_directions_than_the_interest_are_refused() {
     watch_descriptors();
     within(async {
-        let (stream, mut peer) = UnixStream::pair().unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let stream = AsyncFd::with_interest(stream, Interest::READABLE).unwrap();
+        let (stream, mut peer) = pair_for_reading();
         let error = stream.writable().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let error = poll_fn(|cx| stream.poll_write_ready(cx)).await.unwrap_err();
@@ -324,9 +334,7 @@ async fn other_directions_than_the_interest_are_refused() {
 async fn events_of_other_directions_are_not_asked_for() {
     watch_descriptors();
     within(async {
-        let (one, _other) = UnixStream::pair().unwrap();
-        one.set_nonblocking(true).unwrap();
-        let one = AsyncFd::with_interest(one, Interest::READABLE).unwrap();
+        let (one, _other) = pair_for_reading();
         sleep(Duration::from_millis(20)).await;
         let both = Interest::READABLE | Interest::WRITABLE;
         let tried = one.try_io(both, |_| Ok(()));
@@ -366,9 +374,7 @@ async fn duplicates_are_watched_each_for_itself() {
         assert_eq!(read_one(&second).await, 1);
         // The first still believes in its event, until it tries.
         let mut guard = stream.readable().await.unwrap();
-        guard
-            .try_io(|stream| stream.get_ref().read(&mut [0]))
-            .unwrap_err();
+        attempt(&mut guard).unwrap_err();
         drop(second);
         peer.write_all(b"b").unwrap();
         assert_eq!(read_one(&stream).await, 1);
@@ -389,8 +395,7 @@ impl AsRawFd for Borrowed {
 async fn a_descriptor_closed_underneath_disturbs_no_other() {
     watch_descriptors();
     within(async {
-        let (stream, mut peer) = UnixStream::pair().unwrap();
-        stream.set_nonblocking(true).unwrap();
+        let (stream, mut peer) = unwatched_pair();
         // The duplicate keeps the kernel's watch alive after the close.
         let duplicate = stream.try_clone().unwrap();
         let number = stream.into_raw_fd();

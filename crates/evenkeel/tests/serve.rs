@@ -95,6 +95,19 @@ async fn get_once(address: SocketAddr, path: &str) -> String {
     talk(address, &request).await
 }
 
+/// As [`get_once`], in a task of its own.
+fn get_beside(address: SocketAddr, path: &'static str) -> JoinHandle<String> {
+    evenkeel::spawn(async move { get_once(address, path).await })
+}
+
+async fn http_2(address: SocketAddr) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let http = hyper::client::conn::http2::Builder::new(Executor);
+    let (sender, connection) = http.handshake(stream).await.unwrap();
+    drop(evenkeel::spawn(connection));
+    sender
+}
+
 #[evenkeel::test(workers = 2)]
 async fn a_router_answers_over_http_1() {
     watch_descriptors();
@@ -141,10 +154,7 @@ async fn a_router_answers_over_http_2() {
     watch_descriptors();
     within(async {
         let server = start(app(), |serve| serve).await;
-        let stream = TcpStream::connect(server.address).await.unwrap();
-        let http = hyper::client::conn::http2::Builder::new(Executor);
-        let (sender, connection) = http.handshake(stream).await.unwrap();
-        drop(evenkeel::spawn(connection));
+        let sender = http_2(server.address).await;
         let mut answers = Vec::new();
         for number in 0..50 {
             let mut sender = sender.clone();
@@ -217,6 +227,24 @@ async fn a_client_that_sends_no_head_is_cut_off() {
     .await;
 }
 
+#[evenkeel::test(workers = 1)]
+async fn limits_that_no_clock_reaches_are_none() {
+    watch_descriptors();
+    within(async {
+        let set = |serve: Serve| {
+            let serve = serve.header_read_timeout(Some(Duration::MAX));
+            serve.drain_limit(Duration::MAX)
+        };
+        let server = start(app(), set).await;
+        let answer = get_once(server.address, "/hello/x").await;
+        assert!(answer.ends_with("hello x"), "{answer}");
+        let errors = Arc::clone(&server.errors);
+        assert_eq!(server.stop().await.cut_off, 0);
+        assert!(errors.lock().unwrap().is_empty(), "{errors:?}");
+    })
+    .await;
+}
+
 #[evenkeel::test(workers = 2)]
 async fn no_more_connections_are_served_at_once_than_allowed() {
     watch_descriptors();
@@ -230,10 +258,7 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
         };
         let app = Router::new().route("/", get(count));
         let server = start(app, |serve| serve.max_connections(3)).await;
-        let address = server.address;
-        let clients: Vec<_> = (0..20)
-            .map(|_| evenkeel::spawn(async move { get_once(address, "/").await }))
-            .collect();
+        let clients: Vec<_> = (0..20).map(|_| get_beside(server.address, "/")).collect();
         for client in clients {
             assert!(client.await.unwrap().starts_with("HTTP/1.1 200 OK"));
         }
@@ -293,12 +318,80 @@ async fn a_shutdown_cuts_off_what_is_late() {
         };
         let app = Router::new().route("/", get(hang));
         let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
-        let address = server.address;
-        let client = evenkeel::spawn(async move { get_once(address, "/").await });
+        let client = get_beside(server.address, "/");
         told.recv().await.unwrap();
         let served = server.stop().await;
         assert_eq!((served.connections, served.cut_off), (1, 1));
         assert_eq!(client.await.unwrap(), "");
+    })
+    .await;
+}
+
+/// In the middle of a head, of a body, of an answer that it does not read, and of its next head.
+#[evenkeel::test(workers = 2)]
+async fn a_shutdown_cuts_off_clients_that_stall() {
+    watch_descriptors();
+    within(async {
+        let much = || async { vec![b'x'; 64 * 1024 * 1024] };
+        let app = app().route("/much", get(much));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let mut clients = Vec::new();
+        for (text, answer) in [
+            ("GET /hello/x HTTP/1.1\r\nhost: te", ""),
+            (
+                "POST /echo HTTP/1.1\r\nhost: test\r\ncontent-length: 9\r\n\r\nhal",
+                "",
+            ),
+            (
+                "GET /much HTTP/1.1\r\nhost: test\r\n\r\n",
+                "HTTP/1.1 200 OK",
+            ),
+            (
+                "GET /hello/x HTTP/1.1\r\nhost: test\r\n\r\nGET",
+                "HTTP/1.1 200 OK",
+            ),
+        ] {
+            let mut client = TcpStream::connect(server.address).await.unwrap();
+            client.write_all(text.as_bytes()).await.unwrap();
+            let mut begun = vec![0; answer.len()];
+            client.read_exact(&mut begun).await.unwrap();
+            assert_eq!(begun, answer.as_bytes());
+            clients.push(client);
+        }
+        // One more has been answered, so the server has seen what the first have sent.
+        get_once(server.address, "/hello/x").await;
+        let served = server.stop().await;
+        assert_eq!(served.connections, 5);
+        assert!(served.cut_off >= 2, "{served:?}");
+        for mut client in clients {
+            // A reset is an end, too.
+            let _ = client.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+}
+
+#[evenkeel::test(workers = 2)]
+async fn a_handler_that_never_returns_does_not_hold_up_the_end() {
+    watch_descriptors();
+    within(async {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let (tell, mut told) = tokio::sync::mpsc::channel(1);
+        let block = async move || {
+            tell.send(()).await.unwrap();
+            let _ = released.lock().unwrap().recv();
+        };
+        let app = Router::new().route("/", get(block));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let client = get_beside(server.address, "/");
+        told.recv().await.unwrap();
+        let served = server.stop().await;
+        assert_eq!((served.connections, served.cut_off), (1, 1));
+        assert!(!client.is_finished());
+        // Now its poll ends, and may still answer; then its connection ends.
+        drop(release);
+        client.await.unwrap();
     })
     .await;
 }
@@ -318,6 +411,59 @@ async fn a_handler_that_panics_ends_its_connection_alone() {
         assert_eq!(server.stop().await.connections, 2);
         let errors = errors.lock().unwrap().join("; ");
         assert!(errors.contains("panic"), "{errors}");
+    })
+    .await;
+}
+
+/// Over HTTP/2 each request has a task of its own.
+#[evenkeel::test(workers = 2)]
+async fn a_request_over_http_2_that_panics_is_reported_and_ends_alone() {
+    watch_descriptors();
+    within(async {
+        let server = start(app(), |serve| serve).await;
+        let mut sender = http_2(server.address).await;
+        let get = |path: &str| {
+            let request = Request::get(format!("http://test{path}"));
+            request.body(Full::<Bytes>::default()).unwrap()
+        };
+        sender.send_request(get("/panic")).await.unwrap_err();
+        let answer = sender.send_request(get("/hello/x")).await.unwrap();
+        let body = answer.collect().await.unwrap().to_bytes();
+        assert_eq!(body, "hello x");
+        while server.errors.lock().unwrap().is_empty() {
+            sleep(MS).await;
+        }
+        let errors = server.errors.lock().unwrap().join("; ");
+        assert!(errors.contains("on purpose"), "{errors}");
+        drop(sender);
+        assert_eq!(server.stop().await.cut_off, 0);
+    })
+    .await;
+}
+
+#[evenkeel::test(workers = 2)]
+async fn a_request_over_http_2_that_is_late_is_dropped_with_its_connection() {
+    watch_descriptors();
+    within(async {
+        let held = Arc::new(());
+        let (tell, mut told) = tokio::sync::mpsc::channel(1);
+        let holds = Arc::clone(&held);
+        let hang = async move || {
+            let _holds = holds;
+            tell.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let app = Router::new().route("/", get(hang));
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let mut sender = http_2(server.address).await;
+        let request = Request::get("http://test/").body(Full::<Bytes>::default());
+        let answer = evenkeel::spawn(sender.send_request(request.unwrap()));
+        told.recv().await.unwrap();
+        assert_eq!(server.stop().await.cut_off, 1);
+        answer.await.unwrap().unwrap_err();
+        while Arc::strong_count(&held) > 1 {
+            sleep(MS).await;
+        }
     })
     .await;
 }
@@ -364,6 +510,32 @@ async fn errors_of_accepting_neither_end_the_server_nor_make_it_spin() {
         // It waited for 10, 20, 40 and 80 ms. A busy machine only makes it longer.
         assert!(began.elapsed() >= 150 * MS);
         task.abort();
+    })
+    .await;
+}
+
+/// The pauses grow to a second, and the end waits for none.
+#[evenkeel::test(workers = 1)]
+async fn a_shutdown_ends_a_server_that_cannot_accept() {
+    watch_descriptors();
+    within(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let failing = Failing {
+            listener,
+            failures: usize::MAX,
+        };
+        let failed = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&failed);
+        let (stop, stopped) = oneshot::channel();
+        let serve = evenkeel::serve(failing, app())
+            .on_error(move |_| _ = counted.fetch_add(1, SeqCst))
+            .with_graceful_shutdown(async { stopped.await.unwrap() });
+        let task = evenkeel::spawn(serve.into_future());
+        while failed.load(SeqCst) < 3 {
+            sleep(MS).await;
+        }
+        stop.send(()).unwrap();
+        assert_eq!(task.await.unwrap(), Served::default());
     })
     .await;
 }

@@ -460,4 +460,6 @@ fn mistakes_are_told_what_is_right() {
     assert!(text.contains("is not paused"), "{text}");
     let text = panic_of(|| runtime.block_on(advance(SECOND)));
     assert!(text.contains("cannot be advanced"), "{text}");
+    let text = panic_of(|| paused().block_on(advance(Duration::MAX)));
+    assert!(text.contains("some hundred years"), "{text}");
 }

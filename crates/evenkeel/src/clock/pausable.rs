@@ -31,6 +31,9 @@ pub(crate) fn is_any_pausable() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
+/// How far a clock can be advanced: 292 years, half of what there are numbers for.
+const REACH_NS: u64 = u64::MAX / 2;
+
 #[derive(Debug)]
 pub(crate) struct Pausable {
     state: Mutex<State>,
@@ -110,9 +113,17 @@ impl Pausable {
         stood
     }
 
-    pub(crate) fn advance(&self, duration: Duration) {
+    /// Returns false, and does nothing, if that is too far: at the end of the clock's numbers a
+    /// timer would never be due.
+    #[must_use]
+    pub(crate) fn advance(&self, duration: Duration) -> bool {
         let mut state = self.state.lock();
-        state.nanos = state.nanos.saturating_add(in_nanos(duration));
+        let after = state.nanos.saturating_add(in_nanos(duration));
+        let is_within_reach = after <= REACH_NS;
+        if is_within_reach {
+            state.nanos = after;
+        }
+        is_within_reach
     }
 
     /// Never goes back.
@@ -158,7 +169,8 @@ impl Pausable {
         state.goes_since.is_none() && state.busy == 0 && state.inside > 0
     }
 
-    /// Waits until all others wait too. `since` is the caller's, and begins as `None`.
+    /// Waits until all others wait too. `since` is the caller's, and begins as `None`. Who polls
+    /// again and again while others run is listed once.
     pub(crate) fn poll_lull(&self, since: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
@@ -167,7 +179,16 @@ impl Pausable {
             drop(state);
             return Poll::Ready(());
         }
-        state.waiters.push(waker);
+        let is_listed = state.waiters.iter().any(|other| other.will_wake(&waker));
+        let spare = if is_listed {
+            Some(waker)
+        } else {
+            state.waiters.push(waker);
+            None
+        };
+        drop(state);
+        // Not under the lock: that may run any code.
+        drop(spare);
         Poll::Pending
     }
 
@@ -192,7 +213,7 @@ mod tests {
         clock.jump_to(5 * SECOND);
         clock.jump_to(SECOND);
         assert_eq!(clock.nanos(), 5 * SECOND);
-        clock.advance(Duration::from_secs(2));
+        assert!(clock.advance(Duration::from_secs(2)));
         assert_eq!(clock.nanos(), 7 * SECOND);
         assert!(clock.resume() && !clock.resume() && !clock.is_paused());
         std::thread::sleep(Duration::from_millis(2));
@@ -201,8 +222,8 @@ mod tests {
         assert!(stands >= 7 * SECOND + 2_000_000);
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(clock.nanos(), stands);
-        clock.advance(Duration::MAX);
-        assert_eq!(clock.nanos(), u64::MAX);
+        assert!(!clock.advance(Duration::MAX));
+        assert_eq!(clock.nanos(), stands);
     }
 
     #[test]
@@ -219,5 +240,19 @@ mod tests {
         assert!(!clock.is_lull(), "it goes by itself");
         clock.begin_work();
         assert!(clock.leave());
+    }
+
+    #[test]
+    fn who_waits_for_a_lull_is_listed_once() {
+        let clock = Pausable::new();
+        let (mut one, mut other) = (None, None);
+        for _ in 0..100 {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(clock.poll_lull(&mut one, &mut cx).is_pending());
+            assert!(clock.poll_lull(&mut other, &mut cx).is_pending());
+        }
+        assert_eq!(clock.note_lull().len(), 1);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(clock.poll_lull(&mut one, &mut cx).is_ready());
     }
 }

@@ -1,87 +1,99 @@
 //! What Evenkeel has done in this process: for whoever operates a program that knows nothing of it.
 //!
-//! With `EVENKEEL_REPORT=1` in the environment it is printed to standard error when the process
-//! exits.
+//! `EVENKEEL_REPORT` in the environment asks for it, on standard error: `1` when the process exits,
+//! a duration such as `60s` also whenever that has passed.
 
 use std::env;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::panic;
 use std::time::Duration;
 
-use crate::runtime::Handle;
+use super::left::Left;
+use crate::clock;
+use crate::runtime::{Handle, settings};
 use crate::stats::HogStats;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, OnceLock};
+use crate::sync::{Mutex, OnceLock, thread};
 use crate::sys::exit;
 
 const VARIABLE: &str = "EVENKEEL_REPORT";
 /// How many kinds of hogs are listed.
 const LISTED: usize = 10;
 
-/// What Tokio does itself.
-#[derive(Clone, Copy, Debug)]
-pub enum LeftToTokio {
-    /// A descriptor with out-of-band data.
-    Priority,
-    /// A listener for a signal.
-    Signal,
-    /// A current-thread runtime, or a local one.
-    CurrentThread,
-    /// A multi-thread runtime, as Evenkeel is switched off.
-    SwitchedOff,
-}
-
-const LEFT: [&str; 4] = [
-    "descriptor with out-of-band data",
-    "listener for a signal",
-    "runtime of one thread",
-    "runtime of many threads, as EVENKEEL is `off`",
-];
-
-static COUNTS: [AtomicU64; LEFT.len()] = [const { AtomicU64::new(0) }; LEFT.len()];
 static REPORT: Mutex<Report> = Mutex::new(Report::new());
 
-/// Counts something that is left to Tokio.
-pub fn leave(what: LeftToTokio) {
-    // Relaxed, here and below: a statistic.
-    COUNTS[what as usize].fetch_add(1, Ordering::Relaxed);
+/// When a report is to be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    AtExit,
+    /// At the exit, too.
+    Every(Duration),
+}
+
+/// What the environment asks for. Nothing, if it cannot be understood: no runtime is built then.
+fn asked() -> Option<Asked> {
+    env::var(VARIABLE).ok().and_then(|text| read(&text).ok()?)
+}
+
+fn read(text: &str) -> Result<Option<Asked>, ()> {
+    match text {
+        "" | "0" => Ok(None),
+        "1" => Ok(Some(Asked::AtExit)),
+        _ => match settings::duration(text) {
+            Ok(period) if !period.is_zero() => Ok(Some(Asked::Every(period))),
+            _ => Err(()),
+        },
+    }
 }
 
 /// Prepares for the report, if it is wanted.
 ///
 /// # Errors
 ///
-/// The variable has a value that means nothing.
+/// The variable has a value that means nothing, or there is no thread for reports.
 pub fn prepare() -> io::Result<()> {
-    match env::var_os(VARIABLE) {
-        Some(value) if value == "1" => {
-            static PREPARED: OnceLock<()> = OnceLock::new();
-            PREPARED.get_or_init(|| exit::call_at_exit(print));
-            Ok(())
-        }
-        Some(value) if !value.is_empty() && value != "0" => Err(io::Error::other(format!(
+    static PREPARED: OnceLock<()> = OnceLock::new();
+    let value = env::var_os(VARIABLE).unwrap_or_default();
+    let asked = value.to_str().ok_or(()).and_then(read).map_err(|()| {
+        io::Error::other(format!(
             "the environment variable {VARIABLE} is {value:?}: use 1 for a report when the process \
-             exits, or leave it out"
-        ))),
-        _ => Ok(()),
+             exits, a duration such as 60s for one so often, or leave it out"
+        ))
+    })?;
+    let Some(asked) = asked.filter(|_| PREPARED.set(()).is_ok()) else {
+        return Ok(());
+    };
+    exit::call_at_exit(|| print(""));
+    match asked {
+        Asked::AtExit => Ok(()),
+        Asked::Every(period) => print_every(period),
     }
 }
 
-fn is_wanted() -> bool {
-    env::var_os(VARIABLE).is_some_and(|value| value == "1")
+/// Prints a report so often, by a thread of its own: workers that are busy do not delay it.
+fn print_every(period: Duration) -> io::Result<()> {
+    let began = clock::now();
+    let thread = thread::Builder::new().name("evenkeel-report".into());
+    let started = thread.spawn(move || {
+        loop {
+            thread::sleep(period);
+            let after = clock::now().duration_since(began);
+            print(&format!("evenkeel: after {:.1} s\n", after.as_secs_f64()));
+        }
+    });
+    started.map(drop)
 }
 
 /// A runtime begins.
 pub fn begin(handle: &Handle) {
-    if is_wanted() {
+    if asked().is_some() {
         REPORT.lock().alive.push(handle.clone());
     }
 }
 
 /// A runtime ends, and what it has done is kept.
 pub fn end(handle: &Handle) {
-    if !is_wanted() {
+    if asked().is_none() {
         return;
     }
     let mut report = REPORT.lock();
@@ -93,13 +105,14 @@ pub fn end(handle: &Handle) {
     }
 }
 
-fn print() {
+/// Prints what has been done so far, below a title.
+fn print(title: &str) {
     // A panic must not leave a function that C calls.
     let text = panic::catch_unwind(|| {
         let report = REPORT.lock();
         let mut done = report.done.clone();
         report.alive.iter().for_each(|handle| done.add(handle));
-        done.to_string()
+        format!("{title}{done}")
     });
     if let Ok(text) = text {
         // All at once, so that other threads' lines do not come in between. An error has nobody to
@@ -193,17 +206,7 @@ impl fmt::Display for Done {
                 number(more as u64, "kind of tasks more")
             )?;
         }
-        let mut left = String::new();
-        for (count, what) in COUNTS.iter().zip(LEFT) {
-            // Relaxed: a statistic.
-            let count = count.load(Ordering::Relaxed);
-            if count > 0 {
-                let comma = if left.is_empty() { "" } else { ", " };
-                write!(left, "{comma}{}", number(count, what))?;
-            }
-        }
-        let left = if left.is_empty() { "nothing" } else { &left };
-        writeln!(f, "evenkeel: left to Tokio: {left}")
+        writeln!(f, "evenkeel: left to Tokio: {Left}")
     }
 }
 
@@ -226,7 +229,7 @@ fn line(f: &mut fmt::Formatter<'_>, hog: &HogStats) -> fmt::Result {
 const WRAPPER: &str = "tokio::evenkeel::scheduler::Polled<";
 
 /// So many things, whose name forms its plural in the first word.
-fn number(count: u64, what: &str) -> String {
+pub(super) fn number(count: u64, what: &str) -> String {
     let (first, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {first}{s}{rest}")
@@ -234,4 +237,22 @@ fn number(count: u64, what: &str) -> String {
 
 fn ms(duration: Duration) -> String {
     format!("{} ms", duration.as_millis())
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_read() {
+        let every = |period| Ok(Some(Asked::Every(period)));
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("0"), Ok(None));
+        assert_eq!(read("1"), Ok(Some(Asked::AtExit)));
+        assert_eq!(read("60s"), every(Duration::from_secs(60)));
+        assert_eq!(read("500ms"), every(Duration::from_millis(500)));
+        for wrong in ["yes", "60", "0s", "1h", "-1s"] {
+            assert_eq!(read(wrong), Err(()), "{wrong}");
+        }
+    }
 }

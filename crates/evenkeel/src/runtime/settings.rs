@@ -214,7 +214,7 @@ fn level(text: &str) -> Result<BusyWait, String> {
         .map_err(|error: crate::sched::ParseBusyWaitError| error.to_string())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const WANTED: &str = "use a whole number with `us`, `ms` or `s`, such as 2ms";
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number: u64 = (text[..text.len() - unit.len()].parse()).map_err(|_| WANTED)?;

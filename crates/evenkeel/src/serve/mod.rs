@@ -14,7 +14,8 @@
 //! - [`drain_limit`](Serve::drain_limit): how long a shutdown waits for requests.
 //!
 //! What a handler takes, and what a body may have, is up to the service: tower and axum have layers
-//! for it.
+//! for it. A client that sends the rest of a body slowly, or reads an answer slowly, keeps its
+//! connection for as long as the service lets it; a shutdown cuts it off.
 //!
 //! # What an error of accepting does
 //!
@@ -23,6 +24,7 @@
 
 mod connection;
 mod listener;
+mod requests;
 mod run;
 
 use std::error::Error;
@@ -32,9 +34,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::hyper::body::{Body, Incoming};
-use ::hyper::service::Service;
-use ::hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
 
 use crate::task::JoinError;
@@ -46,6 +45,8 @@ pub use listener::Listener;
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// The default of [`Serve::header_read_timeout`], which is also hyper's.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// As good as none. hyper adds the timeout to the time, and panics where no clock reaches.
+const HEADER_READ_TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// The default of [`Serve::drain_limit`]: what supervisors of services usually grant.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
@@ -158,7 +159,8 @@ impl Settings {
 
 impl<L, S> Serve<L, S> {
     /// How many connections are served at once; at least 1. More wait in the backlog of the
-    /// listener, which the system limits. Default: [`CONNECTIONS_MAX`].
+    /// listener, which the system limits. One that was upgraded no longer counts: whoever takes it
+    /// over has to limit how many there are. Default: [`CONNECTIONS_MAX`].
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections_max = connections.max(1);
         self
@@ -168,12 +170,14 @@ impl<L, S> Serve<L, S> {
     /// before; `None` for no limit. An idle connection ends by it, too. Default:
     /// [`HEADER_READ_TIMEOUT`].
     pub fn header_read_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.settings.header_read_timeout = timeout;
+        let within_reach = |timeout: Duration| timeout.min(HEADER_READ_TIMEOUT_MAX);
+        self.settings.header_read_timeout = timeout.map(within_reach);
         self
     }
 
     /// How long a shutdown waits for requests that are under way. Connections that are open then
-    /// are cut off. Default: [`DRAIN_LIMIT`].
+    /// are cut off. A handler whose poll does not return cannot be: a second later, it and its
+    /// connection are left to end by themselves. Default: [`DRAIN_LIMIT`].
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.settings.drain_limit = limit;
         self
@@ -199,24 +203,6 @@ impl<L, S> Serve<L, S> {
     pub fn on_error(mut self, hook: impl Fn(&ServeError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(hook));
         self
-    }
-}
-
-impl<L, S, B> IntoFuture for Serve<L, S>
-where
-    L: Listener,
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<AnyError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<AnyError>,
-{
-    type Output = Served;
-    type IntoFuture = Serving;
-
-    fn into_future(self) -> Serving {
-        Box::pin(run::run(self))
     }
 }
 
@@ -247,7 +233,7 @@ pub enum ServeError {
     /// A connection ended with an error: hyper's, the service's, or
     /// [`TimedOut`](io::ErrorKind::TimedOut) if the first request did not come in time.
     Connection(Box<dyn Error + Send + Sync>),
-    /// The task of a connection ended early, as a handler panicked.
+    /// The task of a connection, or of a request over HTTP/2, ended early, as a handler panicked.
     Task(JoinError),
 }
 
@@ -256,7 +242,7 @@ impl fmt::Display for ServeError {
         match self {
             Self::Accept(error) => write!(f, "cannot accept a connection: {error}"),
             Self::Connection(error) => write!(f, "a connection ended early: {error}"),
-            Self::Task(error) => write!(f, "the task of a connection ended early: {error}"),
+            Self::Task(error) => write!(f, "a task of a connection ended early: {error}"),
         }
     }
 }

@@ -13,8 +13,9 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 
 use super::connection::{Noted, within_limit};
-use super::{AnyError, Listener, Serve, ServeError, Served, Settings};
-use crate::hyper::{Executor, Timer};
+use super::requests::Requests;
+use super::{AnyError, Listener, Serve, ServeError, Served, Serving, Settings};
+use crate::hyper::Timer;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::task::{JoinError, JoinSet};
@@ -27,9 +28,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PING_EACH: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(20);
 
+/// How long a connection that is cut off may take to end. A handler whose poll does not return
+/// cannot be ended, and is not waited for any longer.
+const CUT_OFF_LIMIT: Duration = Duration::from_secs(1);
+
 type Connections = JoinSet<Result<(), AnyError>>;
 
-pub(super) async fn run<L, S, B>(serve: Serve<L, S>) -> Served
+/// The loop, and the end.
+impl<L, S, B> IntoFuture for Serve<L, S>
 where
     L: Listener,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -39,67 +45,73 @@ where
     B::Data: Send,
     B::Error: Into<AnyError>,
 {
-    let Serve {
-        mut listener,
-        service,
-        mut shutdown,
-        settings,
-    } = serve;
-    let http = http(&settings);
-    let graceful = GracefulShutdown::new();
-    let mut connections = Connections::new();
-    let mut pause = Pause::new();
-    let mut served = Served::default();
-    loop {
-        let next = {
-            let mut accept = pin!(listener.accept());
-            let accept = |cx: &mut Context<'_>| accept.as_mut().poll(cx);
-            let room = settings.connections_max;
-            let shutdown = shutdown.as_mut();
-            next_event(
-                accept,
-                shutdown,
-                &mut connections,
-                &mut pause,
-                room,
-                &settings,
-            )
-            .await
-        };
-        let (stream, peer) = match next {
-            Event::Accepted(Ok(accepted)) => accepted,
-            Event::Accepted(Err(error)) => {
-                settings.report(ServeError::Accept(error));
-                continue;
+    type Output = Served;
+    type IntoFuture = Serving;
+
+    fn into_future(self) -> Serving {
+        let Serve {
+            mut listener,
+            service,
+            mut shutdown,
+            settings,
+        } = self;
+        Box::pin(async move {
+            let http = http(&settings);
+            let graceful = GracefulShutdown::new();
+            let mut connections = Connections::new();
+            let mut pause = Pause::new();
+            let mut served = Served::default();
+            loop {
+                let next = {
+                    let mut accept = pin!(listener.accept());
+                    let accept = |cx: &mut Context<'_>| accept.as_mut().poll(cx);
+                    let shutdown = shutdown.as_mut();
+                    next_event(accept, shutdown, &mut connections, &mut pause, &settings).await
+                };
+                let (stream, peer) = match next {
+                    Event::Accepted(Ok(accepted)) => accepted,
+                    Event::Accepted(Err(error)) => {
+                        settings.report(ServeError::Accept(error));
+                        continue;
+                    }
+                    Event::Shutdown => break,
+                };
+                served.connections += 1;
+                let asked = Arc::new(AtomicBool::new(false));
+                let noted = Noted {
+                    service: service.clone(),
+                    peer,
+                    asked: Arc::clone(&asked),
+                };
+                let connection = http.serve_connection_with_upgrades(stream, noted);
+                let watched = graceful.watch(connection.into_owned());
+                let limit = settings.header_read_timeout;
+                drop(connections.spawn(within_limit(watched, limit, asked)));
             }
-            Event::Shutdown => break,
-        };
-        served.connections += 1;
-        let asked = Arc::new(AtomicBool::new(false));
-        let noted = Noted {
-            service: service.clone(),
-            peer,
-            asked: Arc::clone(&asked),
-        };
-        let connection = http.serve_connection_with_upgrades(stream, noted);
-        let watched = graceful.watch(connection.into_owned());
-        let limit = settings.header_read_timeout;
-        drop(connections.spawn(within_limit(watched, limit, asked)));
+            drop(listener);
+            served.cut_off = end(graceful, connections, &settings).await;
+            served
+        })
     }
-    drop(listener);
-    // If it is late, the set shows how many are left.
-    let _ = timeout(
-        settings.drain_limit,
-        drain(graceful, &mut connections, &settings),
-    )
-    .await;
-    served.cut_off = connections.len();
-    connections.shutdown().await;
-    served
 }
 
-fn http(settings: &Settings) -> auto::Builder<Executor> {
-    let mut http = auto::Builder::new(Executor);
+/// Ends all connections, and returns how many had to be cut off.
+async fn end(
+    graceful: GracefulShutdown,
+    mut connections: Connections,
+    settings: &Settings,
+) -> usize {
+    // If it is late, the set shows how many are left.
+    let drained = drain(graceful, &mut connections, settings);
+    let _ = timeout(settings.drain_limit, drained).await;
+    let cut_off = connections.len();
+    // Those that are late are left behind.
+    let _ = timeout(CUT_OFF_LIMIT, connections.shutdown()).await;
+    cut_off
+}
+
+fn http(settings: &Settings) -> auto::Builder<Requests> {
+    let mut http = auto::Builder::new(Requests(settings.clone()));
     http.http1()
         .timer(Timer)
         .header_read_timeout(settings.header_read_timeout);
@@ -121,7 +133,6 @@ async fn next_event<A>(
     mut shutdown: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
     connections: &mut Connections,
     pause: &mut Pause,
-    room: usize,
     settings: &Settings,
 ) -> Event<A> {
     poll_fn(|cx| {
@@ -131,7 +142,7 @@ async fn next_event<A>(
         while let Poll::Ready(Some(ended)) = connections.poll_join_next(cx) {
             note_end(ended, settings);
         }
-        if connections.len() >= room || pause.poll(cx).is_pending() {
+        if connections.len() >= settings.connections_max || pause.poll(cx).is_pending() {
             return Poll::Pending;
         }
         accept(cx).map(|accepted| {

@@ -89,7 +89,8 @@ pub fn resume() {
 /// # Panics
 ///
 /// If time is not paused, if the runtime was not made with
-/// [`start_paused`](crate::runtime::Builder::start_paused), or outside a runtime.
+/// [`start_paused`](crate::runtime::Builder::start_paused), or outside a runtime. Also if the
+/// clock, which counts some hundred years, has no time so far away.
 ///
 /// # Cancel safety
 ///
@@ -118,7 +119,10 @@ pub async fn advance(duration: Duration) {
     check();
     lull(pausable).await;
     check();
-    pausable.advance(duration);
+    assert!(
+        pausable.advance(duration),
+        "time cannot be advanced by {duration:?}: the clock counts some hundred years"
+    );
     lull(pausable).await;
 }
 

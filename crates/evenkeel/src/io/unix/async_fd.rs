@@ -245,8 +245,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyGuard<'_, T>>> {
-        let reported = ready!(self.poll_reported(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, reported)))
+        let reported = self.poll_reported(cx, Direction::Read);
+        reported.map_ok(|reported| AsyncFdReadyGuard::new(self, reported))
     }
 
     /// As [`poll_read_ready`](Self::poll_read_ready), with a guard that gives `&mut T`.
@@ -258,8 +258,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyMutGuard<'_, T>>> {
-        let reported = ready!(self.poll_reported(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, reported)))
+        let reported = self.poll_reported(cx, Direction::Read);
+        reported.map_ok(|reported| AsyncFdReadyMutGuard::new(self, reported))
     }
 
     /// As [`writable`](Self::writable), for one waiter at a time: the waker of the latest call
@@ -272,8 +272,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyGuard<'_, T>>> {
-        let reported = ready!(self.poll_reported(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, reported)))
+        let reported = self.poll_reported(cx, Direction::Write);
+        reported.map_ok(|reported| AsyncFdReadyGuard::new(self, reported))
     }
 
     /// As [`poll_write_ready`](Self::poll_write_ready), with a guard that gives `&mut T`.
@@ -285,15 +285,16 @@ impl<T: AsRawFd> AsyncFd<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyMutGuard<'_, T>>> {
-        let reported = ready!(self.poll_reported(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, reported)))
+        let reported = self.poll_reported(cx, Direction::Write);
+        reported.map_ok(|reported| AsyncFdReadyMutGuard::new(self, reported))
     }
 
     /// Waits until the descriptor is ready for `interest` and tries `operation`, and repeats this
     /// while it returns `WouldBlock`.
     ///
     /// `operation` has to return `WouldBlock` if the descriptor was not ready after all, and only
-    /// then, because the next wait relies on it.
+    /// then, because the next wait relies on it. So both directions are for an operation that needs
+    /// both: one that only writes would take back that there is something to read.
     ///
     /// # Errors
     ///

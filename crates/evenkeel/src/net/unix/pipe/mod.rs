@@ -14,6 +14,7 @@
 //! programs in Rust ignore unless they change it.)
 
 mod descriptor;
+mod end;
 mod open;
 mod receiver;
 mod sender;

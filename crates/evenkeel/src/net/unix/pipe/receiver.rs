@@ -1,17 +1,15 @@
 //! The end of a pipe that reads.
 
-use std::fmt;
-use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::descriptor::{self, set_nonblocking};
-use crate::io::{Interest, Ready};
+use super::end::end;
+use crate::io::Interest;
 use crate::net::read;
 use crate::net::source::{Direction, Source};
 use crate::net::stream::passed_on;
@@ -28,83 +26,9 @@ pub struct Receiver {
     io: Source<OwnedFd>,
 }
 
+end!(Receiver, Direction::Read, "reading", "writing");
+
 impl Receiver {
-    /// Takes over an open pipe, and sets it to non-blocking mode.
-    ///
-    /// The mode belongs to all duplicates of the descriptor, also in other processes.
-    ///
-    /// # Errors
-    ///
-    /// The file is not a pipe that is open for reading (`InvalidInput`), or there is no current
-    /// runtime.
-    pub fn from_file(file: File) -> io::Result<Self> {
-        Self::from_owned_fd(file.into())
-    }
-
-    /// As [`from_file`](Self::from_file).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file`](Self::from_file).
-    pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
-        descriptor::check(&fd, Direction::Read)?;
-        set_nonblocking(&fd, true)?;
-        Self::from_owned_fd_unchecked(fd)
-    }
-
-    /// Takes over a descriptor that is known to be a pipe, open for reading and non-blocking.
-    ///
-    /// # Errors
-    ///
-    /// There is no current runtime.
-    pub fn from_file_unchecked(file: File) -> io::Result<Self> {
-        Self::from_owned_fd_unchecked(file.into())
-    }
-
-    /// As [`from_file_unchecked`](Self::from_file_unchecked).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file_unchecked`](Self::from_file_unchecked).
-    pub fn from_owned_fd_unchecked(fd: OwnedFd) -> io::Result<Self> {
-        let io = descriptor::source(fd, Direction::Read)?;
-        Ok(Self { io })
-    }
-
-    /// Gives back the descriptor, in non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses to take it out of the readiness queue.
-    pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
-        self.io.into_inner()
-    }
-
-    /// Gives back the descriptor, in blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_nonblocking_fd`](Self::into_nonblocking_fd), or the mode cannot be set.
-    pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
-        let fd = self.into_nonblocking_fd()?;
-        set_nonblocking(&fd, false)?;
-        Ok(fd)
-    }
-
-    /// Waits until the pipe is ready for any part of `interest`, and returns for which.
-    ///
-    /// # Errors
-    ///
-    /// The interest includes writing (`InvalidInput`), or the runtime is shutting down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once.
-    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.io.check(interest)?;
-        self.io.ready(interest).await
-    }
-
     /// Waits until there is something to read, or the end of the pipe.
     ///
     /// Readiness is a hint: the attempt that follows may still return `WouldBlock`. Then wait
@@ -180,23 +104,5 @@ impl AsyncRead for Receiver {
             .io
             .poll_transfer(cx, Direction::Read, NO_FULL_READ, read);
         read.map_ok(drop)
-    }
-}
-
-impl AsFd for Receiver {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get_ref().as_fd()
-    }
-}
-
-impl AsRawFd for Receiver {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.get_ref().as_raw_fd()
-    }
-}
-
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Receiver").field(&self.io).finish()
     }
 }

@@ -1,16 +1,14 @@
 //! The end of a pipe that writes.
 
-use std::fmt;
-use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-use super::descriptor::{self, set_nonblocking};
-use crate::io::{Interest, Ready};
+use super::end::end;
+use crate::io::Interest;
 use crate::net::source::{Direction, Source};
 use crate::net::stream::passed_on;
 
@@ -27,83 +25,9 @@ pub struct Sender {
     io: Source<OwnedFd>,
 }
 
+end!(Sender, Direction::Write, "writing", "reading");
+
 impl Sender {
-    /// Takes over an open pipe, and sets it to non-blocking mode.
-    ///
-    /// The mode belongs to all duplicates of the descriptor, also in other processes.
-    ///
-    /// # Errors
-    ///
-    /// The file is not a pipe that is open for writing (`InvalidInput`), or there is no current
-    /// runtime.
-    pub fn from_file(file: File) -> io::Result<Self> {
-        Self::from_owned_fd(file.into())
-    }
-
-    /// As [`from_file`](Self::from_file).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file`](Self::from_file).
-    pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
-        descriptor::check(&fd, Direction::Write)?;
-        set_nonblocking(&fd, true)?;
-        Self::from_owned_fd_unchecked(fd)
-    }
-
-    /// Takes over a descriptor that is known to be a pipe, open for writing and non-blocking.
-    ///
-    /// # Errors
-    ///
-    /// There is no current runtime.
-    pub fn from_file_unchecked(file: File) -> io::Result<Self> {
-        Self::from_owned_fd_unchecked(file.into())
-    }
-
-    /// As [`from_file_unchecked`](Self::from_file_unchecked).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file_unchecked`](Self::from_file_unchecked).
-    pub fn from_owned_fd_unchecked(fd: OwnedFd) -> io::Result<Self> {
-        let io = descriptor::source(fd, Direction::Write)?;
-        Ok(Self { io })
-    }
-
-    /// Gives back the descriptor, in non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses to take it out of the readiness queue.
-    pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
-        self.io.into_inner()
-    }
-
-    /// Gives back the descriptor, in blocking mode: for a child process, most of which expect that.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_nonblocking_fd`](Self::into_nonblocking_fd), or the mode cannot be set.
-    pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
-        let fd = self.into_nonblocking_fd()?;
-        set_nonblocking(&fd, false)?;
-        Ok(fd)
-    }
-
-    /// Waits until the pipe is ready for any part of `interest`, and returns for which.
-    ///
-    /// # Errors
-    ///
-    /// The interest includes reading (`InvalidInput`), or the runtime is shutting down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Any number of tasks may wait at once.
-    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.io.check(interest)?;
-        self.io.ready(interest).await
-    }
-
     /// Waits until there is room to write, or nobody reads any more.
     ///
     /// Readiness is a hint: the attempt that follows may still return `WouldBlock`. Then wait
@@ -191,23 +115,5 @@ impl AsyncWrite for Sender {
     /// Does nothing: a pipe ends when its senders are dropped.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
-    }
-}
-
-impl AsFd for Sender {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get_ref().as_fd()
-    }
-}
-
-impl AsRawFd for Sender {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.get_ref().as_raw_fd()
-    }
-}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sender").field(&self.io).finish()
     }
 }
