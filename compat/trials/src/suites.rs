@@ -24,25 +24,34 @@ struct Suite {
     version: String,
     /// For `cargo test`.
     arguments: Vec<String>,
+    /// Variables that its tests need.
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// What its tests use besides, as in a manifest. A path is from the folder of `suites.toml`.
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, toml::Table>,
+    /// Which of its tests are not run, and why.
+    without: Option<String>,
 }
 
 /// What came of a crate's tests: by name, whether each passed.
-type Outcomes = BTreeMap<String, bool>;
+pub(crate) type Outcomes = BTreeMap<String, bool>;
 
-#[derive(Serialize)]
-struct Report {
-    name: String,
-    version: String,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) name: String,
+    pub(crate) version: String,
     /// With Evenkeel beneath.
-    on: Outcomes,
+    pub(crate) on: Outcomes,
     /// With Tokio itself.
-    off: Outcomes,
+    pub(crate) off: Outcomes,
+    /// Which tests were not run, and why.
+    pub(crate) without: Option<String>,
 }
 
 /// Whether nothing failed that passes on Tokio.
 pub(crate) fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Result<bool, Error> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Suites { suite } = toml::from_str(&fs::read_to_string(folder.join("suites.toml"))?)?;
+    let suite = listed()?;
     let is_known = |name: &&String| !suite.iter().any(|suite| suite.name == **name);
     if let Some(name) = names.iter().find(is_known) {
         return Err(format!("there is no `{name}` in suites.toml").into());
@@ -63,6 +72,17 @@ pub(crate) fn run(target: &Path, json: Option<&Path>, names: &[String]) -> Resul
     Ok(reports.iter().all(|report| report.lost().next().is_none()))
 }
 
+fn listed() -> Result<Vec<Suite>, Error> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("suites.toml");
+    let Suites { suite } = toml::from_str(&fs::read_to_string(path)?)?;
+    Ok(suite)
+}
+
+/// The crates of `suites.toml`.
+pub(crate) fn names() -> Result<Vec<String>, Error> {
+    Ok(listed()?.into_iter().map(|suite| suite.name).collect())
+}
+
 impl Suite {
     fn run(self, target: &Path) -> Result<Report, Error> {
         let package = self.unpack(target)?;
@@ -71,6 +91,7 @@ impl Suite {
             off: self.test(&package, target, "off")?,
             name: self.name,
             version: self.version,
+            without: self.without,
         })
     }
 
@@ -95,12 +116,34 @@ impl Suite {
         let archive = archive(&format!("{name}-{version}.crate"))?;
         let bytes = flate2::read::GzDecoder::new(fs::File::open(archive)?);
         tar::Archive::new(bytes).unpack(target.join("packages"))?;
-        // The newest of everything, as a new project has.
-        let _ = fs::remove_file(package.join("Cargo.lock"));
+        // The newest of everything, as a new project has, and the compiler that is used here.
+        for name in ["Cargo.lock", "rust-toolchain.toml"] {
+            let _ = fs::remove_file(package.join(name));
+        }
         let manifest = package.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)?;
-        fs::write(&manifest, format!("{text}\n[workspace]\n"))?;
+        fs::write(&manifest, text + "\n[workspace]\n" + &self.besides()?)?;
         Ok(package)
+    }
+
+    /// The part of a manifest that its tests need besides.
+    fn besides(&self) -> Result<String, Error> {
+        if self.dev_dependencies.is_empty() {
+            // A manifest may have the table already, and not twice.
+            return Ok(String::new());
+        }
+        let mut besides = self.dev_dependencies.clone();
+        for path in besides
+            .values_mut()
+            .filter_map(|table| table.get_mut("path"))
+        {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR"));
+            *path = format!("{}/{}", from.display(), path.as_str().unwrap_or_default()).into();
+        }
+        Ok(toml::to_string(&BTreeMap::from([(
+            "dev-dependencies",
+            besides,
+        )]))?)
     }
 
     fn test(&self, package: &Path, target: &Path, how: &str) -> Result<Outcomes, Error> {
@@ -111,6 +154,7 @@ impl Suite {
             .args(&self.arguments)
             .current_dir(package)
             .env("EVENKEEL", how)
+            .envs(&self.environment)
             .env("CARGO_TARGET_DIR", target.join("build"))
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
         let output = command.output()?;
@@ -169,7 +213,7 @@ fn outcomes(said: &str) -> Outcomes {
 
 impl Report {
     /// Tests that pass on Tokio, and fail or are missing on Evenkeel.
-    fn lost(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &str> {
         let passed = |outcomes: &Outcomes, name| outcomes.get(name) == Some(&true);
         let names = self.off.keys();
         let lost = names.filter(move |&name| passed(&self.off, name) && !passed(&self.on, name));
@@ -187,6 +231,9 @@ impl Report {
             passed(&self.off),
             self.off.len(),
         );
+        if let Some(why) = &self.without {
+            println!("    without {why}");
+        }
         for name in self.lost() {
             println!("    fails on Evenkeel alone: {name}");
         }
@@ -205,6 +252,7 @@ mod tests {
             version,
             on,
             off,
+            without: None,
         }
     }
 
