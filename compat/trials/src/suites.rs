@@ -85,40 +85,52 @@ pub(crate) fn names() -> Result<Vec<String>, Error> {
 
 impl Suite {
     fn run(self, target: &Path) -> Result<Report, Error> {
-        let package = self.unpack(target)?;
+        let archive = self.fetch(target)?;
         Ok(Report {
-            on: self.test(&package, target, "on")?,
-            off: self.test(&package, target, "off")?,
+            on: self.test(&archive, target, "on")?,
+            off: self.test(&archive, target, "off")?,
             name: self.name,
             version: self.version,
             without: self.without,
         })
     }
 
-    /// Writes the published package below `target`, as a project of its own. Cargo fetches it.
-    fn unpack(&self, target: &Path) -> Result<PathBuf, Error> {
+    /// Has cargo fetch the published package, and says where it is.
+    fn fetch(&self, target: &Path) -> Result<PathBuf, Error> {
         let (name, version) = (&self.name, &self.version);
-        let package = target.join("packages").join(format!("{name}-{version}"));
-        if package.is_dir() {
-            return Ok(package);
-        }
         let fetch = target.join("fetch");
         fs::create_dir_all(fetch.join("src"))?;
         fs::write(fetch.join("src/lib.rs"), "")?;
         let manifest = format!(
-            "[workspace]\n[package]\nname = \"fetch\"\nversion = \"0.0.0\"\n\
+            "[workspace]\n[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
              [dependencies]\n{name} = \"={version}\"\n"
         );
         fs::write(fetch.join("Cargo.toml"), manifest)?;
         // What was locked for another crate is no concern of this one.
         let _ = fs::remove_file(fetch.join("Cargo.lock"));
         succeed(Command::new("cargo").arg("fetch").current_dir(&fetch))?;
-        let archive = archive(&format!("{name}-{version}.crate"))?;
+        archive(&format!("{name}-{version}.crate"))
+    }
+
+    /// Writes the package below `target`, as a project of its own. Each time anew, as tests may
+    /// change what is there, such as a database.
+    fn unpack(&self, archive: &Path, target: &Path) -> Result<PathBuf, Error> {
+        let packages = target.join("packages");
+        let package = packages.join(format!("{}-{}", self.name, self.version));
+        let lock = package.join("Cargo.lock");
+        let locked = fs::read(&lock).ok();
+        if package.is_dir() {
+            fs::remove_dir_all(&package)?;
+        }
         let bytes = flate2::read::GzDecoder::new(fs::File::open(archive)?);
-        tar::Archive::new(bytes).unpack(target.join("packages"))?;
+        tar::Archive::new(bytes).unpack(packages)?;
         // The newest of everything, as a new project has, and the compiler that is used here.
         for name in ["Cargo.lock", "rust-toolchain.toml"] {
             let _ = fs::remove_file(package.join(name));
+        }
+        // The same for both runs.
+        if let Some(locked) = locked {
+            fs::write(lock, locked)?;
         }
         let manifest = package.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)?;
@@ -146,8 +158,9 @@ impl Suite {
         )]))?)
     }
 
-    fn test(&self, package: &Path, target: &Path, how: &str) -> Result<Outcomes, Error> {
+    fn test(&self, archive: &Path, target: &Path, how: &str) -> Result<Outcomes, Error> {
         eprintln!("{} {}, {how}", self.name, self.version);
+        let package = self.unpack(archive, target)?;
         let mut command = Command::new(crate::cargo_evenkeel()?);
         command
             .args(["evenkeel", "test", "--no-fail-fast"])

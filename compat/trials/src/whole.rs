@@ -96,11 +96,14 @@ fn chosen<'a>(all: &'a [Part], only: &[String]) -> Result<Vec<&'a Part>, Error> 
 }
 
 fn make(part: &Part, places: &Places) -> Result<Made, Error> {
+    let day = said(Command::new("date").args(["-u", "+%F"]))?;
+    // Of now, as people may go on with their work meanwhile.
+    let revision = revision()?;
     let began = Instant::now();
     let (good, outcome) = part.run(places)?;
     Ok(Made {
-        day: said(Command::new("date").args(["-u", "+%F"]))?,
-        revision: revision()?,
+        day,
+        revision,
         seconds: began.elapsed().as_secs(),
         good,
         outcome,
