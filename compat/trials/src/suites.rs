@@ -32,6 +32,28 @@ struct Suite {
     dev_dependencies: BTreeMap<String, toml::Table>,
     /// Which of its tests are not run, and why.
     without: Option<String>,
+    /// Those that fail with current-thread runtimes on Evenkeel too.
+    #[serde(default)]
+    known: Vec<Known>,
+}
+
+/// Tests that are known to fail, always or now and then.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    tests: Vec<String>,
+    /// The reason.
+    why: String,
+}
+
+/// What is beneath the tests.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// Runtimes of many threads are Evenkeel's.
+    On,
+    /// Those of one thread as well, as tests mostly have.
+    Forced,
+    Off,
 }
 
 /// What came of a crate's tests: by name, whether each passed.
@@ -41,10 +63,14 @@ pub(crate) type Outcomes = BTreeMap<String, bool>;
 pub(crate) struct Report {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// With Evenkeel beneath.
+    /// With multi-thread runtimes on Evenkeel.
     pub(crate) on: Outcomes,
+    /// With current-thread runtimes on Evenkeel too.
+    pub(crate) forced: Outcomes,
     /// With Tokio itself.
     pub(crate) off: Outcomes,
+    /// What failed as expected when forced, and why.
+    pub(crate) known: BTreeMap<String, String>,
     /// Which tests were not run, and why.
     pub(crate) without: Option<String>,
 }
@@ -86,9 +112,12 @@ pub(crate) fn names() -> Result<Vec<String>, Error> {
 impl Suite {
     fn run(self, target: &Path) -> Result<Report, Error> {
         let archive = self.fetch(target)?;
+        let forced = self.test(&archive, target, Mode::Forced)?;
         Ok(Report {
-            on: self.test(&archive, target, "on")?,
-            off: self.test(&archive, target, "off")?,
+            on: self.test(&archive, target, Mode::On)?,
+            off: self.test(&archive, target, Mode::Off)?,
+            known: self.known(&forced),
+            forced,
             name: self.name,
             version: self.version,
             without: self.without,
@@ -158,15 +187,30 @@ impl Suite {
         )]))?)
     }
 
-    fn test(&self, archive: &Path, target: &Path, how: &str) -> Result<Outcomes, Error> {
-        eprintln!("{} {}, {how}", self.name, self.version);
+    /// Of what failed, that which is known to, and why.
+    fn known(&self, outcomes: &Outcomes) -> BTreeMap<String, String> {
+        let known = (self.known.iter()).flat_map(|known| {
+            known
+                .tests
+                .iter()
+                .map(|test| (test.clone(), known.why.clone()))
+        });
+        known
+            .filter(|(test, _)| outcomes.get(test) == Some(&false))
+            .collect()
+    }
+
+    fn test(&self, archive: &Path, target: &Path, mode: Mode) -> Result<Outcomes, Error> {
+        eprintln!("{} {}, {}", self.name, self.version, mode.says());
+        let [evenkeel, force] = mode.environment();
         let package = self.unpack(archive, target)?;
         let mut command = Command::new(crate::cargo_evenkeel()?);
         command
             .args(["evenkeel", "test", "--no-fail-fast"])
             .args(&self.arguments)
             .current_dir(package)
-            .env("EVENKEEL", how)
+            .env("EVENKEEL", evenkeel)
+            .env("EVENKEEL_FORCE", force)
             .envs(&self.environment)
             .env("CARGO_TARGET_DIR", target.join("build"))
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
@@ -180,6 +224,25 @@ impl Suite {
             return Err(format!("the tests of {} cannot be built:\n{told}", self.name).into());
         }
         Ok(outcomes)
+    }
+}
+
+impl Mode {
+    fn says(self) -> &'static str {
+        match self {
+            Self::On => "on Evenkeel",
+            Self::Forced => "current-thread runtimes on Evenkeel too",
+            Self::Off => "on Tokio",
+        }
+    }
+
+    /// `EVENKEEL` and `EVENKEEL_FORCE`.
+    fn environment(self) -> [&'static str; 2] {
+        match self {
+            Self::On => ["on", "0"],
+            Self::Forced => ["on", "1"],
+            Self::Off => ["off", "0"],
+        }
     }
 }
 
@@ -225,27 +288,35 @@ fn outcomes(said: &str) -> Outcomes {
 }
 
 impl Report {
-    /// Tests that pass on Tokio, and fail or are missing on Evenkeel.
+    /// Tests that pass on Tokio, and fail or are missing on Evenkeel, but for those that are known
+    /// to when forced.
     pub(crate) fn lost(&self) -> impl Iterator<Item = &str> {
-        let passed = |outcomes: &Outcomes, name| outcomes.get(name) == Some(&true);
-        let names = self.off.keys();
-        let lost = names.filter(move |&name| passed(&self.off, name) && !passed(&self.on, name));
-        lost.map(String::as_str)
+        let passed = |outcomes: &Outcomes, name: &str| outcomes.get(name) == Some(&true);
+        let is_lost = move |name: &&String| {
+            let is_fine_forced = passed(&self.forced, name) || self.known.contains_key(*name);
+            passed(&self.off, name) && !(passed(&self.on, name) && is_fine_forced)
+        };
+        self.off.keys().filter(is_lost).map(String::as_str)
     }
 
     fn print(&self) {
-        let passed = |outcomes: &Outcomes| outcomes.values().filter(|&&passed| passed).count();
+        let of = |outcomes: &Outcomes| {
+            let passed = outcomes.values().filter(|&&passed| passed).count();
+            format!("{passed} of {}", outcomes.len())
+        };
         println!(
-            "{} {}: {} of {} pass on Evenkeel, {} of {} on Tokio",
+            "{} {}: {} pass on Evenkeel, {} with current-thread runtimes too, {} on Tokio",
             self.name,
             self.version,
-            passed(&self.on),
-            self.on.len(),
-            passed(&self.off),
-            self.off.len(),
+            of(&self.on),
+            of(&self.forced),
+            of(&self.off),
         );
         if let Some(why) = &self.without {
             println!("    without {why}");
+        }
+        for (name, why) in &self.known {
+            println!("    known: {name}: {why}");
         }
         for name in self.lost() {
             println!("    fails on Evenkeel alone: {name}");
@@ -257,14 +328,14 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report(on: &str, off: &str) -> Report {
-        let (name, version) = (String::new(), String::new());
-        let (on, off) = (outcomes(on), outcomes(off));
+    fn report(on: &str, forced: &str, off: &str) -> Report {
         Report {
-            name,
-            version,
-            on,
-            off,
+            name: String::new(),
+            version: String::new(),
+            on: outcomes(on),
+            forced: outcomes(forced),
+            off: outcomes(off),
+            known: BTreeMap::from([("known".to_owned(), "why".to_owned())]),
             without: None,
         }
     }
@@ -273,8 +344,17 @@ mod tests {
     fn a_test_is_lost_that_fails_or_is_missing_on_one_side_alone() {
         let off = "test a ... ok\ntest b ... ok\ntest c ... FAILED\ntest d ... ok\n";
         let on = "test a ... ok\ntest b ... FAILED\ntest c ... FAILED\n";
-        assert_eq!(report(on, off).lost().collect::<Vec<_>>(), ["b", "d"]);
-        assert_eq!(report(off, on).lost().count(), 0);
+        let lost = |report: Report| report.lost().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lost(report(on, off, off)), ["b", "d"]);
+        assert_eq!(lost(report(off, on, off)), ["b", "d"]);
+        assert!(lost(report(off, off, on)).is_empty());
+    }
+
+    #[test]
+    fn what_is_known_to_fail_is_known_only_when_forced() {
+        let [good, bad] = ["test known ... ok\n", "test known ... FAILED\n"];
+        assert_eq!(report(good, bad, good).lost().count(), 0);
+        assert_eq!(report(bad, good, good).lost().count(), 1);
     }
 
     #[test]

@@ -108,46 +108,30 @@ fn of_tokio(parts: &Parts<'_>) -> String {
         "made",
     ];
     let mut rows = Vec::new();
-    let mut reasons = BTreeMap::<&str, BTreeSet<&str>>::new();
+    let mut reasons = Reasons::default();
     let mut failed = String::new();
     for &(part, made) in parts {
         let Part::Tokio(minor, mode) = part else {
             continue;
         };
-        let start = [minor.clone(), mode.says().to_owned()];
-        if let Some(Made {
-            outcome: Outcome::Tokio(found),
-            ..
-        }) = made
-        {
-            for (test, why) in found.known.iter().chain(&found.not_run) {
-                reasons.entry(why).or_default().insert(test);
-            }
-            for test in &found.failed {
-                failed += &format!("- {minor}, {}: `{test}`\n", mode.says());
-            }
+        let mut cells = vec![minor.clone(), mode.says().to_owned()];
+        if let Some(Outcome::Tokio(found)) = made.map(|made| &made.outcome) {
+            cells.extend(counts(found));
+            reasons.add(&found.known);
+            reasons.add(&found.not_run);
+            let lines = found.failed.iter();
+            failed.extend(lines.map(|test| format!("- {minor}, {}: `{test}`\n", mode.says())));
         }
-        rows.push(row(&columns, &start, made, |outcome| match outcome {
-            Outcome::Tokio(found) => counts(found).to_vec(),
-            _ => Vec::new(),
-        }));
+        rows.push(row(&columns, cells, made));
     }
-    let reasons: Vec<_> = reasons
-        .into_iter()
-        .map(|(why, tests)| vec![tests.len().to_string(), why.to_owned()])
-        .collect();
-    let mut text = format!("## Tokio's own tests\n\n{}", table(&columns, &rows));
     if !failed.is_empty() {
-        text += &format!("\nFailed, and not known to fail:\n\n{failed}");
+        failed = format!("\nFailed, and not known to fail:\n\n{failed}");
     }
-    if !reasons.is_empty() {
-        let reasons = table(
-            &["tests", "why they are known to fail, or are not run"],
-            &reasons,
-        );
-        text += &format!("\n{reasons}");
-    }
-    text
+    format!(
+        "## Tokio's own tests\n\n{}{failed}{}",
+        table(&columns, &rows),
+        reasons.shown()
+    )
 }
 
 fn counts(found: &OfTokio) -> [String; 4] {
@@ -155,75 +139,89 @@ fn counts(found: &OfTokio) -> [String; 4] {
     [found.passed, found.known.len(), found.failed.len(), not_run].map(|count| count.to_string())
 }
 
-/// A row of a part, or one that says why there is nothing.
-fn row(
-    columns: &[&str],
-    start: &[String],
-    made: Option<&Made>,
-    cells: impl Fn(&Outcome) -> Vec<String>,
-) -> Vec<String> {
-    let mut row = start.to_vec();
-    let stamped = match (absent(made), made) {
-        (None, Some(made)) => {
-            row.extend(cells(&made.outcome));
-            stamp(made)
+/// Why tests are known to fail, or are not run, and which.
+#[derive(Default)]
+struct Reasons<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
+
+impl<'a> Reasons<'a> {
+    fn add(&mut self, known: &'a BTreeMap<String, String>) {
+        for (test, why) in known {
+            self.0.entry(why).or_default().insert(test);
         }
-        (absent, _) => {
-            let (why, stamp) = absent.unwrap_or_default();
-            row.push(why);
+    }
+
+    fn shown(&self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        let row =
+            |(why, tests): (&&str, &BTreeSet<_>)| vec![tests.len().to_string(), (*why).into()];
+        let rows: Vec<_> = self.0.iter().map(row).collect();
+        let columns = ["tests", "why they are known to fail, or are not run"];
+        format!("\n{}", table(&columns, &rows))
+    }
+}
+
+/// The row of a part: these cells, or, if it has none, why there is nothing.
+fn row(columns: &[&str], mut cells: Vec<String>, made: Option<&Made>) -> Vec<String> {
+    let stamp = match absent(made) {
+        Some((why, stamp)) => {
+            cells.push(why);
             stamp
         }
+        None => made.map(stamp).unwrap_or_default(),
     };
-    row.resize(columns.len() - 1, String::new());
-    row.push(stamped);
-    row
+    cells.resize(columns.len() - 1, String::new());
+    cells.push(stamp);
+    cells
 }
+
+const SUITES: &str = "\
+## Tests of crates that stand on Tokio
+
+How many pass, and which fail or are missing on Evenkeel alone, without those that are known to with
+current-thread runtimes on Evenkeel.
+
+";
 
 fn of_suites(parts: &Parts<'_>) -> String {
     let columns = [
         "crate",
         "on Evenkeel",
+        "current-thread runtimes too",
         "on Tokio",
         "on Evenkeel alone",
         "without",
         "made",
     ];
     let mut rows = Vec::new();
+    let mut reasons = Reasons::default();
     for &(part, made) in parts {
         let Part::Suite(name) = part else { continue };
-        rows.push(row(
-            &columns,
-            std::slice::from_ref(name),
-            made,
-            |outcome| match outcome {
-                Outcome::Suite(found) => of_suite(found),
-                _ => Vec::new(),
-            },
-        ));
-        if let Some(Made {
-            outcome: Outcome::Suite(found),
-            ..
-        }) = made
-            && let Some(row) = rows.last_mut()
-        {
-            row[0] = format!("{name} {}", found.version);
+        let mut cells = vec![name.clone()];
+        if let Some(Outcome::Suite(found)) = made.map(|made| &made.outcome) {
+            cells = of_suite(name, found);
+            reasons.add(&found.known);
         }
+        rows.push(row(&columns, cells, made));
     }
-    format!(
-        "## Tests of crates that stand on Tokio\n\nHow many pass; and which fail on Evenkeel \
-         alone.\n\n{}",
-        table(&columns, &rows)
-    )
+    format!("{SUITES}{}{}", table(&columns, &rows), reasons.shown())
 }
 
-fn of_suite(found: &OfSuite) -> Vec<String> {
+fn of_suite(name: &str, found: &OfSuite) -> Vec<String> {
     let of = |count: Count| format!("{} of {}", count.passed, count.of);
     let lost = match found.lost.len() {
         0 => "none".to_owned(),
         _ => found.lost.join(", "),
     };
-    let without = found.without.clone().unwrap_or_default();
-    vec![of(found.on_evenkeel), of(found.on_tokio), lost, without]
+    vec![
+        format!("{name} {}", found.version),
+        of(found.on_evenkeel),
+        of(found.forced),
+        of(found.on_tokio),
+        lost,
+        found.without.clone().unwrap_or_default(),
+    ]
 }
 
 fn of_programs(parts: &Parts<'_>) -> String {

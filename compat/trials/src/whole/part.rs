@@ -210,14 +210,16 @@ fn of_tokio(files: &BTreeMap<String, Value>, lines: &[String]) -> Result<OfTokio
 }
 
 fn of_suite(report: &suites::Report) -> OfSuite {
-    let [on_evenkeel, on_tokio] = [&report.on, &report.off].map(|outcomes| Count {
+    let count = |outcomes: &suites::Outcomes| Count {
         passed: outcomes.values().filter(|&&passed| passed).count(),
         of: outcomes.len(),
-    });
+    };
     OfSuite {
         version: report.version.clone(),
-        on_evenkeel,
-        on_tokio,
+        on_evenkeel: count(&report.on),
+        forced: count(&report.forced),
+        on_tokio: count(&report.off),
+        known: report.known.clone(),
         lost: report.lost().map(str::to_owned).collect(),
         without: report.without.clone(),
     }

@@ -60,7 +60,11 @@ pub(crate) struct OfTokio {
 pub(crate) struct OfSuite {
     pub(crate) version: String,
     pub(crate) on_evenkeel: Count,
+    /// With current-thread runtimes on Evenkeel too.
+    pub(crate) forced: Count,
     pub(crate) on_tokio: Count,
+    /// They failed as expected when forced: the test, and why.
+    pub(crate) known: BTreeMap<String, String>,
     /// They pass on Tokio, and not on Evenkeel.
     pub(crate) lost: Vec<String>,
     pub(crate) without: Option<String>,

@@ -36,7 +36,7 @@ fn a_part_that_was_not_run_is_said_as_such() {
     let parts = Part::all().unwrap();
     // A column is called so, too.
     assert_eq!(page.matches("not run").count(), parts.len() + 1);
-    has(&page, "| h2 | not run |  |  |  |  |");
+    has(&page, "| h2 | not run |  |  |  |  |  |");
 }
 
 #[test]
@@ -58,11 +58,14 @@ fn tokios_tests_are_counted_and_their_failures_have_reasons() {
 fn a_crate_has_what_fails_on_evenkeel_alone() {
     let suite = made(&json!({ "suite": {
         "version": "0.4.20", "on_evenkeel": { "passed": 60, "of": 62 },
-        "on_tokio": { "passed": 61, "of": 62 }, "lost": ["a::b"], "without": "a | b",
+        "on_tokio": { "passed": 61, "of": 62 }, "forced": { "passed": 59, "of": 62 },
+        "known": { "c::d": "it races", "c::e": "it races" }, "lost": ["a::b"], "without": "a | b",
     } }));
     let page = page(&[("suites/h2", suite)]);
-    let row = "| h2 0.4.20 | 60 of 62 | 61 of 62 | a::b | a \\| b | 2026-11-23, 81e87a8a1 |";
+    let row =
+        "| h2 0.4.20 | 60 of 62 | 59 of 62 | 61 of 62 | a::b | a \\| b | 2026-11-23, 81e87a8a1 |";
     has(&page, row);
+    has(&page, "| 2 | it races |");
 }
 
 #[test]
@@ -131,6 +134,6 @@ fn a_part_that_could_not_be_finished_says_why() {
     let page = page(&[("suites/h2", broken)]);
     has(
         &page,
-        "| h2 | not finished: no network |  |  |  | 2026-11-23, 81e87a8a1 |",
+        "| h2 | not finished: no network |  |  |  |  | 2026-11-23, 81e87a8a1 |",
     );
 }
