@@ -109,18 +109,11 @@ impl Part {
         // What another part has left is none of this one.
         let _ = fs::remove_file(&json);
         let mut command = self.command(places, &json)?;
-        let shown = format!("{command:?}");
         let (is_good, lines) = listen(&mut command)?;
-        let outcome = match fs::read_to_string(&json) {
-            Ok(text) => self.outcome(&text, &lines)?,
-            // It has said itself what was wrong.
-            Err(_) => Outcome::Broken(format!("{self} wrote nothing of what came of it")),
-        };
-        let is_broken = matches!(outcome, Outcome::Broken(_));
-        if is_broken {
-            eprintln!("{shown}: no outcome");
-        }
-        Ok((is_good && !is_broken, outcome))
+        // It has said itself what was wrong.
+        let text = fs::read_to_string(&json)
+            .map_err(|_| format!("{self} ended without saying what came of it"))?;
+        Ok((is_good, self.outcome(&text, &lines)?))
     }
 
     fn command(&self, places: &Places, json: &Path) -> Result<Command, Error> {
