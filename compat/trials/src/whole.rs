@@ -49,18 +49,15 @@ pub(crate) fn run(options: &Options) -> Result<bool, Error> {
         chosen(&all, &options.only)?
     };
     let places = Places::new(options)?;
-    let mut record = Record::read(&docs().join("compat.json"))?;
-    record.retain(&all);
-    save(&all, &record)?;
+    save(&all, None)?;
     let mut is_good = true;
     for (number, part) in chosen.iter().enumerate() {
         println!("\n== {}/{} {part}", number + 1, chosen.len());
         let made = make(part, &places)?;
         println!("== {part}: {}, {} s", made.verdict(), made.seconds);
         is_good &= made.good;
-        record.parts.insert(part.to_string(), made);
         // After each part, as the next one may take long, and be interrupted.
-        save(&all, &record)?;
+        save(&all, Some((part.to_string(), made)))?;
     }
     Ok(is_good)
 }
@@ -69,9 +66,15 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn save(all: &[Part], record: &Record) -> Result<(), Error> {
-    record.write(&docs().join("compat.json"))?;
-    Ok(fs::write(docs().join("compat.md"), page::of(all, record))?)
+/// Records what came of a part, and makes the page again. Reads the record each time, as other
+/// parts may have been made meanwhile.
+fn save(all: &[Part], made: Option<(String, Made)>) -> Result<(), Error> {
+    let path = docs().join("compat.json");
+    let mut record = Record::read(&path)?;
+    record.retain(all);
+    record.parts.extend(made);
+    record.write(&path)?;
+    Ok(fs::write(docs().join("compat.md"), page::of(all, &record))?)
 }
 
 impl Places {

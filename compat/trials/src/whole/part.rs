@@ -105,8 +105,9 @@ impl Part {
 
     /// Whether the command was content, and what came of it.
     pub(crate) fn run(&self, places: &Places) -> Result<(bool, Outcome), Error> {
-        let json = places.target.join("outcome.json");
-        // What another part has left is none of this one.
+        let name = self.to_string().replace('/', "-");
+        let json = places.target.join(format!("{name}.json"));
+        // What came of it before is none of this.
         let _ = fs::remove_file(&json);
         let mut command = self.command(places, &json)?;
         let (is_good, lines) = listen(&mut command)?;
