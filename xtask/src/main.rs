@@ -131,7 +131,8 @@ What the project checks of itself.
     cargo xtask compat [--only PART...] [--list] [--page]
                              other people's code on Evenkeel, of which the step `drop-in` has a
                              sample: Tokio's own tests, those of crates, programs, services under
-                             load; writes docs/compat.md; takes hours, and can be made in pieces
+                             load; writes docs/compat.md; takes more than an hour, or can be made
+                             in pieces
     cargo xtask help         this text
 
 Steps:
