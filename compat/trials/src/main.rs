@@ -50,7 +50,7 @@ enum Trials {
     },
     /// All of this and Tokio's own tests, and `docs/compat.md`, which says what came of it.
     ///
-    /// Takes hours. Parts that are not run keep what came of them before.
+    /// Takes more than an hour. Parts that are not run keep what came of them before.
     Whole(whole::Options),
 }
 

@@ -15,7 +15,7 @@ makes this page, and [compat.json](compat.json) for programs. The parts need not
 `made` is the day, and git's name of the sources, with `+` if they had been changed.
 
 ```sh
-cargo xtask compat                    # all of it, which takes hours
+cargo xtask compat                    # all of it: more than an hour
 cargo xtask compat --only tokio/1.54  # a part; `--list` names them
 ```
 ";
