@@ -4,6 +4,7 @@ mod breaks;
 mod cargo;
 mod chaos;
 mod compare;
+mod compat;
 mod models;
 mod preempt;
 mod programs;
@@ -22,6 +23,7 @@ enum Request {
     Everything,
     One(String),
     Compare(compare::Options),
+    Compat(Vec<String>),
     Chaos(u32),
     Burst(u64),
     Preempt(preempt::Options),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Ok(Request::Everything) => steps::run_all(),
         Ok(Request::One(name)) => steps::run_one(&name),
         Ok(Request::Compare(options)) => compare::run(&options),
+        Ok(Request::Compat(options)) => compat::whole(&options),
         Ok(Request::Chaos(rounds)) => chaos::run(rounds),
         Ok(Request::Burst(seed)) => chaos::burst(seed),
         Ok(Request::Preempt(options)) => preempt::run(&options),
@@ -70,6 +73,10 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["ci"] => Ok(Request::Everything),
         ["ci", "--list"] => Ok(Request::List),
         ["compare", rest @ ..] => compare::Options::parse(rest).map(Request::Compare),
+        // Who runs it knows its options.
+        ["compat", rest @ ..] => Ok(Request::Compat(
+            rest.iter().map(|word| (*word).to_owned()).collect(),
+        )),
         ["chaos"] => Ok(Request::Chaos(chaos::ROUNDS)),
         ["chaos", rounds] => match rounds.parse() {
             Ok(rounds @ 1..=1_000) => Ok(Request::Chaos(rounds)),
@@ -121,6 +128,11 @@ What the project checks of itself.
                              breaks a copy of the code on purpose, in all ways that breaks/ holds,
                              and requires that tests fail; words are parts of what is broken, or
                              of tests' names
+    cargo xtask compat [--only PART...] [--list] [--page]
+                             other people's code on Evenkeel, of which the step `drop-in` has a
+                             sample: Tokio's own tests, those of crates, programs, services under
+                             load; writes docs/compat.md; takes more than an hour, or can be made
+                             in pieces
     cargo xtask help         this text
 
 Steps:
@@ -161,6 +173,11 @@ mod tests {
         assert!(matches!(parsed("compare HEAD 40"), Ok(Request::Compare(_))));
         assert_eq!(parsed("chaos"), Ok(Request::Chaos(chaos::ROUNDS)));
         assert_eq!(parsed("chaos 3"), Ok(Request::Chaos(3)));
+        let only = ["--only", "tokio/1.54"].map(str::to_owned).to_vec();
+        assert_eq!(
+            parsed("compat --only tokio/1.54"),
+            Ok(Request::Compat(only))
+        );
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
     }
 

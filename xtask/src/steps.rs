@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
-use crate::{breaks, models, sanitize, tidy, tools};
+use crate::{breaks, compat, models, sanitize, tidy, tools};
 
 /// One thing the project checks of itself.
 pub(crate) struct Step {
@@ -83,9 +83,9 @@ pub(crate) const STEPS: &[Step] = &[
         run: breaks::sample,
     },
     Step {
-        name: "compat",
-        about: "a Tokio project builds and runs on Evenkeel, unchanged",
-        run: compat,
+        name: "drop-in",
+        about: "Tokio projects build and run on Evenkeel, unchanged; a sample of `compat`",
+        run: compat::sample,
     },
 ];
 
@@ -181,22 +181,6 @@ fn test() -> Result<()> {
 
 fn doctest() -> Result<()> {
     Cargo::new("test --workspace --all-features --doc").run()
-}
-
-/// A workspace of its own, as its graph is another one.
-fn compat() -> Result<()> {
-    for line in [
-        "fmt --all --check",
-        "clippy --all-targets -- -D warnings",
-        "test",
-    ] {
-        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-        Cargo::new(&format!(
-            "{command} --manifest-path compat/Cargo.toml {rest}"
-        ))
-        .run()?;
-    }
-    Ok(())
 }
 
 /// Clippy rather than `check`: it also refuses the warnings that a missing feature brings

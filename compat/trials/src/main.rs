@@ -1,7 +1,9 @@
 //! Tries the drop-in on other people's code: `cargo run -p trials -- --help`.
 
+mod graph;
 mod services;
 mod suites;
+mod whole;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,6 +39,19 @@ enum Trials {
     /// handlers that compute or block. One round takes a minute and a half; the first run builds
     /// for some five minutes before.
     Services(services::Options),
+    /// Checks a graph of crates that stand on Tokio, with the versions of its lock file.
+    Graph {
+        /// Where to build.
+        #[arg(long, default_value = "target/trials")]
+        target: PathBuf,
+        /// Write what the graph is made of here, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// All of this and Tokio's own tests, and `docs/compat.md`, which says what came of it.
+    ///
+    /// Takes more than an hour. Parts that are not run keep what came of them before.
+    Whole(whole::Options),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +62,8 @@ fn main() -> ExitCode {
             names,
         } => suites::run(&target, json.as_deref(), &names),
         Trials::Services(options) => services::run(&options),
+        Trials::Graph { target, json } => graph::run(&target, json.as_deref()),
+        Trials::Whole(options) => whole::run(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
