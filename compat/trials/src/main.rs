@@ -1,5 +1,6 @@
 //! Tries the drop-in on other people's code: `cargo run -p trials -- --help`.
 
+mod programs;
 mod services;
 mod suites;
 
@@ -37,6 +38,12 @@ enum Trials {
     /// handlers that compute or block. One round takes a minute and a half; the first run builds
     /// for some five minutes before.
     Services(services::Options),
+    /// Programs of the registry, unchanged, each driven by a script.
+    ///
+    /// Prints for each whether it was built, ran and answered right, and what it says that was done
+    /// for it. Ends with 3 if nothing failed, but a server that is needed is not installed. The
+    /// first run builds for some ten minutes.
+    Programs(programs::Options),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +54,7 @@ fn main() -> ExitCode {
             names,
         } => suites::run(&target, json.as_deref(), &names),
         Trials::Services(options) => services::run(&options),
+        Trials::Programs(options) => return programs::main(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,92 @@
+//! Building programs with `cargo evenkeel`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Package, Program};
+use crate::Error;
+
+/// Where programs are.
+#[derive(Clone)]
+pub(super) struct Folders {
+    /// Published ones.
+    pub(super) installed: PathBuf,
+    /// Our own.
+    pub(super) own: PathBuf,
+}
+
+pub(super) struct Builder {
+    evenkeel: PathBuf,
+    /// One for all, since most of what they need is the same.
+    target: PathBuf,
+    root: PathBuf,
+    release: bool,
+}
+
+impl Builder {
+    pub(super) fn new(target: &Path, release: bool) -> Result<Self, Error> {
+        let kind = if release { "release" } else { "debug" };
+        Ok(Self {
+            evenkeel: crate::cargo_evenkeel()?,
+            target: target.join("programs"),
+            root: target.join("installed").join(kind),
+            release,
+        })
+    }
+
+    pub(super) fn folders(&self) -> Folders {
+        let kind = if self.release { "release" } else { "debug" };
+        Folders {
+            installed: self.root.join("bin"),
+            own: self.target.join(kind),
+        }
+    }
+
+    /// Builds what a script needs.
+    pub(super) fn build(&self, program: &Program) -> Result<(), Error> {
+        for package in &program.packages {
+            self.install(package)?;
+        }
+        if program.own {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs");
+            let mut command = self.command("build", &["--locked"]);
+            if self.release {
+                command.arg("--release");
+            }
+            succeed(command.current_dir(folder), "our own programs")?;
+        }
+        Ok(())
+    }
+
+    fn install(&self, package: &Package) -> Result<(), Error> {
+        let name = format!("{}@{}", package.name, package.version);
+        let mut command = self.command("install", &[&name, "--force"]);
+        command
+            .args(&package.arguments)
+            .arg("--root")
+            .arg(&self.root);
+        if !self.release {
+            command.arg("--debug");
+        }
+        succeed(&mut command, &name)
+    }
+
+    fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.evenkeel);
+        command
+            .args(["evenkeel", name])
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        command
+    }
+}
+
+fn succeed(command: &mut Command, name: &str) -> Result<(), Error> {
+    eprintln!("building {name}");
+    if command.status()?.success() {
+        Ok(())
+    } else {
+        Err(format!("{name} cannot be built").into())
+    }
+}
