@@ -2,6 +2,7 @@
 
 mod build;
 mod databases;
+mod dns;
 mod http;
 mod messages;
 mod origin;
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// Build with optimisations.
     #[arg(long)]
     release: bool,
+    /// Drive what an earlier run has built.
+    #[arg(long)]
+    built: bool,
     /// Write what came of each here, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -117,7 +121,10 @@ fn run(options: &Options) -> Result<ExitCode, Error> {
     let mut outcomes = Vec::new();
     for program in &chosen {
         let script = script(&program.name).ok_or("a program in programs.toml has no script")?;
-        let built = builder.build(program);
+        let built = match options.built {
+            true => Ok(()),
+            false => builder.build(program),
+        };
         for mode in Mode::ALL {
             let outcome = match &built {
                 Ok(()) => program.play(&builder, mode, script)?,
@@ -151,6 +158,8 @@ fn script(name: &str) -> Option<Script> {
         "nats" => messages::nats,
         "grpc" => messages::grpc,
         "files" => http::files,
+        "dns" => dns::dns,
+        "webdav" => http::webdav,
         "graphql" => http::graphql,
         "proxy" => http::proxy,
         "tunnel" => http::tunnel,

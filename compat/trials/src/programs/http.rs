@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 
 use serde_json::{Value, json};
-use ureq::{Agent, Proxy};
+use ureq::http::Response;
+use ureq::{Agent, Body, Proxy};
 
 use super::process::LIMIT;
 use super::stage::{Stage, expect, free};
@@ -64,6 +65,50 @@ fn sizes(archive: &[u8]) -> Result<Vec<usize>, Failure> {
     }
     sizes.sort_unstable();
     Ok(sizes)
+}
+
+/// dufs: takes files by several clients at once, lists them, sends them back, and deletes them.
+pub(super) fn webdav(stage: &mut Stage) -> Result<(), Failure> {
+    let folder = stage.folder().join("served");
+    fs::create_dir(&folder)?;
+    let address = free()?;
+    let (port, place) = (address.port().to_string(), folder.display().to_string());
+    let words = ["-b", "127.0.0.1", "-p", &port, "-A", &place];
+    let mut server = stage.start("dufs", &words)?;
+    server.listens(address)?;
+    let base = format!("http://{address}");
+    for_each_client(|client| {
+        let agent = agent(None);
+        for length in LENGTHS {
+            let url = format!("{base}/{client}-{length}");
+            let sent = agent.put(&url).send(&origin::payload(length)[..]);
+            expect("a file is taken", &status(&url, sent)?, &201)?;
+            let found = get(&agent, &url, &[])?;
+            expect(
+                "a file that was taken",
+                &found,
+                &(200, origin::payload(length)),
+            )?;
+            if client > 0 {
+                expect(
+                    "a file is deleted",
+                    &status(&url, agent.delete(&url).call())?,
+                    &204,
+                )?;
+            }
+        }
+        Ok(())
+    })?;
+    let list = get(&agent(None), &format!("{base}/?simple"), &[])?.1;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let mut names: Vec<&str> = list.lines().collect();
+    names.sort_unstable();
+    expect(
+        "the files that are left",
+        &names,
+        &vec!["0-0", "0-1000", "0-3000000"],
+    )?;
+    stage.interrupt(server)
 }
 
 /// sthp: an HTTP proxy that goes on by SOCKS.
@@ -161,22 +206,34 @@ fn agent(proxy: Option<SocketAddr>) -> Agent {
 
 /// Asks for every length, several clients at once.
 fn get_all(proxy: Option<SocketAddr>, base: &str) -> Result<(), Failure> {
-    let client = || {
+    for_each_client(|_| {
         let agent = agent(proxy);
         for length in LENGTHS {
             let found = get(&agent, &format!("{base}/{length}"), &[])?;
             expect("bytes", &found, &(200, origin::payload(length)))?;
         }
         Ok(())
-    };
+    })
+}
+
+/// Runs this for all clients at once.
+fn for_each_client(run: impl Fn(usize) -> Result<(), Failure> + Sync) -> Result<(), Failure> {
+    let run = &run;
     thread::scope(|scope| {
-        let clients = [(); CLIENTS].map(|()| scope.spawn(client));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| scope.spawn(move || run(client)))
+            .collect();
         let join = |client: thread::ScopedJoinHandle<Result<(), Failure>>| {
             let panicked = |_| Err(Failure::Wrong("a client has panicked".into()));
             client.join().unwrap_or_else(panicked)
         };
         clients.into_iter().try_for_each(join)
     })
+}
+
+fn status(url: &str, answer: Result<Response<Body>, ureq::Error>) -> Result<u16, Failure> {
+    let failed = |error| Failure::Wrong(format!("{url}: {error}; expected an answer"));
+    Ok(answer.map_err(failed)?.status().as_u16())
 }
 
 /// The status and the body.

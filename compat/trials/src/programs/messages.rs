@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Failure;
-use super::process::LIMIT;
+use super::process::{LIMIT, Process};
 use super::stage::{Stage, expect, free};
 
 /// mini-redis: its server, and its client, which keeps a few values, and lets one expire.
@@ -86,10 +86,17 @@ impl Redis {
     }
 }
 
-/// rumqttd, with a client of rumqttc's.
+/// rumqttd, and the same broker within a program, with a client of rumqttc's.
 pub(super) fn mqtt(stage: &mut Stage) -> Result<(), Failure> {
+    let server = publish_by(stage, "rumqttd", &["-q", "-c"])?;
+    stage.terminate(server)?;
+    let server = publish_by(stage, "broker", &[])?;
+    stage.interrupt(server)
+}
+
+fn publish_by(stage: &mut Stage, broker: &str, words: &[&str]) -> Result<Process, Failure> {
     let (address, console) = (free()?, free()?);
-    let config = stage.folder().join("broker.toml");
+    let config = stage.folder().join(format!("{broker}.toml"));
     let text = format!(
         "id = 0\n[router]\nid = 0\nmax_connections = 100\nmax_outgoing_packet_count = 200\n\
          max_segment_size = 1048576\nmax_segment_count = 10\n\
@@ -98,12 +105,12 @@ pub(super) fn mqtt(stage: &mut Stage) -> Result<(), Failure> {
          max_inflight_count = 100\ndynamic_filters = true\n[console]\nlisten = \"{console}\"\n"
     );
     fs::write(&config, text)?;
-    let words = ["-q", "-c", &config.display().to_string()];
-    let mut server = stage.start("rumqttd", &words)?;
+    let config = config.display().to_string();
+    let mut server = stage.start(broker, &[words, &[&config]].concat())?;
     server.listens(address)?;
     let said = stage.run("mqtt", &[&address.port().to_string()])?;
-    expect("mqtt", &said.trim(), &"150 messages")?;
-    stage.terminate(server)
+    expect(broker, &said.trim(), &"150 messages")?;
+    Ok(server)
 }
 
 /// A client of async-nats's, with the server that everybody has.

@@ -147,3 +147,43 @@ fn end(text: &str) -> String {
     let indented = lines[from..].iter().map(|line| format!("    | {line}\n"));
     indented.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(folder: &tempfile::TempDir, script: &str) -> Process {
+        let mut command = Command::new("sh");
+        let file = |name| folder.path().join(name);
+        let started = Process::start(
+            "server",
+            command.args(["-c", script]),
+            file("out"),
+            file("err"),
+        );
+        started.ok().expect("there is a shell")
+    }
+
+    #[test]
+    fn a_server_that_ends_early_is_named_with_what_it_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = shell(&folder, "echo no such port >&2; exit 3");
+        // Nobody listens at port 1.
+        let Err(Failure::NotRun(why)) = server.listens(([127, 0, 0, 1], 1).into()) else {
+            panic!("it does not listen");
+        };
+        assert!(why.contains("`server` ended with exit status: 3"), "{why}");
+        assert!(why.contains("| no such port"), "{why}");
+        assert!(server.ends_well().is_err());
+    }
+
+    #[test]
+    fn a_process_does_not_outlive_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = shell(&folder, "exec sleep 600");
+        let process = Pid::from_child(&server.child);
+        assert!(rustix::process::test_kill_process(process).is_ok());
+        drop(server);
+        assert!(rustix::process::test_kill_process(process).is_err());
+    }
+}

@@ -11,8 +11,8 @@ pub(super) struct Used {
     times: usize,
     /// The lines of its report. None, if a signal has ended it.
     report: Option<Vec<String>>,
-    /// How many instances of epoll it had, where it was still running: each worker of Evenkeel's
-    /// has one.
+    /// Without a report: how many instances of epoll it had before the signal. Tokio has two, and
+    /// Evenkeel two more for each worker.
     epolls: Option<usize>,
 }
 
@@ -22,11 +22,12 @@ impl Used {
             .lines()
             .filter_map(|line| line.strip_prefix("evenkeel: "));
         let lines: Vec<String> = lines.map(str::to_owned).collect();
+        let report = Some(lines).filter(|lines| !lines.is_empty());
         Self {
             program: program.to_owned(),
             times: 1,
-            report: Some(lines).filter(|lines| !lines.is_empty()),
-            epolls,
+            epolls: epolls.filter(|_| report.is_none()),
+            report,
         }
     }
 
@@ -66,7 +67,7 @@ impl fmt::Display for Used {
             None => write!(f, ": no report")?,
         }
         match self.epolls {
-            Some(epolls) => write!(f, "; epolls while it ran: {epolls}"),
+            Some(epolls) => write!(f, ", as a signal ended it; instances of epoll: {epolls}"),
             None => Ok(()),
         }
     }
@@ -85,7 +86,7 @@ fn brief(lines: &[String]) -> String {
         .collect();
     if !long.is_empty() {
         said.push(format!(
-            "{} kinds of tasks had polls that were too long",
+            "kinds of tasks with polls that were too long: {}",
             long.len()
         ));
     }

@@ -121,13 +121,13 @@ impl Stage {
         Ok(process.output())
     }
 
-    /// Asks a program to end that knows what to do then.
+    /// Asks a program to end that handles Ctrl-C.
     pub(super) fn interrupt(&mut self, process: Process) -> Result<(), Failure> {
         process.signal(Signal::INT)?;
         self.finish(process).map(drop)
     }
 
-    /// Ends a program that does not handle signals, so it cannot report.
+    /// Ends a program that does not handle Ctrl-C. If it handles no other signal it cannot report.
     pub(super) fn terminate(&mut self, mut process: Process) -> Result<(), Failure> {
         let epolls = process.epolls();
         process.signal(Signal::TERM)?;
