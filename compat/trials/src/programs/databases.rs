@@ -73,7 +73,7 @@ fn start(stage: &mut Stage, address: SocketAddr) -> Result<Process, Failure> {
         if let Some((user, group)) = user {
             command.uid(user).gid(group);
         }
-        command.arg("-D").arg(&data);
+        command.env("LC_ALL", "C").arg("-D").arg(&data);
         command
     };
     let mut make = command(&make);
@@ -89,7 +89,9 @@ fn start(stage: &mut Stage, address: SocketAddr) -> Result<Process, Failure> {
         "-k",
     ]);
     let mut server = stage.start_command("postgres-server", serve.arg(&data))?;
-    server.listens(address)?;
+    // It listens some time before it answers.
+    let ready = "database system is ready to accept connections";
+    server.wait_for("to be ready", |it| it.errors().contains(ready))?;
     Ok(server)
 }
 

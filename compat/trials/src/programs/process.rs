@@ -61,7 +61,8 @@ impl Process {
         })
     }
 
-    fn wait_for(
+    /// Waits until this is so.
+    pub(super) fn wait_for(
         &mut self,
         what: &str,
         mut is_so: impl FnMut(&Self) -> bool,
