@@ -4,6 +4,7 @@ mod build;
 mod databases;
 mod dns;
 mod http;
+mod jobs;
 mod messages;
 mod origin;
 mod process;
@@ -158,6 +159,7 @@ fn script(name: &str) -> Option<Script> {
         "nats" => messages::nats,
         "grpc" => messages::grpc,
         "files" => http::files,
+        "jobs" => jobs::jobs,
         "dns" => dns::dns,
         "webdav" => http::webdav,
         "graphql" => http::graphql,

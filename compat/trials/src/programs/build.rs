@@ -2,9 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Package, Program};
 use crate::Error;
+
+/// What building one may take, on a slow machine that has nothing built yet.
+const LIMIT: Duration = Duration::from_hours(1);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where programs are.
 #[derive(Clone)]
@@ -86,7 +94,21 @@ impl Builder {
 
 fn succeed(command: &mut Command, name: &str) -> Result<(), Error> {
     eprintln!("building {name}");
-    if command.status()?.success() {
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begun.elapsed() > LIMIT {
+            // It passes this on to cargo.
+            kill_process(Pid::from_child(&child), Signal::TERM)?;
+            child.wait()?;
+            return Err(format!("{name} was not built within {LIMIT:?}").into());
+        }
+        thread::sleep(PAUSE);
+    };
+    if status.success() {
         Ok(())
     } else {
         Err(format!("{name} cannot be built").into())
