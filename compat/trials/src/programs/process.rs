@@ -13,6 +13,8 @@ use super::Failure;
 
 /// What a step may take: a busy machine may need seconds.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
+/// What a program that is not wanted any more may take to end.
+const GRACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Process {
@@ -130,7 +132,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already, and has nothing to lose.
+        // A database leaves memory behind if it has no time to tidy up. A process that has ended is
+        // sent nothing: its id may be another's. Errors have nobody to be told.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.signal(Signal::TERM);
+        }
+        let begun = Instant::now();
+        while let Ok(None) = self.child.try_wait()
+            && begun.elapsed() < GRACE
+        {
+            thread::sleep(PAUSE);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
