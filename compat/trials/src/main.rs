@@ -1,6 +1,7 @@
 //! Tries the drop-in on other people's code: `cargo run -p trials -- --help`.
 
 mod graph;
+mod programs;
 mod services;
 mod suites;
 mod whole;
@@ -52,6 +53,12 @@ enum Trials {
     ///
     /// Takes more than an hour. Parts that are not run keep what came of them before.
     Whole(whole::Options),
+    /// Programs of the registry, unchanged, each driven by a script.
+    ///
+    /// Prints for each whether it was built, ran and answered right, and what it says that was done
+    /// for it. Ends with 3 if nothing failed, but a server that is needed is not installed. The
+    /// first run builds for some ten minutes.
+    Programs(programs::Options),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
         Trials::Services(options) => services::run(&options),
         Trials::Graph { target, json } => graph::run(&target, json.as_deref()),
         Trials::Whole(options) => whole::run(&options),
+        Trials::Programs(options) => return programs::main(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
