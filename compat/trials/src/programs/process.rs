@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -69,31 +69,25 @@ impl Process {
         what: &str,
         mut is_so: impl FnMut(&Self) -> bool,
     ) -> Result<(), Failure> {
-        let begun = Instant::now();
-        while !is_so(self) {
+        for () in pauses(LIMIT) {
+            if is_so(self) {
+                return Ok(());
+            }
             if let Some(status) = self.child.try_wait()? {
                 return Err(self.failed(&format!("ended with {status}; expected {what}")));
             }
-            if begun.elapsed() > LIMIT {
-                return Err(self.failed(&format!("did nothing for {LIMIT:?}; expected {what}")));
-            }
-            thread::sleep(PAUSE);
         }
-        Ok(())
+        Err(self.failed(&format!("did nothing for {LIMIT:?}; expected {what}")))
     }
 
     /// Waits for its end.
     pub(super) fn ended(&mut self) -> Result<ExitStatus, Failure> {
-        let begun = Instant::now();
-        loop {
+        for () in pauses(LIMIT) {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            if begun.elapsed() > LIMIT {
-                return Err(self.failed(&format!("goes on after {LIMIT:?}; expected to end")));
-            }
-            thread::sleep(PAUSE);
         }
+        Err(self.failed(&format!("goes on after {LIMIT:?}; expected to end")))
     }
 
     /// Waits for its end, which has to be a good one.
@@ -136,16 +130,18 @@ impl Drop for Process {
         // sent nothing: its id may be another's. Errors have nobody to be told.
         if let Ok(None) = self.child.try_wait() {
             let _ = self.signal(Signal::TERM);
-        }
-        let begun = Instant::now();
-        while let Ok(None) = self.child.try_wait()
-            && begun.elapsed() < GRACE
-        {
-            thread::sleep(PAUSE);
+            let mut pauses = pauses(GRACE);
+            while pauses.next().is_some() && matches!(self.child.try_wait(), Ok(None)) {}
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Pauses for so long in all. They are counted, not timed: if somebody stops this process and its
+/// children for a while, that is nobody's fault.
+fn pauses(length: Duration) -> impl Iterator<Item = ()> {
+    (0..length.as_millis() / PAUSE.as_millis()).map(|_| thread::sleep(PAUSE))
 }
 
 fn read(path: &PathBuf) -> String {
