@@ -253,7 +253,8 @@ fn alone(title: &str, parts: &Parts<'_>, show: impl Fn(&Outcome) -> String) -> S
             }
             (absent, _) => {
                 let (why, stamp) = absent.unwrap_or_default();
-                format!("\n({})\n", format!("{why} {stamp}").trim())
+                let made = if stamp.is_empty() { "" } else { "; made " };
+                format!("\n({why}{made}{stamp})\n")
             }
         };
     }

@@ -131,7 +131,13 @@ fn services_have_the_columns_that_were_measured() {
 fn a_part_that_could_not_be_finished_says_why() {
     let mut broken = made(&json!({ "broken": "no network" }));
     broken.good = false;
-    let page = page(&[("suites/h2", broken)]);
+    let mut alone = made(&json!({ "broken": "no server" }));
+    alone.good = false;
+    let page = page(&[("suites/h2", broken), ("programs", alone)]);
+    has(
+        &page,
+        "(not finished: no server; made 2026-11-23, 81e87a8a1)",
+    );
     has(
         &page,
         "| h2 | not finished: no network |  |  |  |  | 2026-11-23, 81e87a8a1 |",
