@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
 use evenkeel_measure::comparison::Comparison;
@@ -12,6 +14,9 @@ use evenkeel_measure::rounds::alternate_aloud;
 use evenkeel_measure::statistics::Better;
 
 use crate::Error;
+
+/// How long a service takes at most until it has nothing to do but to wait.
+const SETTLES: Duration = Duration::from_secs(1);
 
 /// How services are measured.
 #[derive(clap::Args)]
@@ -123,6 +128,14 @@ pub(crate) fn run(options: &Options) -> Result<bool, Error> {
     }
     println!("{health}");
     results.add_comparison(&health)?;
+    let title = "An idle service: how often its threads are scheduled";
+    let mut idle = Comparison::new(title, "1/s", Better::Less, &NAMES);
+    for service in ["http", "grpc", "redis"] {
+        let measure = |how: &&str| Server::start(&program, service, how)?.wake_ups(seconds);
+        idle.add(service, &alternate_aloud(service, rounds, &HOW, measure)?);
+    }
+    println!("{idle}");
+    results.add_comparison(&idle)?;
     Ok(true)
 }
 
@@ -169,6 +182,30 @@ impl Server {
             .ok_or("the system's format is unknown")?;
         let ticks = rest.split(' ').skip(11).take(2).map(str::parse::<u64>);
         Ok(Duration::from_millis(ticks.sum::<Result<u64, _>>()? * 10))
+    }
+
+    /// How often a second its threads are scheduled while nobody asks for anything, once it has
+    /// settled.
+    fn wake_ups(&self, seconds: f64) -> Result<f64, Error> {
+        // A connection that stays, as clients' do.
+        let _client = TcpStream::connect(&self.address)?;
+        sleep(SETTLES);
+        let before = self.switches()?;
+        sleep(Duration::from_secs_f64(seconds));
+        Ok((self.switches()? - before) as f64 / seconds)
+    }
+
+    /// How often the kernel has switched from one of its threads.
+    fn switches(&self) -> Result<u64, Error> {
+        let mut all = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = fs::read_to_string(thread?.path().join("status"))?;
+            let lines = text.lines().filter(|line| line.contains("ctxt_switches:"));
+            let counts =
+                lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+            all += counts.sum::<u64>();
+        }
+        Ok(all)
     }
 }
 
