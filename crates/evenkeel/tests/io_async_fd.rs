@@ -221,6 +221,22 @@ async fn any_number_of_tasks_waits_at_once() {
     .await;
 }
 
+/// Whoever is woken may have something to do that whoever came first has not done.
+#[evenkeel::test]
+async fn an_event_ends_all_waits_though_one_takes_it_back() {
+    let (stream, peer) = pair_for_reading();
+    let mut one = pin!(stream.readable());
+    let mut other = pin!(stream.readable());
+    assert!(waits(one.as_mut()).await);
+    assert!(waits(other.as_mut()).await);
+    (&peer).write_all(b"1").unwrap();
+    within(one).await.unwrap().clear_ready();
+    let mut guard = within(other).await.unwrap();
+    assert_eq!(attempt(&mut guard).unwrap().unwrap(), 1);
+    guard.clear_ready();
+    assert!(waits(stream.readable()).await, "the event has been served");
+}
+
 #[evenkeel::test(workers = 1)]
 async fn the_latest_poll_of_a_direction_is_woken() {
     watch_descriptors();

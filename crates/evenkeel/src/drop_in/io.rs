@@ -70,7 +70,9 @@ impl Io {
         }
     }
 
-    /// Waits until the descriptor is ready for a part of the interest; any number of waiters.
+    /// Waits until the descriptor is ready for a part of the interest; any number of waiters. An
+    /// event ends the waits of all that it has woken, as with Tokio: nothing is ready then if one
+    /// of them has taken its report back.
     ///
     /// # Errors
     ///
@@ -85,6 +87,9 @@ impl Io {
                 }
                 if let Some(ended) = self.register()? {
                     return Poll::Ready(Ok(ended));
+                }
+                if enlisted.was_woken() {
+                    return Poll::Ready(Ok(seen));
                 }
                 if enlisted.enlist(interest, cx.waker()) {
                     return Poll::Pending;
@@ -158,11 +163,36 @@ fn wake_all_of(io: &Io, ready: Ready) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+    use std::task::Waker;
 
     use super::*;
     use crate::runtime::Builder;
+
+    /// Tokio's `multiple_waiters`, in a fixed order.
+    #[test]
+    fn an_event_that_was_taken_back_ends_all_waits_for_it() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let (socket, peer) = UnixStream::pair().expect("two sockets");
+        let io = Io::new(runtime.handle(), socket.as_raw_fd());
+        runtime.block_on(async {
+            let mut one = pin!(io.ready(Interest::READABLE));
+            let mut other = pin!(io.ready(Interest::READABLE));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(one.as_mut().poll(&mut cx).is_pending());
+            assert!(other.as_mut().poll(&mut cx).is_pending());
+            (&peer).write_all(b"1").expect("it is sent");
+            let seen = one.await.expect("it is watched");
+            io.clear(seen.tick, seen.ready);
+            match other.as_mut().poll(&mut cx) {
+                Poll::Ready(Ok(seen)) => assert!(seen.ready.is_empty()),
+                waits => panic!("the event has woken it: {waits:?}"),
+            }
+        });
+    }
 
     #[test]
     fn what_was_known_before_the_end_can_be_used_after_it() {

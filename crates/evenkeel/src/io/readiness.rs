@@ -237,6 +237,15 @@ impl Readiness {
         true
     }
 
+    /// Whether an event has woken one of many waiters since it was enlisted.
+    pub(crate) fn has_woken(&self, key: usize) -> bool {
+        let waiters = self.waiters.lock();
+        waiters
+            .others
+            .get(key)
+            .is_some_and(|waiter| waiter.waker.is_none())
+    }
+
     pub(crate) fn strike_off(&self, key: usize) {
         let waiter = self.waiters.lock().others.try_remove(key);
         // Dropped outside the lock, as a waker's drop may run any code.

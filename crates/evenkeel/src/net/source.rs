@@ -247,11 +247,24 @@ impl<E: AsRawFd> Source<E> {
 
     /// As [`poll_seen`](Self::poll_seen), for any number of waiters.
     pub(crate) async fn seen(&self, interest: Interest) -> io::Result<Seen> {
+        self.wait(interest, false).await
+    }
+
+    /// As [`seen`](Self::seen), but each event ends the waits of all that it has woken, although
+    /// one of them may have taken its report back by now. For descriptors whose users say
+    /// themselves what is taken back: they may have left something to do for the others.
+    pub(crate) async fn reported(&self, interest: Interest) -> io::Result<Seen> {
+        self.wait(interest, true).await
+    }
+
+    async fn wait(&self, interest: Interest, ends_by_event: bool) -> io::Result<Seen> {
         let mut enlisted = Enlisted::new(&self.readiness);
         poll_fn(|cx| {
             loop {
                 let seen = self.readiness.look();
-                if !seen.ready().for_interest(interest).is_empty() {
+                if !seen.ready().for_interest(interest).is_empty()
+                    || ends_by_event && enlisted.was_woken()
+                {
                     ready!(coop::poll_proceed(cx));
                     return Poll::Ready(alive(seen));
                 }
@@ -542,6 +555,11 @@ impl<'a> Enlisted<'a> {
             readiness,
             key: None,
         }
+    }
+
+    /// Whether an event has come since, which may have been taken back by now.
+    pub(crate) fn was_woken(&self) -> bool {
+        self.key.is_some_and(|key| self.readiness.has_woken(key))
     }
 
     /// Returns false if the descriptor is ready by now.

@@ -405,7 +405,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     async fn reported(&self, interest: Interest) -> io::Result<Reported> {
         self.source.check(interest)?;
-        let seen = self.source.seen(interest).await?;
+        let seen = self.source.reported(interest).await?;
         coop::got_on();
         Ok(Reported::new(seen, interest))
     }
