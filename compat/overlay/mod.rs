@@ -1,7 +1,7 @@
 //! Evenkeel beneath Tokio's multi-thread runtime.
 
 mod scheduler;
-pub(crate) use scheduler::{block_in_place, is_own_task, thread_cap, Place, Scheduler};
+pub(crate) use scheduler::{block_in_place, is_own_task, thread_cap, Orphaned, Place, Scheduler};
 
 mod report;
 pub(crate) use report::{leave, leave_blocking, note_spawn_site, LeftToTokio};

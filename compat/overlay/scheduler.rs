@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,6 +35,30 @@ pub(crate) struct Scheduler {
     runtime: Mutex<Option<evenkeel::runtime::Runtime>>,
     tasks: Arc<Tasks>,
     unpark: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The runtimes whose drivers have a thread.
+static DRIVERS: Mutex<Vec<Weak<multi_thread::Handle>>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process is left to whichever driver turns next, when this is dropped. Tokio's drivers turn
+/// often; these have nothing else to do.
+#[allow(dead_code)]
+pub(crate) struct Orphaned;
+
+impl Drop for Orphaned {
+    fn drop(&mut self) {
+        let alive: Vec<_> = {
+            let mut drivers = lock(&DRIVERS);
+            drivers.retain(|driver| driver.strong_count() > 0);
+            drivers.iter().filter_map(Weak::upgrade).collect()
+        };
+        // A handle may be the last one, so it is dropped without the lock.
+        alive.iter().filter_map(|driver| driver.evenkeel.get()).for_each(Scheduler::wake_driver);
+    }
 }
 
 /// What all tasks of a runtime share. Its references count those that are alive.
@@ -251,7 +275,7 @@ impl Scheduler {
     /// Begins the end; the thread of the driver waits for it.
     pub(crate) fn shut_down(&self) {
         evenkeel::drop_in::stop(&self.handle);
-        (self.unpark)();
+        self.wake_driver();
     }
 
     /// Starts Evenkeel's workers in the place of Tokio's, and a thread that serves what is left to
@@ -282,6 +306,7 @@ impl Scheduler {
             unreachable!("a runtime is launched once");
         }
         _ = launched.set(());
+        lock(&DRIVERS).push(Arc::downgrade(&handle));
         crate::runtime::spawn_blocking(move || {
             let scheduler = handle.evenkeel.get().expect("set above");
             while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
@@ -294,6 +319,11 @@ impl Scheduler {
             evenkeel::drop_in::end(&scheduler.handle);
             parker.shutdown(&handle.driver);
         });
+    }
+
+    /// Has the thread of the driver turn it once more.
+    fn wake_driver(&self) {
+        (self.unpark)();
     }
 
     /// How many tasks have been spawned and have not ended.
@@ -346,9 +376,9 @@ impl Scheduler {
 /// Runs a function that blocks, in a poll of one of Evenkeel's tasks. Gives it back if it is called
 /// elsewhere.
 pub(crate) fn block_in_place<F: FnOnce() -> R, R>(function: F) -> Result<R, F> {
-    let on_worker = Handle::try_current().is_ok_and(|current| {
-        (current.inner.evenkeel()).is_some_and(|on| evenkeel::drop_in::worker_index(on).is_some())
-    });
+    // The handle may be another runtime's, which the task has entered.
+    let on_worker = evenkeel::drop_in::is_worker()
+        && Handle::try_current().is_ok_and(|current| current.inner.evenkeel().is_some());
     if !on_worker {
         return Err(function);
     }

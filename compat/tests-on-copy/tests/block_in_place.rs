@@ -89,3 +89,19 @@ fn a_runtime_that_ends_meanwhile_lets_the_function_end() {
     drop(release);
     assert_eq!(told.recv().unwrap(), "ended");
 }
+
+/// What it waits for ends with its runtime, so that dropping that returns.
+#[test]
+fn it_gives_up_the_seat_though_another_runtime_was_entered() {
+    // Tokio runs workers of `one` in the pool of `other`, so `one` has to end first.
+    let (other, one) = (runtime(1), runtime(1));
+    let (tell, told) = mpsc::channel();
+    let entered = other.handle().clone();
+    let task = one.spawn(async move {
+        let _entered = entered.enter();
+        block_in_place(move || told.recv().unwrap())
+    });
+    // The only worker has to run this one, too.
+    one.spawn(async move { tell.send(1).unwrap() });
+    assert_eq!(one.block_on(task).unwrap(), 1);
+}

@@ -65,6 +65,11 @@ pub fn worker_index(handle: &Handle) -> Option<usize> {
     context::worker_index(handle.shared())
 }
 
+/// Whether this thread is a worker's, or polls what it began as one, whatever runtime that is of.
+pub fn is_worker() -> bool {
+    context::with_worker(|worker| worker.is_some())
+}
+
 /// Whether this thread is in a function that a task runs by `block_in_place`.
 pub fn is_in_place() -> bool {
     context::with_worker(|worker| worker.is_some_and(Worker::is_in_place))
