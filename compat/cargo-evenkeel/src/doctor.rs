@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 6;
 const TOKIOS_OWN: [(&str, &str); 5] = [
     ("fs", "files (its blocking threads)"),
     ("io-uring", "io_uring (its driver)"),
-    ("process", "processes (its driver)"),
+    ("process", "processes that nobody waits for (its driver)"),
     ("signal", "signals (its driver)"),
     ("test-util", "paused clocks"),
 ];

@@ -4,10 +4,17 @@ use std::process::Command;
 
 use crate::project::cargo;
 
-/// What keeps cargo from fetching what only other platforms than these and this one need.
+/// What keeps cargo from fetching what only other platforms than these and this one need. Nothing,
+/// if all are asked for, as `cargo tree` can be.
 pub(crate) fn platform_options(platforms: &[String]) -> Vec<String> {
-    let all = host().into_iter().chain(platforms.iter().cloned());
-    all.flat_map(|platform| ["--filter-platform".into(), platform])
+    if platforms.iter().any(|platform| platform == "all") {
+        return Vec::new();
+    }
+    // Cargo's word for this machine, which is there already.
+    let others = platforms.iter().filter(|other| *other != "host-tuple");
+    let these = host().into_iter().chain(others.cloned());
+    these
+        .flat_map(|platform| ["--filter-platform".into(), platform])
         .collect()
 }
 

@@ -142,6 +142,14 @@ fn workspaces_are_built_from_every_folder_of_theirs() {
 }
 
 #[test]
+fn words_for_platforms_are_what_cargo_takes_them_for() {
+    let project = project();
+    for platform in ["all", "host-tuple"] {
+        is_on_evenkeel(&project.evenkeel(&["tree", "--target", platform]));
+    }
+}
+
+#[test]
 fn options_reach_every_cargo_that_is_called() {
     let project = project();
     let elsewhere = tempfile::tempdir().unwrap();

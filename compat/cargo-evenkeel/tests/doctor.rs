@@ -14,7 +14,8 @@ fn a_project_that_can_be_built_is_described() {
         "ok    rules     all fit",
         "ok    init      not made",
         "ok    graph     one tokio, used by project\n",
-        "ok    by tokio  files (its blocking threads), processes (its driver), signals",
+        "ok    by tokio  files (its blocking threads), \
+         processes that nobody waits for (its driver), signals",
         "ready: `cargo evenkeel build`",
     ] {
         assert!(said.contains(line), "no {line:?} in: {said}");

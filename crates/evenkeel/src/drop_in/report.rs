@@ -228,11 +228,15 @@ fn line(f: &mut fmt::Formatter<'_>, hog: &HogStats) -> fmt::Result {
 /// What the futures of all tasks are wrapped into.
 const WRAPPER: &str = "tokio::evenkeel::scheduler::Polled<";
 
-/// So many things, whose name forms its plural in the first word.
+/// So many things, whose name forms its plural in the first word: as "task" or as "process" does.
 pub(super) fn number(count: u64, what: &str) -> String {
     let (first, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {first}{s}{rest}")
+    let ending = match count {
+        1 => "",
+        _ if first.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {first}{ending}{rest}")
 }
 
 fn ms(duration: Duration) -> String {
@@ -254,5 +258,14 @@ mod tests {
         for wrong in ["yes", "60", "0s", "1h", "-1s"] {
             assert_eq!(read(wrong), Err(()), "{wrong}");
         }
+    }
+
+    #[test]
+    fn numbers_have_their_plurals() {
+        assert_eq!(number(1, "seat"), "1 seat");
+        assert_eq!(number(0, "lookup of a name"), "0 lookups of a name");
+        let process = "process that nobody waits for";
+        assert_eq!(number(1, process), "1 process that nobody waits for");
+        assert_eq!(number(3, process), "3 processes that nobody waits for");
     }
 }
