@@ -7,8 +7,7 @@ mod report;
 pub(crate) use report::{leave, leave_blocking, note_spawn_site, LeftToTokio};
 
 mod settings;
-pub(crate) use evenkeel::drop_in::prepare;
-pub(crate) use settings::{is_on, settings};
+pub(crate) use settings::{is_on, prepare, settings};
 
 mod forced;
 pub(crate) use forced::is_forced;

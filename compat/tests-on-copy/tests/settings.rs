@@ -83,3 +83,14 @@ fn the_switch_itself_is_not_guessed() {
     assert!(!output.status.success());
     assert!(message.contains("variable EVENKEEL is "), "{message}");
 }
+
+#[test]
+fn a_word_that_means_nothing_is_refused() {
+    for variable in ["EVENKEEL", "EVENKEEL_FORCE", "EVENKEEL_REPORT"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tests-on-copy"));
+        let output = command.env(variable, "yes").output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{variable} is taken");
+        assert!(error.contains(variable), "{error}");
+    }
+}

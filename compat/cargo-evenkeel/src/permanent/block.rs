@@ -18,10 +18,13 @@ pub(super) fn find(text: &str) -> Option<(usize, usize)> {
 }
 
 pub(super) fn without(text: &str) -> String {
-    match find(text) {
-        Some((from, to)) => format!("{}{}", &text[..from], &text[to..]),
-        None => text.to_owned(),
-    }
+    let Some((from, to)) = find(text) else {
+        return text.to_owned();
+    };
+    let (before, after) = (&text[..from], &text[to..]);
+    // The line break was ours, unless people have added lines since.
+    let joins = !before.is_empty() && !before.ends_with('\n') && !after.is_empty();
+    format!("{before}{}{after}", if joins { "\n" } else { "" })
 }
 
 /// The block. Its line break before belongs to it, so that a file without one at its end is left
@@ -116,7 +119,10 @@ mod tests {
                 (original.clone(), "tokio-1.54.1-x".into(), sources)
             );
             // Also if people have added lines behind it.
-            assert_eq!(without(&format!("{with}c = 2\n")), format!("{text}c = 2\n"));
+            let ended = text.is_empty() || text.ends_with('\n');
+            let line_break = if ended { "" } else { "\n" };
+            let expected = format!("{text}{line_break}c = 2\n");
+            assert_eq!(without(&format!("{with}c = 2\n")), expected);
         }
     }
 }
