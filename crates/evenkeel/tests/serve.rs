@@ -100,12 +100,19 @@ fn get_beside(address: SocketAddr, path: &'static str) -> JoinHandle<String> {
     evenkeel::spawn(async move { get_once(address, path).await })
 }
 
-async fn http_2(address: SocketAddr) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+type Http2 = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
+
+async fn http_2(address: SocketAddr) -> Http2 {
     let stream = TcpStream::connect(address).await.unwrap();
     let http = hyper::client::conn::http2::Builder::new(Executor);
     let (sender, connection) = http.handshake(stream).await.unwrap();
     drop(evenkeel::spawn(connection));
     sender
+}
+
+fn request_for(path: &str) -> Request<Full<Bytes>> {
+    let request = Request::get(format!("http://test{path}"));
+    request.body(Full::default()).unwrap()
 }
 
 #[evenkeel::test(workers = 2)]
@@ -466,6 +473,149 @@ async fn a_request_over_http_2_that_is_late_is_dropped_with_its_connection() {
         }
     })
     .await;
+}
+
+/// The client is told how many, and keeps to it.
+#[evenkeel::test(workers = 2)]
+async fn no_more_requests_share_a_connection_than_allowed() {
+    watch_descriptors();
+    within(async {
+        let now = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
+        let (open, opened) = watch::channel(false);
+        let (counted, seen) = (Arc::clone(&now), Arc::clone(&most));
+        let count = async move || {
+            seen.fetch_max(counted.fetch_add(1, SeqCst) + 1, SeqCst);
+            opened.clone().wait_for(|open| *open).await.unwrap();
+            counted.fetch_sub(1, SeqCst);
+        };
+        let app = app().route("/count", get(count));
+        let server = start(app, |serve| serve.max_concurrent_streams(3)).await;
+        let mut sender = http_2(server.address).await;
+        // With its answer the client knows the limit.
+        sender.send_request(request_for("/hello/x")).await.unwrap();
+        let answers: Vec<_> = (0..10)
+            .map(|_| evenkeel::spawn(sender.send_request(request_for("/count"))))
+            .collect();
+        while now.load(SeqCst) < 3 {
+            sleep(MS).await;
+        }
+        sleep(20 * MS).await;
+        open.send(true).unwrap();
+        for answer in answers {
+            assert!(answer.await.unwrap().unwrap().status().is_success());
+        }
+        assert_eq!(most.load(SeqCst), 3);
+        drop(sender);
+        assert_eq!(server.stop().await.cut_off, 0);
+    })
+    .await;
+}
+
+#[evenkeel::test(workers = 2)]
+async fn a_shutdown_does_not_wait_long_for_the_first_head() {
+    watch_descriptors();
+    within(async {
+        let set = |serve: Serve| {
+            let serve = serve.header_read_timeout(None);
+            serve.drain_limit(Duration::MAX)
+        };
+        let server = start(app(), set).await;
+        let mut clients = Vec::new();
+        for text in [
+            "P",
+            "PRI * HTTP/2.0\r\n\r\nSM",
+            "GET / HTTP/1.1\r\nhost: te",
+        ] {
+            let mut client = TcpStream::connect(server.address).await.unwrap();
+            client.write_all(text.as_bytes()).await.unwrap();
+            clients.push(client);
+        }
+        // One more has been answered, so the server has seen what the others have sent.
+        get_once(server.address, "/hello/x").await;
+        assert_eq!(server.stop().await.cut_off, 0);
+    })
+    .await;
+}
+
+/// A handler that is in a poll while its client goes.
+#[evenkeel::test(workers = 2)]
+async fn a_shutdown_waits_for_requests_over_http_2_whose_client_has_gone() {
+    watch_descriptors();
+    within(async {
+        let (app, mut blocked) = blocking_app();
+        let server = start(app, |serve| serve).await;
+        let mut sender = http_2(server.address).await;
+        let answer = evenkeel::spawn(sender.send_request(request_for("/")));
+        blocked.begun.recv().await.unwrap();
+        // Without these its connection ends.
+        drop(sender);
+        answer.abort();
+        let ended = evenkeel::spawn(server.stop());
+        for _ in 0..50 {
+            sleep(MS).await;
+            assert!(!ended.is_finished());
+        }
+        drop(blocked.release);
+        let served = ended.await.unwrap();
+        assert_eq!((served.connections, served.cut_off), (1, 0));
+        assert_eq!(Arc::strong_count(&blocked.held), 1);
+    })
+    .await;
+}
+
+/// As a handler over HTTP/1 is, whose connection is its task.
+#[evenkeel::test(workers = 2)]
+async fn a_request_over_http_2_that_is_cut_off_is_waited_for_a_moment() {
+    watch_descriptors();
+    within(async {
+        let (app, mut blocked) = blocking_app();
+        let server = start(app, |serve| serve.drain_limit(20 * MS)).await;
+        let mut sender = http_2(server.address).await;
+        let answer = sender.send_request(request_for("/"));
+        let release = blocked.release;
+        let client = evenkeel::spawn(async move {
+            answer.await.unwrap_err();
+            sleep(50 * MS).await;
+            drop(release);
+        });
+        blocked.begun.recv().await.unwrap();
+        let began = std::time::Instant::now();
+        let served = server.stop().await;
+        assert_eq!((served.connections, served.cut_off), (1, 1));
+        // On a busy machine the moment, which is a second, may have passed.
+        let is_left_behind = Arc::strong_count(&blocked.held) > 1;
+        assert!(!is_left_behind || began.elapsed() >= 1_000 * MS);
+        client.await.unwrap();
+    })
+    .await;
+}
+
+/// A handler that blocks in its poll, until `release` is dropped; it holds `held`.
+struct Blocked {
+    begun: tokio::sync::mpsc::Receiver<()>,
+    release: std::sync::mpsc::Sender<()>,
+    held: Arc<()>,
+}
+
+fn blocking_app() -> (Router, Blocked) {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let (tell, begun) = tokio::sync::mpsc::channel(1);
+    let held = Arc::new(());
+    // The router has a reference to this one, and the handler to `held` alone.
+    let to_hold = Arc::downgrade(&held);
+    let block = async move || {
+        let _holds = to_hold.upgrade();
+        tell.send(()).await.unwrap();
+        let _ = released.lock().unwrap().recv();
+    };
+    let blocked = Blocked {
+        begun,
+        release,
+        held,
+    };
+    (Router::new().route("/", get(block)), blocked)
 }
 
 /// Fails a few times before each connection.

@@ -3,8 +3,9 @@
 //! hyper limits the time for a head once it knows that the client speaks HTTP/1. What comes before,
 //! and a client of HTTP/2 that asks for nothing, is limited here.
 //!
-//! `asked` is `Relaxed`: it is a flag alone, and is looked at again at the limit, by the task that
-//! set it.
+//! `asked` is set by the first request, `ending` by the server when it is told to end; neither is
+//! cleared. Both are `Relaxed`, as they are flags alone. The task that set `asked` looks at it, or
+//! one that shares the connection; and whoever sets `ending` then wakes each connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,9 +17,15 @@ use ::hyper::Request;
 use ::hyper::service::Service;
 
 use super::AnyError;
+use super::requests::{CutOff, Requests};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::sleep;
+
+/// How long a shutdown waits for the first request of a connection. It has to suffice for a client
+/// of HTTP/2 that is just beginning to be told that it should go elsewhere, which takes a round
+/// trip; clients that stall hold the end up for as long.
+const FIRST_AT_THE_END: Duration = Duration::from_secs(1);
 
 /// The address of a request's peer, among the request's extensions. With axum, a handler takes it
 /// as `Extension<Peer<SocketAddr>>`.
@@ -53,28 +60,59 @@ where
     }
 }
 
-/// Serves a connection, and gives it up if no request has come within the limit.
-pub(super) async fn within_limit(
+/// What a connection is watched by.
+pub(super) struct Watched {
+    pub(super) limit: Option<Duration>,
+    pub(super) asked: Arc<AtomicBool>,
+    pub(super) ending: Arc<AtomicBool>,
+    pub(super) requests: Requests,
+}
+
+/// Serves a connection, with the limit for its first request, and waits for its requests.
+pub(super) async fn serve(
     connection: impl Future<Output = Result<(), AnyError>>,
-    limit: Option<Duration>,
-    asked: Arc<AtomicBool>,
+    watched: Watched,
+) -> Result<(), AnyError> {
+    let connection = pin!(within_limit(connection, &watched));
+    // If the task is aborted, requests that have not begun are not polled once more: the connection
+    // is dropped after them.
+    let _cut_off = CutOff(&watched.requests);
+    let result = connection.await;
+    watched.requests.ended().await;
+    result
+}
+
+/// Serves a connection, and gives it up if no request has come within the limit.
+async fn within_limit(
+    connection: impl Future<Output = Result<(), AnyError>>,
+    watched: &Watched,
 ) -> Result<(), AnyError> {
     let mut connection = pin!(connection);
-    let mut first = limit.map(sleep);
+    let mut first = watched.limit.map(sleep);
+    let mut is_told = false;
     poll_fn(|cx| {
         if let Poll::Ready(result) = connection.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
+        // Relaxed: see the module.
+        let asked = watched.asked.load(Ordering::Relaxed);
+        if !is_told && watched.ending.load(Ordering::Relaxed) {
+            is_told = true;
+            first = Some(sleep(FIRST_AT_THE_END));
+        }
         let is_due = |first: &mut crate::time::Sleep| first.poll_elapsed(cx).is_ready();
         if first.as_mut().is_some_and(is_due) {
-            // Relaxed: see the module.
-            if !asked.load(Ordering::Relaxed) {
-                let message = "no request came within the time for its head";
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message).into()));
+            if !asked {
+                return Poll::Ready(if is_told { Ok(()) } else { Err(no_request()) });
             }
             first = None;
         }
         Poll::Pending
     })
     .await
+}
+
+fn no_request() -> AnyError {
+    let message = "no request came within the time for its head";
+    io::Error::new(io::ErrorKind::TimedOut, message).into()
 }

@@ -7,6 +7,9 @@
 //! # What is limited
 //!
 //! - [`max_connections`](Serve::max_connections): more wait in the listener's backlog.
+//! - [`max_concurrent_streams`](Serve::max_concurrent_streams): with HTTP/2, how many requests share
+//!   a connection at once; 200 if it is not set. So requests at once are at most `max_connections`
+//!   times this, by default two million: set both to what the handlers can take.
 //! - [`header_read_timeout`](Serve::header_read_timeout): a client that sends no complete head of a
 //!   request is cut off, also one that says nothing at all. With HTTP/2, where requests share a
 //!   connection, only the first has to come within it; later a client that answers no ping is cut
@@ -43,6 +46,8 @@ pub use listener::Listener;
 
 /// The default of [`Serve::max_connections`]: below the usual limit of descriptors of a service.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// The default of [`Serve::max_concurrent_streams`], which is also hyper's.
+pub const CONCURRENT_STREAMS_MAX: u32 = 200;
 /// The default of [`Serve::header_read_timeout`], which is also hyper's.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// As good as none. hyper adds the timeout to the time, and panics where no clock reaches.
@@ -119,6 +124,7 @@ where
         shutdown: Box::pin(std::future::pending()),
         settings: Settings {
             connections_max: CONNECTIONS_MAX,
+            streams_max: CONCURRENT_STREAMS_MAX,
             header_read_timeout: Some(HEADER_READ_TIMEOUT),
             drain_limit: DRAIN_LIMIT,
             on_error: None,
@@ -142,6 +148,7 @@ pub struct Serve<L, S> {
 #[derive(Clone)]
 struct Settings {
     connections_max: usize,
+    streams_max: u32,
     header_read_timeout: Option<Duration>,
     drain_limit: Duration,
     on_error: Option<OnError>,
@@ -160,9 +167,22 @@ impl Settings {
 impl<L, S> Serve<L, S> {
     /// How many connections are served at once; at least 1. More wait in the backlog of the
     /// listener, which the system limits. One that was upgraded no longer counts: whoever takes it
-    /// over has to limit how many there are. Default: [`CONNECTIONS_MAX`].
+    /// over has to limit how many there are. One whose client has gone counts until its handlers
+    /// have ended. Default: [`CONNECTIONS_MAX`].
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections_max = connections.max(1);
+        self
+    }
+
+    /// How many requests a client of HTTP/2 may have under way on a connection; at least 1. It is
+    /// told so, and more are refused. With HTTP/1 there is one at a time. A request that its client
+    /// takes back no longer counts, and its handler is dropped as soon as its poll returns. Default:
+    /// [`CONCURRENT_STREAMS_MAX`].
+    ///
+    /// All connections together have at most [`max_connections`](Self::max_connections) times as
+    /// many.
+    pub fn max_concurrent_streams(mut self, streams: u32) -> Self {
+        self.settings.streams_max = streams.max(1);
         self
     }
 
@@ -175,9 +195,14 @@ impl<L, S> Serve<L, S> {
         self
     }
 
-    /// How long a shutdown waits for requests that are under way. Connections that are open then
-    /// are cut off. A handler whose poll does not return cannot be: a second later, it and its
-    /// connection are left to end by themselves. Default: [`DRAIN_LIMIT`].
+    /// How long a shutdown waits for requests that are under way, also for handlers whose client
+    /// has gone. Connections that are open then are cut off. A handler whose poll does not return
+    /// cannot be: a second later, it and its connection are left to end by themselves. Default:
+    /// [`DRAIN_LIMIT`].
+    ///
+    /// A client that has not sent a whole head since it connected is waited for a second at most.
+    /// One that had an answer, and stalls in the middle of its next head, is waited for like a
+    /// request, or until its [`header_read_timeout`](Self::header_read_timeout).
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.settings.drain_limit = limit;
         self
@@ -220,7 +245,7 @@ impl<L: fmt::Debug, S> fmt::Debug for Serve<L, S> {
 pub struct Served {
     /// How many connections were accepted.
     pub connections: u64,
-    /// How many were cut off, as they did not end within the limit.
+    /// How many were cut off, as they or their handlers did not end within the limit.
     pub cut_off: usize,
 }
 

@@ -12,12 +12,12 @@ use ::hyper::{Request, Response};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 
-use super::connection::{Noted, within_limit};
+use super::connection::{self, Noted, Watched};
 use super::requests::Requests;
 use super::{AnyError, Listener, Serve, ServeError, Served, Serving, Settings};
 use crate::hyper::Timer;
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::task::{JoinError, JoinSet};
 use crate::time::{Sleep, sleep, timeout};
 
@@ -56,11 +56,11 @@ where
             settings,
         } = self;
         Box::pin(async move {
-            let http = http(&settings);
             let graceful = GracefulShutdown::new();
             let mut connections = Connections::new();
             let mut pause = Pause::new();
             let mut served = Served::default();
+            let ending = Arc::new(AtomicBool::new(false));
             loop {
                 let next = {
                     let mut accept = pin!(listener.accept());
@@ -83,12 +83,20 @@ where
                     peer,
                     asked: Arc::clone(&asked),
                 };
+                let watched = Watched {
+                    limit: settings.header_read_timeout,
+                    asked,
+                    ending: Arc::clone(&ending),
+                    requests: Requests::new(settings.clone(), graceful.watcher()),
+                };
+                let http = http(&settings, watched.requests.clone());
                 let connection = http.serve_connection_with_upgrades(stream, noted);
-                let watched = graceful.watch(connection.into_owned());
-                let limit = settings.header_read_timeout;
-                drop(connections.spawn(within_limit(watched, limit, asked)));
+                let connection = graceful.watch(connection.into_owned());
+                drop(connections.spawn(connection::serve(connection, watched)));
             }
             drop(listener);
+            // Relaxed: see `connection`. The end then wakes each connection.
+            ending.store(true, Ordering::Relaxed);
             served.cut_off = end(graceful, connections, &settings).await;
             served
         })
@@ -101,22 +109,32 @@ async fn end(
     mut connections: Connections,
     settings: &Settings,
 ) -> usize {
+    let mut told = pin!(graceful.shutdown());
+    // It tells them at its first poll. The set knows better when they have ended, but not about
+    // requests whose connection was cut off.
+    let none_left = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx).is_ready())).await;
     // If it is late, the set shows how many are left.
-    let drained = drain(graceful, &mut connections, settings);
-    let _ = timeout(settings.drain_limit, drained).await;
+    let _ = timeout(settings.drain_limit, drain(&mut connections, settings)).await;
     let cut_off = connections.len();
+    let rest = async {
+        connections.shutdown().await;
+        if !none_left {
+            told.await;
+        }
+    };
     // Those that are late are left behind.
-    let _ = timeout(CUT_OFF_LIMIT, connections.shutdown()).await;
+    let _ = timeout(CUT_OFF_LIMIT, rest).await;
     cut_off
 }
 
-fn http(settings: &Settings) -> auto::Builder<Requests> {
-    let mut http = auto::Builder::new(Requests(settings.clone()));
+fn http(settings: &Settings, requests: Requests) -> auto::Builder<Requests> {
+    let mut http = auto::Builder::new(requests);
     http.http1()
         .timer(Timer)
         .header_read_timeout(settings.header_read_timeout);
     http.http2()
         .timer(Timer)
+        .max_concurrent_streams(settings.streams_max)
         .keep_alive_interval(PING_EACH)
         .keep_alive_timeout(PING_ANSWER);
     http
@@ -153,11 +171,8 @@ async fn next_event<A>(
     .await
 }
 
-/// Tells all connections to end after the answers that are under way, and waits for them.
-async fn drain(graceful: GracefulShutdown, connections: &mut Connections, settings: &Settings) {
-    let mut told = pin!(graceful.shutdown());
-    // It tells them at its first poll. The set knows better when they have ended.
-    let _ = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
+/// Waits for all connections.
+async fn drain(connections: &mut Connections, settings: &Settings) {
     while let Some(ended) = connections.join_next().await {
         note_end(ended, settings);
     }
