@@ -7,9 +7,9 @@
 //! # What is limited
 //!
 //! - [`max_connections`](Serve::max_connections): more wait in the listener's backlog.
-//! - [`max_concurrent_streams`](Serve::max_concurrent_streams): with HTTP/2, how many requests share
-//!   a connection at once; 200 if it is not set. So requests at once are at most `max_connections`
-//!   times this, by default two million: set both to what the handlers can take.
+//! - [`max_concurrent_streams`](Serve::max_concurrent_streams): with HTTP/2, how many requests
+//!   share a connection at once; 200 if it is not set. So requests at once are at most
+//!   `max_connections` times this, by default two million: set both to what the handlers can take.
 //! - [`header_read_timeout`](Serve::header_read_timeout): a client that sends no complete head of a
 //!   request is cut off, also one that says nothing at all. With HTTP/2, where requests share a
 //!   connection, only the first has to come within it; later a client that answers no ping is cut
@@ -176,8 +176,8 @@ impl<L, S> Serve<L, S> {
 
     /// How many requests a client of HTTP/2 may have under way on a connection; at least 1. It is
     /// told so, and more are refused. With HTTP/1 there is one at a time. A request that its client
-    /// takes back no longer counts, and its handler is dropped as soon as its poll returns. Default:
-    /// [`CONCURRENT_STREAMS_MAX`].
+    /// takes back no longer counts, and its handler is dropped as soon as its poll returns.
+    /// Default: [`CONCURRENT_STREAMS_MAX`].
     ///
     /// All connections together have at most [`max_connections`](Self::max_connections) times as
     /// many.
