@@ -41,9 +41,11 @@ pub enum Better {
 }
 
 impl Better {
-    /// The ratio of two figures, inverted if less is better: above 1, `ours` is better.
+    /// The ratio of two figures, inverted if less is better: above 1, `ours` is better. 1 for
+    /// equal ones, also if they are 0.
     pub fn ratio(self, ours: f64, theirs: f64) -> f64 {
         match self {
+            _ if ours == theirs => 1.0,
             Self::Less => theirs / ours,
             Self::More => ours / theirs,
         }
@@ -134,6 +136,7 @@ mod tests {
         let more = Better::More.ratio_of_rounds(&theirs, &ours).unwrap();
         assert_eq!(more, less);
         assert_eq!(Better::More.ratio_of_rounds(&[], &[]), None);
+        assert_eq!(Better::Less.ratio(0.0, 0.0), 1.0);
     }
 
     #[test]
