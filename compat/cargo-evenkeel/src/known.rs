@@ -3,51 +3,14 @@
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
+use crate::mode::Mode;
 use crate::suite::Outcomes;
-
-/// How the tests are run, by the environment. What is known of a mode holds for those after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub(crate) enum Mode {
-    /// On Tokio itself.
-    Off,
-    /// Multi-thread runtimes on Evenkeel.
-    Routed,
-    /// Current-thread runtimes too.
-    Forced,
-}
 
 const LISTS: [(Mode, &str); 3] = [
     (Mode::Off, include_str!("../../suite/off.toml")),
     (Mode::Routed, include_str!("../../suite/routed.toml")),
     (Mode::Forced, include_str!("../../suite/forced.toml")),
 ];
-
-impl Mode {
-    pub(crate) fn of_environment() -> Self {
-        let is = |name, value| std::env::var_os(name).is_some_and(|found| found == value);
-        match (is("EVENKEEL", "off"), is("EVENKEEL_FORCE", "1")) {
-            (true, _) => Self::Off,
-            (false, true) => Self::Forced,
-            (false, false) => Self::Routed,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Routed => "routed",
-            Self::Forced => "forced",
-        }
-    }
-
-    pub(crate) fn says(self) -> &'static str {
-        match self {
-            Self::Off => "on Tokio itself",
-            Self::Routed => "multi-thread runtimes on Evenkeel",
-            Self::Forced => "current-thread runtimes on Evenkeel too",
-        }
-    }
-}
 
 /// Tests that are known to fail, and why.
 #[derive(Clone, Debug, Deserialize)]
@@ -227,8 +190,7 @@ mod tests {
     #[test]
     fn a_mode_knows_what_is_known_of_those_before() {
         let version = Version::new(1, 54, 1);
-        let [off, routed, forced] =
-            [Mode::Off, Mode::Routed, Mode::Forced].map(|mode| of(mode, &version).len());
+        let [off, routed, forced] = Mode::ALL.map(|mode| of(mode, &version).len());
         assert!(off < routed && routed <= forced);
     }
 }

@@ -16,6 +16,7 @@ mod known;
 pub mod lock;
 pub mod lockfile;
 mod manifest;
+pub mod mode;
 pub mod patches;
 pub mod permanent;
 pub mod project;

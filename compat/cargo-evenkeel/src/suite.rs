@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::copy::Copy;
 use crate::error::{self, Error};
-use crate::known::{self, Known, Mode};
+use crate::known::{self, Known};
+use crate::mode::Mode;
 use crate::project;
 use crate::upstream::{self, Upstream};
 

@@ -15,10 +15,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cargo_evenkeel::mode::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use stage::{Mode, Stage};
+use stage::Stage;
 
 /// Nothing failed, but something could not be tried.
 const INCOMPLETE: u8 = 3;
@@ -207,9 +208,9 @@ impl Program {
             return Ok(());
         };
         let expected = match mode {
-            Mode::Evenkeel => !self.one_thread,
+            Mode::Routed => !self.one_thread,
             Mode::Forced => true,
-            Mode::Tokio => false,
+            Mode::Off => false,
         };
         if (found > 0) == expected {
             return Ok(());
@@ -236,7 +237,7 @@ impl Program {
 
 impl Outcome {
     fn print(&self) {
-        let place = format!("{}, {}", self.program, self.mode.name());
+        let place = format!("{}, {}", self.program, self.mode.says());
         let word = |is, word: &'static str| if is { word } else { "" };
         match (&self.left_out, &self.error) {
             (Some(why), _) => println!("{place}: left out: {why}"),
@@ -268,8 +269,8 @@ mod tests {
     #[test]
     fn what_was_left_out_is_no_success() {
         let program = chosen(&["redis".to_owned()]).unwrap().remove(0);
-        let right = || program.outcome(Mode::Tokio, None);
-        let failed = program.outcome(Mode::Tokio, Some("no answer".into()));
+        let right = || program.outcome(Mode::Off, None);
+        let failed = program.outcome(Mode::Off, Some("no answer".into()));
         let mut left_out = right();
         left_out.left_out = Some("a server is missing".into());
         let code = |outcomes: &[Outcome]| format!("{:?}", conclude(outcomes));

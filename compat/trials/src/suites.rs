@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_evenkeel::mode::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -44,16 +45,6 @@ struct Known {
     tests: Vec<String>,
     /// The reason.
     why: String,
-}
-
-/// What is beneath the tests.
-#[derive(Clone, Copy)]
-enum Mode {
-    /// Runtimes of many threads are Evenkeel's.
-    On,
-    /// Those of one thread as well, as tests mostly have.
-    Forced,
-    Off,
 }
 
 /// What came of a crate's tests: by name, whether each passed.
@@ -114,7 +105,7 @@ impl Suite {
         let archive = self.fetch(target)?;
         let forced = self.test(&archive, target, Mode::Forced)?;
         Ok(Report {
-            on: self.test(&archive, target, Mode::On)?,
+            on: self.test(&archive, target, Mode::Routed)?,
             off: self.test(&archive, target, Mode::Off)?,
             known: self.known(&forced),
             forced,
@@ -202,15 +193,13 @@ impl Suite {
 
     fn test(&self, archive: &Path, target: &Path, mode: Mode) -> Result<Outcomes, Error> {
         eprintln!("{} {}, {}", self.name, self.version, mode.says());
-        let [evenkeel, force] = mode.environment();
         let package = self.unpack(archive, target)?;
         let mut command = Command::new(crate::cargo_evenkeel()?);
         command
             .args(["evenkeel", "test", "--no-fail-fast"])
             .args(&self.arguments)
             .current_dir(package)
-            .env("EVENKEEL", evenkeel)
-            .env("EVENKEEL_FORCE", force)
+            .envs(mode.environment())
             .envs(&self.environment)
             .env("CARGO_TARGET_DIR", target.join("build"))
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
@@ -224,25 +213,6 @@ impl Suite {
             return Err(format!("the tests of {} cannot be built:\n{told}", self.name).into());
         }
         Ok(outcomes)
-    }
-}
-
-impl Mode {
-    fn says(self) -> &'static str {
-        match self {
-            Self::On => "on Evenkeel",
-            Self::Forced => "current-thread runtimes on Evenkeel too",
-            Self::Off => "on Tokio",
-        }
-    }
-
-    /// `EVENKEEL` and `EVENKEEL_FORCE`.
-    fn environment(self) -> [&'static str; 2] {
-        match self {
-            Self::On => ["on", "0"],
-            Self::Forced => ["on", "1"],
-            Self::Off => ["off", "0"],
-        }
     }
 }
 

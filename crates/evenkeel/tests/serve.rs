@@ -552,8 +552,9 @@ async fn a_shutdown_waits_for_requests_over_http_2_whose_client_has_gone() {
         drop(sender);
         answer.abort();
         let ended = evenkeel::spawn(server.stop());
-        for _ in 0..50 {
-            sleep(MS).await;
+        // For longer than the second for which those that are cut off are waited for.
+        for _ in 0..60 {
+            sleep(20 * MS).await;
             assert!(!ended.is_finished());
         }
         drop(blocked.release);

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_evenkeel::mode::Mode;
 use rustix::process::Signal;
-use serde::Serialize;
 use tempfile::TempDir;
 
 use super::Failure;
@@ -14,44 +14,6 @@ use super::build::Folders;
 use super::process::Process;
 use super::report::Used;
 use crate::Error;
-
-/// What is beneath a program.
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Mode {
-    /// Runtimes of many threads are Evenkeel's.
-    Evenkeel,
-    /// Those of one thread as well.
-    Forced,
-    /// All are Tokio's.
-    Tokio,
-}
-
-impl Mode {
-    pub(super) const ALL: [Self; 3] = [Self::Evenkeel, Self::Forced, Self::Tokio];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Evenkeel => "on Evenkeel",
-            Self::Forced => "on Evenkeel, EVENKEEL_FORCE=1",
-            Self::Tokio => "on Tokio, EVENKEEL=off",
-        }
-    }
-
-    fn set(self, command: &mut Command) {
-        command
-            .env(
-                "EVENKEEL",
-                if let Self::Tokio = self { "off" } else { "on" },
-            )
-            .env("EVENKEEL_REPORT", "1")
-            .env_remove("EVENKEEL_SETTINGS")
-            .env_remove("EVENKEEL_FORCE");
-        if let Self::Forced = self {
-            command.env("EVENKEEL_FORCE", "1");
-        }
-    }
-}
 
 pub(super) struct Stage {
     folders: Folders,
@@ -87,7 +49,10 @@ impl Stage {
         let installed = self.folders.installed.join(program);
         let path = if installed.is_file() { installed } else { own };
         let mut command = Command::new(path);
-        self.mode.set(&mut command);
+        command
+            .envs(self.mode.environment())
+            .env("EVENKEEL_REPORT", "1")
+            .env_remove("EVENKEEL_SETTINGS");
         command.args(words);
         self.start_command(program, &mut command)
     }

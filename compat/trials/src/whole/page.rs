@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
+use cargo_evenkeel::mode::Mode;
+
 use super::part::Part;
 use super::record::{Count, Made, OfSuite, OfTokio, Outcome, Program, Record, Table};
 use crate::graph::Counted;
@@ -261,6 +263,12 @@ fn alone(title: &str, parts: &Parts<'_>, show: impl Fn(&Outcome) -> String) -> S
     text
 }
 
+/// What a mode is, by its name.
+fn says(name: &str) -> &str {
+    let mode = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    mode.map_or(name, |mode| mode.says())
+}
+
 /// A row for each program, a column for each mode.
 fn programs(all: &[Program]) -> String {
     let unique = |of: fn(&Program) -> &str| {
@@ -273,7 +281,9 @@ fn programs(all: &[Program]) -> String {
         found
     };
     let modes = unique(|of| &of.mode);
-    let columns: Vec<_> = iter::once("program").chain(modes.iter().copied()).collect();
+    let columns: Vec<_> = iter::once("program")
+        .chain(modes.iter().copied().map(says))
+        .collect();
     let row = |name: &&str| {
         let cell = |mode: &&str| {
             let found = all

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cargo_evenkeel::mode::Mode;
 use cargo_evenkeel::upstream;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,14 +22,6 @@ pub(crate) struct Places {
     pub(crate) tokio: PathBuf,
 }
 
-/// How Tokio's own tests are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Off,
-    Routed,
-    Forced,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Tokio's own tests, of a minor version such as `1.54`.
@@ -38,35 +31,6 @@ pub(crate) enum Part {
     Graph,
     Programs,
     Services,
-}
-
-impl Mode {
-    const ALL: [Self; 3] = [Self::Off, Self::Routed, Self::Forced];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Routed => "routed",
-            Self::Forced => "forced",
-        }
-    }
-
-    pub(crate) fn says(self) -> &'static str {
-        match self {
-            Self::Off => "on Tokio itself",
-            Self::Routed => "multi-thread runtimes on Evenkeel",
-            Self::Forced => "current-thread runtimes too",
-        }
-    }
-
-    /// `EVENKEEL` and `EVENKEEL_FORCE`.
-    fn environment(self) -> [&'static str; 2] {
-        match self {
-            Self::Off => ["off", "0"],
-            Self::Routed => ["on", "0"],
-            Self::Forced => ["on", "1"],
-        }
-    }
 }
 
 impl fmt::Display for Part {
@@ -120,14 +84,12 @@ impl Part {
     fn command(&self, places: &Places, json: &Path) -> Result<Command, Error> {
         if let Self::Tokio(minor, mode) = self {
             let mut command = Command::new(crate::cargo_evenkeel()?);
-            let [evenkeel, force] = mode.environment();
             command
                 .args(["evenkeel", "suite", "--tokio", minor, "--target"])
                 .arg(&places.tokio)
                 .arg("--json")
                 .arg(json)
-                .env("EVENKEEL", evenkeel)
-                .env("EVENKEEL_FORCE", force);
+                .envs(mode.environment());
             return Ok(command);
         }
         let mut command = Command::new(std::env::current_exe()?);
