@@ -375,6 +375,11 @@ impl<E: AsRawFd> Source<E> {
     pub(crate) fn register(&self) -> io::Result<()> {
         // Acquire pairs with the Release below.
         if self.registered.load(Ordering::Acquire) {
+            // Relaxed: a hint, which is compared again under the lock.
+            let worker = self.worker.load(Ordering::Relaxed);
+            if self.runtime.shared().placement.moves_from(worker) {
+                self.move_from(worker);
+            }
             return Ok(());
         }
         let mut home = self.home.lock();
@@ -382,7 +387,7 @@ impl<E: AsRawFd> Source<E> {
             // Relaxed: written under this lock only.
             debug_assert!(!self.registered.load(Ordering::Relaxed));
             let shared = self.runtime.shared();
-            let worker = context::worker_index(shared).unwrap_or_else(|| shared.next_home());
+            let worker = shared.home_of_descriptor(context::worker_index(shared));
             let fd = self.get_ref().as_raw_fd();
             let driver = shared.driver(worker);
             let token = driver.register(fd, &self.readiness, self.interest)?;
@@ -393,6 +398,35 @@ impl<E: AsRawFd> Source<E> {
             self.registered.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Moves the descriptor to the worker where it is to be, if that is another one. One with a mode
+    /// of delivery stays, as its entries in the sweep would.
+    ///
+    /// No event is lost: the kernel reports to the new queue what is ready when the descriptor
+    /// arrives there, and what comes later. What the old queue has reported may be dropped.
+    #[cold]
+    fn move_from(&self, from: usize) {
+        let shared = self.runtime.shared();
+        let here = context::worker_index(shared);
+        let Some(to) = shared.placement.next(from, here) else {
+            return;
+        };
+        let mut home = self.home.lock();
+        let before = home.filter(|home| home.worker == from && !self.readiness.has_pace());
+        let Some(before) = before else { return };
+        let fd = self.get_ref().as_raw_fd();
+        let arrival = shared
+            .driver(to)
+            .register(fd, &self.readiness, self.interest);
+        // Where it cannot be registered twice, it stays.
+        let Ok(token) = arrival else { return };
+        *home = Some(Registration { worker: to, token });
+        // Relaxed: written under the lock. Without it, one with a mode of delivery asks, which has
+        // not moved since; and whoever asks whether to move, for whom it is a hint.
+        self.worker.store(to, Ordering::Relaxed);
+        // An error means that the old queue no longer knows the descriptor, which is the aim.
+        let _ = shared.driver(from).deregister(fd, before.token);
     }
 
     pub(crate) fn deregister(&mut self) -> io::Result<()> {

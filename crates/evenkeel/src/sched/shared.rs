@@ -29,6 +29,7 @@ use super::kinds::Kinds;
 use super::ledger::Ledger;
 use super::monitor::lookout::Lookout;
 use super::parker::Parker;
+use super::placement::Placement;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
 use super::task::cell::{Header, Runnable, Schedule};
@@ -87,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) desks: Desks,
     pub(crate) injection_queues: Box<[InjectionQueue<Header>]>,
     pub(crate) idle: Idle,
+    pub(crate) placement: Placement,
     pub(crate) ledger: Ledger,
     pub(crate) heavy_pool: HeavyPool,
     pub(crate) kinds: Kinds,
@@ -124,6 +126,7 @@ impl Shared {
             .collect::<std::io::Result<_>>()?;
         Ok(Self {
             idle: Idle::new(seats.len()),
+            placement: Placement::new(seats.len(), &clock),
             monitor: Lookout::default(),
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
@@ -163,6 +166,13 @@ impl Shared {
     pub(crate) fn next_home(&self) -> usize {
         // Relaxed: any spread will do.
         self.next_home.fetch_add(1, Ordering::Relaxed) % self.seats.len()
+    }
+
+    /// The worker for a descriptor that is registered on a thread of the worker `here`, or outside
+    /// the workers.
+    pub(crate) fn home_of_descriptor(&self, here: Option<usize>) -> usize {
+        let first = self.placement.first().or(here);
+        first.unwrap_or_else(|| self.next_home())
     }
 
     #[inline]

@@ -233,6 +233,12 @@ impl Shares {
         self.sum = process.sum(self.process.active);
     }
 
+    /// The classes with work here, and their latency targets.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Class, u64)> + '_ {
+        let target = |class: Class| self.process.terms[class.index()].target;
+        Class::of_bits(self.waiting).map(move |class| (class, target(class)))
+    }
+
     pub(crate) fn has_work(&self) -> bool {
         self.waiting != 0
     }

@@ -41,6 +41,7 @@ use crate::io::readiness::WakeList;
 use crate::sync::Arc;
 
 use super::desk::Desk;
+use super::placement::Coping;
 use super::run_queues::received;
 use super::shared::{Seat, Shared};
 use super::shares::Shares;
@@ -72,6 +73,7 @@ pub(crate) struct Worker {
     shares: RefCell<Shares>,
     choosing: Choosing,
     backlog: Backlog,
+    coping: RefCell<Coping>,
     running: Running,
     slice: Slice,
     lending: Lending,
@@ -89,6 +91,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, desk_index: usize) -> Self {
         let (config, clock) = (&shared.config, shared.clock);
         let bounds = Bounds::new(config, &clock);
+        let now = clock.cycles();
         let desk = Arc::clone(shared.desks.get(desk_index));
         desk.tenure().begin();
         Self {
@@ -97,13 +100,14 @@ impl Worker {
             desk,
             desk_index,
             bounds,
-            now: Cell::new(clock.cycles()),
+            now: Cell::new(now),
             check_due: Cell::new(0),
             lost: Cell::new(false),
             shares: RefCell::new(shared.ledger.view()),
             choosing: Choosing::new(),
             // Unknown polls count as long, so that a new worker asks for help early.
-            backlog: Backlog::new(bounds.help),
+            backlog: Backlog::new(bounds.long),
+            coping: RefCell::new(Coping::new(&clock, now)),
             running: Running::nothing(),
             slice: Slice::new(),
             lending: Lending::default(),

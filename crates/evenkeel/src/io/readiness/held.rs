@@ -91,6 +91,11 @@ impl Readiness {
             .unwrap_or_default()
     }
 
+    /// Whether the mode of delivery was ever set.
+    pub(crate) fn has_pace(&self) -> bool {
+        self.held.lock().is_some()
+    }
+
     /// The descriptor has been registered, and its reader may be held back from now on.
     pub(crate) fn settle(&self, fd: RawFd) {
         if let Some(held) = self.held.lock().as_mut() {

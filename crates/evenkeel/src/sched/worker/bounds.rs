@@ -12,10 +12,8 @@ const SLICE: Duration = Duration::from_micros(100);
 /// How long the next-task slot is served before the run queues are. Two tasks that wake each other
 /// run fastest through the slot; all others wait for them that long.
 const SLOT: Duration = Duration::from_micros(50);
-/// How much work has to wait before another worker is woken for it. A wake-up costs about 5 us of
-/// processor time, and the woken worker begins about 50 us later. Less work than this is done
-/// sooner here.
-const HELP: Duration = Duration::from_micros(20);
+/// How long polls are for which another worker is woken at once; see `backlog`.
+const LONG: Duration = Duration::from_micros(20);
 /// How long a poll goes on before other workers may take its worker's next task, timers and events.
 /// Earlier they would take the task away from a warm cache.
 const STUCK: Duration = Duration::from_micros(50);
@@ -31,7 +29,7 @@ pub(super) struct Bounds {
     pub(super) check: u64,
     pub(super) slice: u64,
     pub(super) slot: u64,
-    pub(super) help: u64,
+    pub(super) long: u64,
     pub(super) stuck: u64,
     pub(super) exchange: u64,
     /// How long a poll may last before its task is a hog; `u64::MAX` for ever.
@@ -48,7 +46,7 @@ impl Bounds {
             check: cycles(config.io_check_bound),
             slice: cycles(SLICE),
             slot: cycles(SLOT),
-            help: cycles(HELP),
+            long: cycles(LONG),
             stuck: cycles(STUCK),
             exchange: cycles(EXCHANGE),
             hog: hog.map_or(u64::MAX, cycles),

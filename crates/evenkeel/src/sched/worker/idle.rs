@@ -80,7 +80,7 @@ impl Worker {
         // While this worker searched, pushing threads woke no other worker. This one will look at
         // the injection queues again soon; if its polls tend to be long, another one should.
         if self.shared.idle.stop_search()
-            && self.backlog.poll_length() >= self.bounds.help / 4
+            && self.backlog.poll_length() >= self.bounds.long / 4
             && self.shared.has_injected()
         {
             self.shared.wake_one();
@@ -215,7 +215,11 @@ impl Worker {
         if sleeps {
             seat.parker.finish();
         }
+        let slept_since = self.now.get();
         let now = self.mark(state, State::Check);
+        if state == State::Park {
+            self.note_sleep(now - slept_since);
+        }
         self.real_time.after_sleep(now);
         self.note_pressure(false);
         seat.checked_at.put(now);

@@ -43,6 +43,7 @@ impl Worker {
         (0..self.shared.injection_queues.len()).for_each(|index| {
             self.take_injected(Class::at(index));
         });
+        self.note_fill();
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
         self.real_time.goes_on(&self.desk, now);
