@@ -438,6 +438,10 @@ fn one_for_each_queue(runtime: &Runtime, workers: usize) -> Vec<(UnixStream, Uni
 }
 
 async fn register_and_meet(all_here: Arc<Barrier>) -> (UnixStream, UnixStream) {
+    // Descriptors gather at a worker with room. One that was busy for so long has none.
+    all_here.wait();
+    busy_for(Duration::from_millis(20));
+    evenkeel::task::yield_now().await;
     let (quiet, end) = UnixStream::pair().unwrap();
     assert!(quiet.try_read(&mut [0]).is_err());
     poll_fn(|cx| {
@@ -486,5 +490,30 @@ fn waiting_tasks_are_counted() {
             assert!(runtime.block_on(task).unwrap_err().is_cancelled());
         }
         assert_eq!(runtime.stats().tasks_waiting, 0);
+    });
+}
+
+/// A worker with tasks for more than half of their latency target wakes another one, however short
+/// their polls are.
+#[test]
+fn another_worker_helps_with_short_polls_when_many_wait() {
+    watched("help", || {
+        let runtime = runtime(2, BusyWait::None);
+        until("help", || {
+            let before = runtime.stats();
+            runtime
+                .block_on(runtime.spawn(async {
+                    // Eight milliseconds of polls that are too short for help otherwise.
+                    let tasks: Vec<_> = (0..4_000)
+                        .map(|_| evenkeel::spawn(async { busy_for(Duration::from_micros(2)) }))
+                        .collect();
+                    for task in tasks {
+                        task.await.unwrap();
+                    }
+                }))
+                .unwrap();
+            let workers = runtime.stats().since(&before).workers;
+            workers.iter().any(|worker| worker.helps > 0)
+        });
     });
 }

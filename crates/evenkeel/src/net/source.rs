@@ -400,8 +400,8 @@ impl<E: AsRawFd> Source<E> {
         Ok(())
     }
 
-    /// Moves the descriptor to the worker where it is to be, if that is another one. One with a mode
-    /// of delivery stays, as its entries in the sweep would.
+    /// Moves the descriptor to the worker where it is to be, if that is another one. One with a
+    /// mode of delivery stays, as its entries in the sweep would.
     ///
     /// No event is lost: the kernel reports to the new queue what is ready when the descriptor
     /// arrives there, and what comes later. What the old queue has reported may be dropped.
@@ -620,5 +620,85 @@ impl<E: AsRawFd> Drop for Source<E> {
 impl<E: AsRawFd + fmt::Debug> fmt::Debug for Source<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get_ref().fmt(f)
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::net::UnixStream;
+    use crate::runtime::Builder;
+    use crate::sched::placement::Level;
+    use crate::sync::atomic::{AtomicBool, Ordering};
+    use crate::sync::{Arc, thread};
+
+    const WORKERS: usize = 3;
+    const PAIRS: usize = 32;
+    /// In how many steps each worker is to have descriptors.
+    const STEPS: usize = 100;
+
+    async fn give(stream: &UnixStream) {
+        while stream.try_write(&[0]).is_err() {
+            stream.writable().await.unwrap();
+        }
+    }
+
+    /// Returns false at the end of the stream.
+    async fn take(stream: &UnixStream) -> bool {
+        loop {
+            match stream.try_read(&mut [0]) {
+                Ok(count) => return count == 1,
+                Err(_) => stream.readable().await.unwrap(),
+            }
+        }
+    }
+
+    async fn ping(stream: UnixStream, done: Arc<AtomicBool>) {
+        while !done.load(Ordering::Relaxed) {
+            give(&stream).await;
+            assert!(take(&stream).await);
+        }
+    }
+
+    async fn pong(stream: UnixStream) {
+        while take(&stream).await {
+            give(&stream).await;
+        }
+    }
+
+    /// Descriptors are driven from worker to worker while bytes pass. If an event is lost, or no
+    /// descriptor moves, the test does not end.
+    #[test]
+    fn descriptors_that_move_lose_no_event_and_leave_nothing() {
+        let runtime = Builder::new().workers(WORKERS).build().unwrap();
+        let shared = Arc::clone(runtime.handle().shared());
+        let done = Arc::new(AtomicBool::new(false));
+        let tasks: Vec<_> = (0..PAIRS)
+            .flat_map(|_| {
+                let (one, other) = runtime.block_on(async { UnixStream::pair().unwrap() });
+                let pings = runtime.spawn(ping(one, Arc::clone(&done)));
+                [pings, runtime.spawn(pong(other))]
+            })
+            .collect();
+        let levels = [Level::Overloaded, Level::Ordinary, Level::Roomy];
+        let mut had_some = [0; WORKERS];
+        for step in 0.. {
+            if had_some.iter().all(|&steps| steps >= STEPS) {
+                break;
+            }
+            for (worker, steps) in had_some.iter_mut().enumerate() {
+                *steps += usize::from(shared.driver(worker).descriptors() > 0);
+                let level = levels[(step / 3_usize.pow(worker as u32)) % 3];
+                shared.placement.note(worker, level, u64::MAX / 2);
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+        done.store(true, Ordering::Relaxed);
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        let left: usize = (0..WORKERS).map(|at| shared.driver(at).descriptors()).sum();
+        assert_eq!(left, 0);
     }
 }

@@ -1,10 +1,10 @@
 //! On which workers descriptors are registered.
 //!
 //! They gather at as few workers as serve them in time, since each worker that sleeps for itself
-//! wakes for itself: two that are half idle spend more than one that is busy. New descriptors go to
-//! the first worker that is not overloaded. One of an overloaded worker moves to the worker that
-//! has taken its task from there, and one of a worker with little to do moves back. Both happen
-//! when its task waits, so a descriptor without traffic stays where it is.
+//! wakes for itself: two that are half idle spend more than one that is busy. A descriptor of a
+//! worker with little to do moves to the first worker that has room. One of an overloaded worker
+//! moves to the worker that has taken its task from there. Both happen when its task waits, so a
+//! descriptor without traffic stays where it is.
 //!
 //! [`Coping`] says how a worker copes, and is pure: times are in cycles.
 //!
@@ -69,7 +69,8 @@ impl Coping {
             began: now,
             slept: 0,
             had_much: false,
-            calm: 0,
+            // Nothing has been too much yet.
+            calm: WINDOWS,
         }
     }
 
@@ -147,9 +148,16 @@ pub(crate) struct Placement {
 
 impl Placement {
     pub(crate) fn new(workers: usize, clock: &Clock) -> Self {
-        let place = |_| Place {
-            plan: AtomicU8::new(Plan::Stay as u8),
-            roomy: AtomicBool::new(false),
+        let place = |worker| {
+            let plan = if worker == 0 {
+                Plan::Stay
+            } else {
+                Plan::Gather
+            };
+            Place {
+                plan: AtomicU8::new(plan as u8),
+                roomy: AtomicBool::new(true),
+            }
         };
         Self {
             places: (0..workers).map(place).collect(),
@@ -160,19 +168,14 @@ impl Placement {
         }
     }
 
-    /// The worker of a new descriptor. `None` if all are overloaded.
-    pub(crate) fn first(&self) -> Option<usize> {
-        self.position(|place| !place.follows(Plan::Spread))
-    }
-
     /// Whether a descriptor of the worker may have to move.
     #[inline]
     pub(crate) fn moves_from(&self, worker: usize) -> bool {
         !self.places[worker].follows(Plan::Stay)
     }
 
-    /// Where a descriptor of the worker `from` moves to, if it does. Its task runs on a thread of
-    /// the worker `here`.
+    /// Where a descriptor of the worker `from`, or one that would become its descriptor, goes
+    /// instead, if it does. Its task runs on a thread of the worker `here`.
     pub(crate) fn next(&self, from: usize, here: Option<usize>) -> Option<usize> {
         let place = &self.places[from];
         if place.follows(Plan::Spread) {
@@ -187,16 +190,19 @@ impl Placement {
     pub(crate) fn note(&self, worker: usize, level: Level, now: u64) {
         let place = &self.places[worker];
         let roomy = level == Level::Roomy;
+        // Relaxed, all: see the module.
         place.roomy.store(roomy, Ordering::Relaxed);
         let may_gather = roomy && now >= self.not_before.load(Ordering::Relaxed);
         let plan = if level == Level::Overloaded {
             Plan::Spread
         } else if may_gather && self.first_roomy().is_some_and(|first| first < worker) {
+            // Relaxed: see the module.
             self.gathered.store(true, Ordering::Relaxed);
             Plan::Gather
         } else {
             Plan::Stay
         };
+        // Relaxed: see the module.
         let before = place.plan.swap(plan as u8, Ordering::Relaxed);
         if plan == Plan::Spread && before != plan as u8 {
             self.hold_back(now);
@@ -204,6 +210,7 @@ impl Placement {
     }
 
     fn hold_back(&self, now: u64) {
+        // Relaxed, all: see the module.
         let mut hold = self.hold.load(Ordering::Relaxed);
         if self.gathered.swap(false, Ordering::Relaxed) {
             hold = (2 * hold).min(self.hold_max);
@@ -213,17 +220,16 @@ impl Placement {
     }
 
     fn first_roomy(&self) -> Option<usize> {
-        self.position(|place| place.roomy.load(Ordering::Relaxed))
-    }
-
-    fn position(&self, found: impl Fn(&Place) -> bool) -> Option<usize> {
-        self.places.iter().position(found)
+        // Relaxed: see the module.
+        let roomy = |place: &Place| place.roomy.load(Ordering::Relaxed);
+        self.places.iter().position(roomy)
     }
 }
 
 impl Place {
     #[inline]
     fn follows(&self, plan: Plan) -> bool {
+        // Relaxed: see the module.
         self.plan.load(Ordering::Relaxed) == plan as u8
     }
 }
@@ -259,8 +265,9 @@ mod tests {
     fn a_worker_that_sleeps_in_each_window_has_room() {
         let judge = |fill, slept| {
             let mut coping = coping();
-            let mut level = None;
-            for window in 1..=WINDOWS {
+            let mut level = coping.judge(100);
+            assert_eq!(level, Some(Level::Ordinary), "it has not slept");
+            for window in 2..WINDOWS + 2 {
                 coping.look(100 * window, fill);
                 coping.sleep(slept);
                 level = coping.judge(100 * window);
@@ -276,9 +283,10 @@ mod tests {
     fn descriptors_leave_an_overloaded_worker_and_gather_again() {
         let placement = Placement::new(3, &Clock::start());
         let hold = placement.hold.load(Ordering::Relaxed);
-        assert_eq!(placement.first(), Some(0));
+        assert_eq!(placement.next(2, Some(2)), Some(0));
+        placement.note(1, Level::Ordinary, 0);
+        assert!(!placement.moves_from(1));
         placement.note(0, Level::Overloaded, 5);
-        assert_eq!(placement.first(), Some(1));
         assert!(placement.moves_from(0) && !placement.moves_from(1));
         assert_eq!(placement.next(0, Some(2)), Some(2));
         assert_eq!(placement.next(0, Some(0)), None);

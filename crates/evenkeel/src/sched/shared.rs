@@ -171,8 +171,8 @@ impl Shared {
     /// The worker for a descriptor that is registered on a thread of the worker `here`, or outside
     /// the workers.
     pub(crate) fn home_of_descriptor(&self, here: Option<usize>) -> usize {
-        let first = self.placement.first().or(here);
-        first.unwrap_or_else(|| self.next_home())
+        let worker = here.unwrap_or_else(|| self.next_home());
+        self.placement.next(worker, here).unwrap_or(worker)
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! The tasks that wait at a worker, and when another worker is woken for them.
 //!
 //! A wake-up costs about 5 us of processor time, the woken worker begins about 50 us later, and the
-//! tasks that it takes are cold in its caches. Where polls are long, that is soon made up for. Where
-//! they are short, two workers that share the work of one spend more time on it than the one alone,
-//! so a worker does it alone while it serves each class in time.
+//! tasks that it takes are cold in its caches. Where polls are long, that is soon made up for.
+//! Where they are short, two workers that share the work of one spend more time on it than the one
+//! alone, so a worker does it alone while it serves each class in time.
 //!
 //! **Invariant:** another worker is woken when tasks of a class would wait here for half of the
 //! class's latency target, if there is one to wake.
