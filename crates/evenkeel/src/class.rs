@@ -145,7 +145,8 @@ impl ClassConfig {
 
     /// Sets how soon the class wants to be served when it is owed time, from 10 microseconds to 10
     /// seconds: among the classes that are owed time, the one with the shortest target goes first.
-    /// The target decides the order; the share decides the amount.
+    /// The target decides the order; the share decides the amount. It also says when a worker wakes
+    /// another one to help: before tasks of the class wait for half of it.
     pub fn latency_target(mut self, target: Duration) -> Self {
         self.latency_target = Some(target);
         self

@@ -3,16 +3,17 @@
 //! # Life of a descriptor
 //!
 //! It starts unregistered: operations are simply tried. When one would block for the first time,
-//! the descriptor is registered with the readiness queue of the worker on which its task runs, and
-//! stays there. So connections spread over workers as their tasks do, and a connection whose data
-//! always arrives in time is never registered.
+//! the descriptor is registered with the readiness queue of the worker on which its task runs, or
+//! of another one that has room ([`placement`](crate::sched::placement)). It may move when its task
+//! waits. A connection whose data always arrives in time is never registered.
 //!
 //! # Orderings
 //!
 //! `registered` is set once, with Release, after `home` and `worker`; whoever needs these loads it
-//! with Acquire. A Relaxed load decides only whether events can be relied on: an unregistered
-//! descriptor gets none, and the task tries. `brought` is `Relaxed` because only the reader changes
-//! it.
+//! with Acquire. `worker` changes under the lock of `home`; without it, it is a hint, or that of a
+//! descriptor with a mode of delivery, which does not move. A Relaxed load decides only whether
+//! events can be relied on: an unregistered descriptor gets none, and the task tries. `brought` is
+//! `Relaxed` because only the reader changes it.
 
 use std::fmt;
 use std::future::poll_fn;
