@@ -23,8 +23,8 @@ enum Trials {
     /// The tests of crates that stand on Tokio.
     ///
     /// Prints what passed, and each test that fails on Evenkeel and not on Tokio, which makes
-    /// this fail. A crate whose tests do not end within 40 minutes is an error. The first run builds for some ten minutes, and needs a network from which cargo
-    /// can fetch the crates.
+    /// this fail. A crate whose tests do not end within 40 minutes is an error. The first run
+    /// builds for some ten minutes, and needs a network from which cargo can fetch the crates.
     Suites {
         /// Where to build.
         #[arg(long, default_value = "target/trials")]
