@@ -41,7 +41,6 @@ mod tests {
     fn what_is_spelled_alike_was_meant() {
         for (word, command) in [
             ("biuld", Some("build")),
-            ("buil", Some("build")),
             ("docter", Some("doctor")),
             ("cippy", Some("clippy")),
             ("nextest", None),

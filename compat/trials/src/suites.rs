@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use cargo_evenkeel::config::cargo_home;
 use cargo_evenkeel::mode::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -221,10 +222,7 @@ impl Suite {
 
 /// Where cargo keeps what it has fetched.
 fn archive(name: &str) -> Result<PathBuf, Error> {
-    let home = match std::env::var_os("CARGO_HOME") {
-        Some(home) => PathBuf::from(home),
-        None => PathBuf::from(std::env::var_os("HOME").ok_or("there is no HOME")?).join(".cargo"),
-    };
+    let home = cargo_home().ok_or("there is no HOME")?;
     for registry in fs::read_dir(home.join("registry/cache"))? {
         let path = registry?.path().join(name);
         if path.is_file() {
