@@ -349,7 +349,8 @@ impl Scheduler {
         let parts = Arc::new(Mutex::new(Some((Arc::clone(handle), parker))));
         let taken = Arc::clone(&parts);
         let serve = move || {
-            if let Some((handle, parker)) = lock(&taken).take() {
+            let parts = lock(&taken).take();
+            if let Some((handle, parker)) = parts {
                 Self::serve_driver(&handle, parker);
             }
         };

@@ -13,19 +13,22 @@ fn is_off() -> bool {
     std::env::var("EVENKEEL").is_ok_and(|value| value == "off")
 }
 
-/// The exit code of a program that has so many descriptors, and what it said.
-fn with_descriptors(count: usize, evenkeel: &str) -> (Option<i32>, String) {
-    let limited = format!("ulimit -n {count}; exec \"$0\"");
+const PANIC: Option<i32> = Some(101);
+
+/// The exit code of a program with this limit of the shell's, and what it said.
+fn limited(limit: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let script = format!("ulimit {limit}; exec \"$0\"");
     let mut command = Command::new("sh");
-    command.args(["-c", &limited, env!("CARGO_BIN_EXE_tests-on-copy")]);
-    let output = command.env("EVENKEEL", evenkeel).output().unwrap();
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_tests-on-copy")]);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), error)
 }
 
 #[test]
 fn a_runtime_without_descriptors_is_an_error() {
-    const PANIC: Option<i32> = Some(101);
+    let with_descriptors =
+        |count, evenkeel| limited(&format!("-n {count}"), &[("EVENKEEL", evenkeel)]);
     let mut errors = 0;
     for count in 5..20 {
         let (code, error) = with_descriptors(count, "on");
@@ -61,6 +64,20 @@ fn a_runtime_without_threads_is_an_error_where_tokio_panics() {
         // The first one makes what a process has once.
         assert_eq!(descriptors(), *before.get_or_insert_with(descriptors));
     }
+}
+
+#[test]
+fn a_runtime_without_a_thread_for_tokios_driver_is_an_error() {
+    // There is room for two stacks: those of the worker and the monitor, or of Tokio's worker.
+    let limits = [
+        ("RUST_MIN_STACK", "1073741824"),
+        ("EVENKEEL_SETTINGS", "workers=1"),
+        ("EVENKEEL", "on"),
+    ];
+    let (code, error) = limited("-v 2621440", &limits);
+    assert_eq!(code, Some(1), "{error}");
+    // Evenkeel's own has other words.
+    assert!(error.starts_with("Error: Os {"), "{error}");
 }
 
 #[test]
