@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::Command;
@@ -61,6 +62,7 @@ fn a_runtime_without_threads_is_an_error_where_tokio_panics() {
     for _ in 0..3 {
         let error = build().unwrap().unwrap_err();
         assert!(error.to_string().contains("thread"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "as the system's is");
         // The first one makes what a process has once.
         assert_eq!(descriptors(), *before.get_or_insert_with(descriptors));
     }
