@@ -9,8 +9,11 @@ use super::report::spawn_site;
 use crate::runtime::{context, Handle, WorkerMetrics};
 use crate::task::coop;
 use pin_project_lite::pin_project;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -19,13 +22,28 @@ use std::time::Duration;
 
 /// The place of Evenkeel in a handle of Tokio's: empty if the runtime is Tokio's own.
 #[derive(Default)]
-pub(crate) struct Place(OnceLock<Scheduler>);
+pub(crate) struct Place {
+    scheduler: OnceLock<Scheduler>,
+    /// Why the launch has failed, until the builder asks.
+    failure: Mutex<Option<io::Error>>,
+}
 
 impl Place {
     #[inline]
     pub(crate) fn get(&self) -> Option<&Scheduler> {
-        self.0.get()
+        self.scheduler.get()
     }
+
+    /// Tokio's launch gives no error, so the builder asks for it here.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        lock(&self.failure).take().map_or(Ok(()), Err)
+    }
+}
+
+thread_local! {
+    /// What has a thread of Evenkeel's belong to the runtime. It is dropped before the locals are,
+    /// or not at all.
+    static STAY: Cell<Option<ManuallyDrop<context::SetCurrentGuard>>> = const { Cell::new(None) };
 }
 
 /// Evenkeel's runtime beneath one of Tokio's.
@@ -203,7 +221,7 @@ impl<F: Future> Future for Polled<F> {
 fn build(
     handle: &Arc<multi_thread::Handle>,
     launched: &Arc<OnceLock<()>>,
-) -> evenkeel::runtime::Runtime {
+) -> io::Result<evenkeel::runtime::Runtime> {
     // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
     let entered = Arc::downgrade(handle);
     let mut builder = evenkeel::runtime::Builder::new();
@@ -229,19 +247,23 @@ fn build(
     builder.on_thread_start(move || {
         is_launched.wait();
         if let Some(handle) = entered.upgrade() {
-            context::enter_for_life(&scheduler::Handle::MultiThread(handle));
+            let stay = context::enter_thread(&scheduler::Handle::MultiThread(handle));
+            STAY.set(Some(ManuallyDrop::new(stay)));
         }
         after_start.iter().for_each(|hook| hook());
     });
-    if let Some(hook) = before_stop {
-        builder.on_thread_stop(move || hook());
-    }
+    builder.on_thread_stop(move || {
+        before_stop.iter().for_each(|hook| hook());
+        if let Some(stay) = STAY.take() {
+            context::leave_thread(ManuallyDrop::into_inner(stay));
+        }
+    });
     builder.settings_from_env();
     let runtime = builder.build();
     if runtime.is_err() {
         _ = launched.set(());
     }
-    runtime.expect("OS can't spawn worker thread")
+    Ok(runtime?)
 }
 
 impl Scheduler {
@@ -279,14 +301,23 @@ impl Scheduler {
     }
 
     /// Starts Evenkeel's workers in the place of Tokio's, and a thread that serves what is left to
-    /// Tokio's driver.
+    /// Tokio's driver. If it cannot, the builder [learns](Place::check) why.
     pub(crate) fn launch(launch: multi_thread::Launch) {
-        let (handle, mut parker) = launch.into_driver();
+        let (handle, parker) = launch.into_driver();
+        if let Err(error) = Self::try_launch(&handle, parker) {
+            *lock(&handle.evenkeel.failure) = Some(error);
+        }
+    }
+
+    fn try_launch(
+        handle: &Arc<multi_thread::Handle>,
+        parker: multi_thread::Parker,
+    ) -> io::Result<()> {
         let unparker = parker.unpark();
         let launched = Arc::new(OnceLock::new());
-        let runtime = build(&handle, &launched);
+        let runtime = build(handle, &launched)?;
         evenkeel::drop_in::begin(runtime.handle());
-        let in_unpark = Arc::downgrade(&handle);
+        let in_unpark = Arc::downgrade(handle);
         let scheduler = Scheduler {
             handle: runtime.handle().clone(),
             runtime: Mutex::new(Some(runtime)),
@@ -302,23 +333,56 @@ impl Scheduler {
                 }
             }),
         };
-        if handle.evenkeel.0.set(scheduler).is_err() {
+        if handle.evenkeel.scheduler.set(scheduler).is_err() {
             unreachable!("a runtime is launched once");
         }
         _ = launched.set(());
-        lock(&DRIVERS).push(Arc::downgrade(&handle));
-        crate::runtime::spawn_blocking(move || {
-            let scheduler = handle.evenkeel.get().expect("set above");
-            while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
-                _ = parker.park(&handle.driver);
+        lock(&DRIVERS).push(Arc::downgrade(handle));
+        Self::start_driver(handle, parker)
+    }
+
+    fn start_driver(
+        handle: &Arc<multi_thread::Handle>,
+        parker: multi_thread::Parker,
+    ) -> io::Result<()> {
+        // If there is no thread, the function stays in the pool, which the handle keeps.
+        let parts = Arc::new(Mutex::new(Some((Arc::clone(handle), parker))));
+        let taken = Arc::clone(&parts);
+        let serve = move || {
+            let parts = lock(&taken).take();
+            if let Some((handle, parker)) = parts {
+                Self::serve_driver(&handle, parker);
             }
-            let runtime = scheduler.runtime.lock().unwrap().take();
-            if let Some(runtime) = runtime {
-                _ = runtime.shutdown(Duration::from_secs(u32::MAX.into()));
-            }
-            evenkeel::drop_in::end(&scheduler.handle);
-            parker.shutdown(&handle.driver);
-        });
+        };
+        let within = Handle {
+            inner: scheduler::Handle::MultiThread(Arc::clone(handle)),
+        };
+        let started = handle.blocking_spawner.try_spawn_blocking(&within, serve);
+        if started.is_err() {
+            lock(&parts).take();
+            let scheduler = handle.evenkeel.get().expect("set before");
+            scheduler.end();
+        }
+        started
+    }
+
+    /// Runs in a thread of its own until the runtime ends.
+    fn serve_driver(handle: &multi_thread::Handle, mut parker: multi_thread::Parker) {
+        let scheduler = handle.evenkeel.get().expect("set before");
+        while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
+            _ = parker.park(&handle.driver);
+        }
+        scheduler.end();
+        parker.shutdown(&handle.driver);
+    }
+
+    /// Waits until Evenkeel's threads have ended.
+    fn end(&self) {
+        let runtime = lock(&self.runtime).take();
+        if let Some(runtime) = runtime {
+            _ = runtime.shutdown(Duration::from_secs(u32::MAX.into()));
+        }
+        evenkeel::drop_in::end(&self.handle);
     }
 
     /// Has the thread of the driver turn it once more.

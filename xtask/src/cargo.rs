@@ -33,6 +33,8 @@ pub(crate) fn target_dir() -> PathBuf {
 /// One cargo command; displays as what a person would type.
 #[derive(Debug)]
 pub(crate) struct Cargo {
+    /// What takes these words in the place of cargo.
+    program: Option<PathBuf>,
     environment: Vec<(&'static str, String)>,
     arguments: Vec<String>,
 }
@@ -42,9 +44,16 @@ impl Cargo {
     pub(crate) fn new(line: &str) -> Self {
         let arguments = line.split_whitespace().map(str::to_owned).collect();
         Self {
+            program: None,
             environment: Vec::new(),
             arguments,
         }
+    }
+
+    /// Has another program take the words, which calls cargo itself.
+    pub(crate) fn by(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
     }
 
     /// Adds one argument which may hold spaces.
@@ -70,8 +79,9 @@ impl Cargo {
     /// The command for callers that want its output instead of showing it.
     pub(crate) fn command(&self) -> Command {
         // Cargo names itself to what it runs: the same toolchain then serves all steps.
-        let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-        let mut command = Command::new(program);
+        let cargo = || std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let program = self.program.as_ref().map(OsString::from);
+        let mut command = Command::new(program.unwrap_or_else(cargo));
         command
             .current_dir(root())
             .args(&self.arguments)

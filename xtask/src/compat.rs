@@ -2,23 +2,39 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use walkdir::WalkDir;
 
 use crate::cargo::{Cargo, root};
 
 /// Where the tests of `compat/` build projects, below its target folder.
 const PROJECTS: &str = "tmp/projects";
 
+/// Projects that the tests copy below the target folder and build there: they are linted there, as
+/// cargo would leave a lock file in the folders themselves. `graph` is linted where it is checked.
+/// `services`, `programs` and `trials/sqlx-test` are not: each has some hundred packages that
+/// nothing else in this step builds.
+const COPIED: [&str; 2] = ["classes", "tests-on-copy"];
+
 /// The step of `cargo xtask ci`: the tests of the workspace itself, and a graph of other people's
 /// crates.
 pub(crate) fn sample() -> Result<()> {
-    for line in [
-        "fmt --all --check",
-        "clippy --all-targets -- -D warnings",
-        "test",
-    ] {
-        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-        in_compat(command, rest).run()?;
+    in_compat("fmt", "--all --check").run()?;
+    for manifest in apart()? {
+        let fmt = Cargo::new("fmt --check --manifest-path").arg(manifest.to_string_lossy());
+        fmt.run()?;
+    }
+    in_compat("clippy", "--all-targets -- -D warnings").run()?;
+    in_compat("test", "").run()?;
+    for name in COPIED {
+        let manifest = target().join("tmp").join(name).join("Cargo.toml");
+        let clippy = Cargo::new("clippy --quiet --all-targets --manifest-path");
+        let clippy = clippy.arg(manifest.to_string_lossy());
+        // The runtime's seams are no concern here.
+        "-- -D warnings -A clippy::disallowed_types -A clippy::disallowed_methods"
+            .split(' ')
+            .fold(clippy.target_dir(&target())?, Cargo::arg)
+            .run()?;
     }
     // The projects of the tests have built some of what the graph needs.
     in_compat("build", "--quiet").run()?;
@@ -33,6 +49,26 @@ pub(crate) fn whole(options: &[String]) -> Result<()> {
     let target = target().join("trials");
     let whole = trials("whole --target").arg(target.to_string_lossy());
     options.iter().fold(whole, Cargo::arg).run()
+}
+
+/// The manifests of the other workspaces in `compat/`, each of one package.
+fn apart() -> Result<Vec<PathBuf>> {
+    let mut manifests = Vec::new();
+    let compat = root().join("compat");
+    let is_kept = |entry: &walkdir::DirEntry| entry.file_name() != "target";
+    for entry in WalkDir::new(&compat).into_iter().filter_entry(is_kept) {
+        let entry = entry.context("cannot list compat/")?;
+        // The first is that of `cargo-evenkeel`.
+        if entry.depth() < 2 || entry.file_name() != "Cargo.toml" {
+            continue;
+        }
+        let text = std::fs::read_to_string(entry.path())
+            .with_context(|| format!("cannot read {}", entry.path().display()))?;
+        if text.lines().any(|line| line == "[workspace]") {
+            manifests.push(entry.into_path());
+        }
+    }
+    Ok(manifests)
 }
 
 /// Cargo's command for the workspace.
@@ -50,4 +86,27 @@ fn target() -> PathBuf {
 
 fn trials(line: &str) -> Cargo {
     in_compat("run", &format!("--quiet --package trials -- {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workspace_in_compat_is_known() {
+        let mut names: Vec<_> = (apart().unwrap().iter())
+            .map(|manifest| manifest.parent().and_then(|folder| folder.file_name()))
+            .map(|name| name.unwrap_or_default().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        let known = [
+            "classes",
+            "graph",
+            "programs",
+            "services",
+            "sqlx-test",
+            "tests-on-copy",
+        ];
+        assert_eq!(names, known);
+    }
 }

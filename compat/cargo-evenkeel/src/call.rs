@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::meant;
 
 /// Cargo's own commands that build, or say what would be built.
 const BUILDS: [&str; 18] = [
@@ -164,8 +165,10 @@ impl Call {
         if is(&OTHERS) {
             return Ok(Kind::Plain);
         }
-        Err(Error::Foreign {
-            command: self.command.clone(),
+        let command = self.command.clone();
+        Err(match meant::meant(&command) {
+            Some(meant) => Error::Mistyped { command, meant },
+            None => Error::Foreign { command },
         })
     }
 
@@ -258,10 +261,16 @@ impl Options {
     }
 }
 
-fn is_builtin(name: &str) -> bool {
+/// Cargo's own commands.
+pub(crate) fn builtins() -> impl Iterator<Item = &'static str> {
     [&BUILDS[..], &OTHERS, &OWN_LOCK]
-        .iter()
-        .any(|list| list.contains(&name))
+        .into_iter()
+        .flatten()
+        .copied()
+}
+
+fn is_builtin(name: &str) -> bool {
+    builtins().any(|builtin| builtin == name)
 }
 
 /// An option's name, and its value if that is in the same word.

@@ -96,6 +96,14 @@ pub enum Error {
         /// The command.
         command: String,
     },
+    /// A command that there is not, but for one letter or two.
+    #[error("there is no command `{command}`; did you mean `{meant}`?")]
+    Mistyped {
+        /// What was written.
+        command: String,
+        /// The command that is spelled most like it.
+        meant: &'static str,
+    },
     /// A command that is not cargo's own.
     #[error(
         "`{command}` is none of cargo's own commands, and a program beside cargo does not hear of \

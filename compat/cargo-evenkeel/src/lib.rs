@@ -4,6 +4,10 @@
 //! project is locked to, made from the source that cargo has fetched. A few rules change where its
 //! multi-thread runtime spawns, waits for descriptors and sets timers; the rest is Tokio's own.
 
+// First, as what follows prints by its macros.
+#[macro_use]
+mod print;
+
 pub mod call;
 pub mod command;
 pub mod config;
@@ -16,6 +20,7 @@ mod known;
 pub mod lock;
 pub mod lockfile;
 mod manifest;
+mod meant;
 pub mod mode;
 pub mod patches;
 pub mod permanent;

@@ -90,7 +90,23 @@ fn bring_back(aside: &Path, users: &Path) -> Result<(), Error> {
         "note: Cargo.lock was changed meanwhile, and stays; the one before is {}",
         kept.display()
     );
+    note_moved_tokio(aside, users);
     fs::rename(aside, &kept).map_err(error::file("rename", aside))
+}
+
+/// A plain cargo that changes one package in our lock file locks Tokio anew, as it has no copy for
+/// it, and takes the newest.
+fn note_moved_tokio(before: &Path, now: &Path) {
+    let version_in = |path| Some(LockFile::read(path).ok()?.tokio()?.version.clone());
+    let (Some(before), Some(now)) = (version_in(before), version_in(now)) else {
+        return;
+    };
+    if before != now {
+        eprintln!(
+            "note: it has tokio {now} in the place of {before}; if nobody meant that, run \
+             `cargo update -p tokio --precise {before}`"
+        );
+    }
 }
 
 /// Brings the lock file back that was there before cargo was asked something.

@@ -7,6 +7,7 @@ use cargo_evenkeel::upstream::{self, Upstream};
 use cargo_evenkeel::{command, doctor, install, permanent, project, suite};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -97,7 +98,8 @@ fn main() -> ExitCode {
     match change_toolchain().and_then(|()| obey()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Standard error may have no reader any more.
+            _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::config::cargo_home;
 use crate::error::{self, Error};
 use crate::project;
 use crate::rules::Files;
@@ -143,14 +144,6 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
-}
-
-/// Where cargo keeps what it fetches.
-fn cargo_home() -> Option<PathBuf> {
-    match std::env::var_os("CARGO_HOME") {
-        Some(home) => Some(home.into()),
-        None => Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")),
-    }
 }
 
 /// The files of an archive, without the folder that all are in. Those that are not text are left

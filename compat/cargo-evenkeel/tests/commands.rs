@@ -248,6 +248,22 @@ fn a_program_beside_cargo_is_refused_as_it_would_build_on_tokio() {
 }
 
 #[test]
+fn a_mistyped_command_is_told_from_a_program_beside_cargo() {
+    let project = project();
+    for (typed, meant) in [("biuld", "build"), ("docter", "doctor")] {
+        let advice = format!("there is no command `{typed}`; did you mean `{meant}`?");
+        is_refused(&project, &[typed], &[&advice]);
+    }
+    let program = tempfile::tempdir().unwrap();
+    fs::write(program.path().join("cargo-biuld"), "").unwrap();
+    let mut command = project.call();
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{path}:{}", program.path().display()));
+    let output = command.arg("biuld").output().unwrap();
+    fails(&output, &["cargo evenkeel init"]);
+}
+
+#[test]
 fn aliases_are_what_they_stand_for() {
     let project = project();
     project.write(

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::process::Stdio;
 use support::{fails, lock_of, project, said, succeeds, unlocked};
 
 #[test]
@@ -94,6 +95,28 @@ fn the_environment_is_told() {
         said.contains("note  RUSTFLAGS has tokio_unstable"),
         "{said}"
     );
+}
+
+#[test]
+fn a_reader_who_has_gone_is_no_error() {
+    let project = project();
+    for closes_errors in [false, true] {
+        let mut command = project.call();
+        command.args(["doctor"]).env("EVENKEEL", "off");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        drop(child.stderr.take_if(|_| closes_errors));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(succeeds(&output), "");
+    }
+    let mut command = project.call();
+    command
+        .args(["doctor", "--nonsense"])
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]

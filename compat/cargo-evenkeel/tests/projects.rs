@@ -149,6 +149,21 @@ fn a_lock_file_that_was_made_after_a_killed_build_stays() {
 }
 
 #[test]
+fn a_tokio_that_moved_in_a_lock_file_that_stays_is_told() {
+    let project = project();
+    let lock = project.read(LOCK);
+    let tokio = |version| format!("[[package]]\nname = \"tokio\"\nversion = \"{version}\"\n");
+    for (before, moved) in [("1.53.3", true), (support::VERSION, false)] {
+        project.write(ASIDE, &tokio(before));
+        let said = succeeds(&project.evenkeel(&["doctor"]));
+        assert!(said.contains("was changed meanwhile, and stays"), "{said}");
+        let advice = format!("run `cargo update -p tokio --precise {before}`");
+        assert_eq!(said.contains(&advice), moved, "{said}");
+        assert_eq!(project.read(LOCK), lock);
+    }
+}
+
+#[test]
 fn locked_is_what_it_says() {
     let project = unlocked("tokio = \"1\"");
     fails(&project.evenkeel(&["check", "--locked"]), &["--locked"]);

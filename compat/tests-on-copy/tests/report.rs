@@ -87,6 +87,41 @@ fn what_is_left_to_tokio_is_counted_by_kinds() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What the program that hogs says of its runtimes: one of many threads, one of a single thread.
+fn with(variable: &str, value: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reported"));
+    command.env("EVENKEEL_REPORT", "1").env("EVENKEEL", "on");
+    let output = command.env(variable, value).output().unwrap();
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn with_evenkeel_off_no_runtime_is_evenkeels() {
+    let report = with("EVENKEEL", "off");
+    let left = "1 runtime of one thread, 1 runtime of many threads, as EVENKEEL is `off`";
+    assert!(report.contains(left), "{report}");
+    assert!(
+        report.contains("0 runtimes with 0 workers on Evenkeel"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_runtime_of_one_thread_is_evenkeels_only_if_it_is_forced() {
+    let report = with("EVENKEEL_FORCE", "1");
+    assert!(
+        report.contains("2 runtimes with 3 workers on Evenkeel"),
+        "{report}"
+    );
+    assert!(!report.contains("runtime of one thread"), "{report}");
+    let report = with("EVENKEEL_FORCE", "0");
+    assert!(
+        report.contains("1 runtime with 2 workers on Evenkeel"),
+        "{report}"
+    );
+    assert!(report.contains("1 runtime of one thread"), "{report}");
+}
+
 #[test]
 fn a_process_that_runs_on_says_what_was_done_every_so_often() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_left"))

@@ -1,6 +1,7 @@
 //! Tries the drop-in on other people's code: `cargo run -p trials -- --help`.
 
 mod graph;
+mod limited;
 mod programs;
 mod services;
 mod suites;
@@ -22,8 +23,8 @@ enum Trials {
     /// The tests of crates that stand on Tokio.
     ///
     /// Prints what passed, and each test that fails on Evenkeel and not on Tokio, which makes
-    /// this fail. The first run builds for some ten minutes, and needs a network from which cargo
-    /// can fetch the crates.
+    /// this fail. A crate whose tests do not end within 40 minutes is an error. The first run
+    /// builds for some ten minutes, and needs a network from which cargo can fetch the crates.
     Suites {
         /// Where to build.
         #[arg(long, default_value = "target/trials")]

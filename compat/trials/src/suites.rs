@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use cargo_evenkeel::config::cargo_home;
 use cargo_evenkeel::mode::Mode;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, limited};
+
+/// A crate is built and tested this long in one mode, at most: four times what all crates together
+/// build for on a quiet machine. A test that hangs holds up the others for as long.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// `suites.toml`.
 #[derive(Deserialize)]
@@ -203,14 +209,12 @@ impl Suite {
             .envs(&self.environment)
             .env("CARGO_TARGET_DIR", target.join("build"))
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
-        let output = command.output()?;
-        let (said, told) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        let outcomes = outcomes(&said);
+        let what = format!("the tests of {}, {},", self.name, mode.says());
+        let said = limited::run(&mut command, LIMIT, &what)?;
+        let outcomes = outcomes(&said.output);
         if outcomes.is_empty() {
-            return Err(format!("the tests of {} cannot be built:\n{told}", self.name).into());
+            let errors = said.errors;
+            return Err(format!("the tests of {} cannot be built:\n{errors}", self.name).into());
         }
         Ok(outcomes)
     }
@@ -218,10 +222,7 @@ impl Suite {
 
 /// Where cargo keeps what it has fetched.
 fn archive(name: &str) -> Result<PathBuf, Error> {
-    let home = match std::env::var_os("CARGO_HOME") {
-        Some(home) => PathBuf::from(home),
-        None => PathBuf::from(std::env::var_os("HOME").ok_or("there is no HOME")?).join(".cargo"),
-    };
+    let home = cargo_home().ok_or("there is no HOME")?;
     for registry in fs::read_dir(home.join("registry/cache"))? {
         let path = registry?.path().join(name);
         if path.is_file() {

@@ -11,7 +11,7 @@ use super::book::{self, Break, Edit, Target, Test};
 pub(crate) type Sources = BTreeMap<String, String>;
 
 /// Where packages lie.
-const PACKAGES: [&str; 2] = ["crates", "servers"];
+const PACKAGES: [&str; 3] = ["crates", "servers", "compat"];
 
 /// What is wrong with the breaks of one file: a line and what to do there.
 pub(crate) fn problems_of_file(path: &str, text: &str, sources: &Sources) -> Vec<(usize, String)> {

@@ -20,6 +20,9 @@ const CAP: Duration = models::CAP;
 /// less.
 const CAP_HANGING: Duration = Duration::from_secs(20);
 
+/// The project whose tests are built by `cargo evenkeel`.
+const ON_COPY: &str = "tests-on-copy";
+
 /// What came of a break.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -109,6 +112,9 @@ impl<'a> Trials<'a> {
         }
         let mut all = Programs::new();
         for ((package, _), targets) in groups {
+            if package == ON_COPY && !self.build_cargo_evenkeel()? {
+                return Ok(None);
+            }
             let command = self.command(package, &targets)?;
             let Some(built) = programs::build_quietly(&command, &self.log("build"))? else {
                 return Ok(None);
@@ -126,33 +132,61 @@ impl<'a> Trials<'a> {
         Ok(Some(all))
     }
 
+    /// What `cargo evenkeel` puts beneath Tokio is within it. Says whether it compiles.
+    fn build_cargo_evenkeel(&self) -> Result<bool> {
+        let command = Cargo::new("build --package cargo-evenkeel");
+        let command = command.target_dir(&self.scratch.build())?;
+        let command = self.in_tree(command, "compat/Cargo.toml")?;
+        Ok(programs::build_quietly(&command, &self.log("build"))?.is_some())
+    }
+
     /// What builds some targets of a package: its models, or tests of other kinds.
     fn command(&self, package: &str, targets: &BTreeSet<&Target>) -> Result<Cargo> {
-        let is_model = targets.contains(&Target::Model);
-        let mut command = if is_model {
-            models::cargo(&self.scratch.build().join("loom"))?
-        } else {
-            // Some tests start the examples, which are built as well; see the step `test`.
-            let mut command = Cargo::new("test --no-run --all-features --package").arg(package);
-            for target in targets {
-                command = match target {
-                    Target::Lib | Target::Model => command.arg("--lib"),
-                    Target::File(name) if name == "examples" => {
-                        command.arg("--examples").arg("--test").arg(name.as_str())
-                    }
-                    Target::File(name) => command.arg("--test").arg(name.as_str()),
-                };
-            }
-            command.target_dir(&self.scratch.build())?
+        if targets.contains(&Target::Model) {
+            let models = models::cargo(&self.scratch.build().join("loom"))?;
+            return self.in_tree(models, "Cargo.toml");
+        }
+        let test = "test --no-run --all-features --package";
+        let mut command = match package {
+            ON_COPY => Cargo::new(&format!("evenkeel {test}"))
+                .by(self.scratch.build().join("debug/cargo-evenkeel")),
+            _ => Cargo::new(test),
         };
-        let manifest = self.scratch.tree().join("Cargo.toml");
-        command = command.arg("--manifest-path").arg(
-            manifest
-                .to_str()
-                .context("the target directory is not UTF-8")?,
-        );
+        command = command.arg(package);
+        for target in targets {
+            // Some tests start the examples, which are built as well; see the step `test`.
+            command = match target {
+                Target::Lib | Target::Model => command.arg("--lib"),
+                Target::File(name) if name == "examples" => {
+                    command.arg("--examples").arg("--test").arg(name.as_str())
+                }
+                Target::File(name) => command.arg("--test").arg(name.as_str()),
+            };
+        }
+        let command = command.target_dir(&self.scratch.build())?;
+        self.in_tree(command, &self.manifest_of(package))
+    }
+
+    /// The manifest of a package's workspace.
+    fn manifest_of(&self, package: &str) -> String {
+        let own = format!("compat/{package}/Cargo.toml");
+        match self.scratch.tree().join(&own).is_file() {
+            true if package == ON_COPY => own,
+            true => "compat/Cargo.toml".to_owned(),
+            false => "Cargo.toml".to_owned(),
+        }
+    }
+
+    /// Has a command build what this manifest of the copied tree is about.
+    fn in_tree(&self, command: Cargo, manifest: &str) -> Result<Cargo> {
+        let manifest = self.scratch.tree().join(manifest);
+        let manifest = manifest
+            .to_str()
+            .context("the target directory is not UTF-8")?;
         // One break is a small change, and nobody looks at it in a debugger.
         Ok(command
+            .arg("--manifest-path")
+            .arg(manifest)
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "0"))
     }

@@ -74,7 +74,7 @@ fn checked(counted: &Counted) -> String {
         .map(|name| format!("`{name}`"))
         .collect();
     let sentence = format!(
-        "`cargo evenkeel check` on a [graph](../compat/graph/Cargo.toml) of {} packages. Of those \
+        "`cargo evenkeel clippy` on a [graph](../compat/graph/Cargo.toml) of {} packages. Of those \
          that it names, {} depend on Tokio themselves:",
         counted.packages,
         names.len(),

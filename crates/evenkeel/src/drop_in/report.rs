@@ -57,7 +57,7 @@ pub fn prepare() -> io::Result<()> {
     let asked = value.to_str().ok_or(()).and_then(read).map_err(|()| {
         io::Error::other(format!(
             "the environment variable {VARIABLE} is {value:?}: use 1 for a report when the process \
-             exits, a duration such as 60s for one so often, or leave it out"
+             exits, a whole number with us, ms or s, such as 60s, for one so often, or leave it out"
         ))
     })?;
     let Some(asked) = asked.filter(|_| PREPARED.set(()).is_ok()) else {

@@ -437,6 +437,23 @@ macro_rules! options {
     };
 }
 
+/// Access to the descriptor of every socket, and of every end of a pipe.
+macro_rules! as_fd {
+    ($socket:ident) => {
+        impl ::std::os::fd::AsFd for $socket {
+            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
+                self.io.get_ref().as_fd()
+            }
+        }
+
+        impl ::std::os::fd::AsRawFd for $socket {
+            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
+                self.io.get_ref().as_raw_fd()
+            }
+        }
+    };
+}
+
 /// Conversions of every socket from the standard library and back, its address, and access to its
 /// descriptor.
 macro_rules! descriptor {
@@ -488,17 +505,7 @@ macro_rules! descriptor {
             }
         }
 
-        impl ::std::os::fd::AsFd for $socket {
-            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
-                self.io.get_ref().as_fd()
-            }
-        }
-
-        impl ::std::os::fd::AsRawFd for $socket {
-            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
-                self.io.get_ref().as_raw_fd()
-            }
-        }
+        $crate::net::methods::as_fd!($socket);
 
         impl ::std::fmt::Debug for $socket {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
@@ -508,7 +515,7 @@ macro_rules! descriptor {
     };
 }
 
-pub(super) use {async_read, async_write, descriptor, listener, options, readiness, stream};
+pub(super) use {as_fd, async_read, async_write, descriptor, listener, options, readiness, stream};
 
 pub(crate) use writing;
 

@@ -637,6 +637,12 @@ impl std::error::Error for BuildError {
 
 impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> Self {
-        io::Error::other(error)
+        let kind = match &error {
+            BuildError::ReadinessQueue(source)
+            | BuildError::Thread(source)
+            | BuildError::RealTime(source) => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
     }
 }

@@ -94,7 +94,7 @@ impl<T> Future for JoinHandle<T> {
         match self.join.poll(cx.waker()) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(output)) => Poll::Ready(output),
-            Poll::Ready(None) => panic!("`JoinHandle` polled after it gave its output"),
+            Poll::Ready(None) => panic!("JoinHandle polled after completion"),
         }
     }
 }

@@ -88,17 +88,7 @@ macro_rules! end {
             }
         }
 
-        impl ::std::os::fd::AsFd for $end {
-            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
-                self.io.get_ref().as_fd()
-            }
-        }
-
-        impl ::std::os::fd::AsRawFd for $end {
-            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
-                self.io.get_ref().as_raw_fd()
-            }
-        }
+        $crate::net::methods::as_fd!($end);
 
         impl ::std::fmt::Debug for $end {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
