@@ -64,8 +64,9 @@ fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
 #[test]
 fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
     let folder = test("classes");
-    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n";
+    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n\
+              /video: Some(class 3)\n/plan: Some(normal)\n";
     assert_eq!(run(&folder, &["run"], false), on);
-    let off = "/plain: None\n/health: None\n/export: None\n";
+    let off = "/plain: None\n/health: None\n/export: None\n/video: None\n/plan: None\n";
     assert_eq!(run(&folder, &["run"], true), off);
 }
