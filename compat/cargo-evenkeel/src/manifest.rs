@@ -100,8 +100,27 @@ pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Features of Evenkeel's that depend on Tokio. Beneath Tokio that would be a cycle.
-pub(crate) const LEFT_OUT: [&str; 4] = ["client", "hyper", "serve", "tokio-context"];
+/// Features of Evenkeel's that depend on Tokio, and what a program uses in their place. Beneath
+/// Tokio they would be a cycle.
+pub(crate) const LEFT_OUT: [(&str, &str); 4] = [
+    (
+        "client",
+        "HttpConnector of hyper-util for evenkeel::hyper::Connector",
+    ),
+    (
+        "hyper",
+        "TokioIo::new(stream), TokioExecutor and TokioTimer of hyper-util for\n  the stream, \
+         evenkeel::hyper::Executor and Timer",
+    ),
+    (
+        "serve",
+        "axum::serve with tokio::net::TcpListener for evenkeel::serve",
+    ),
+    (
+        "tokio-context",
+        "#[tokio::main], or a runtime of Tokio's Builder, for Builder::tokio_context",
+    ),
+];
 /// The packages that they need, and nothing else does.
 const NEEDED_BY_THEM: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
 
@@ -110,7 +129,7 @@ const NEEDED_BY_THEM: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
 pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
     let mut files = own(files)?;
     let mut manifest = read(&files)?;
-    for feature in LEFT_OUT {
+    for (feature, _) in LEFT_OUT {
         manifest["features"][feature] = value(toml_edit::Array::new());
     }
     if let Some(needs) = manifest["dependencies"].as_table_mut() {
@@ -121,7 +140,7 @@ pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
     write(&mut files, &manifest);
     // Where plain cargo builds, nobody checks the graph.
     if let Some(root) = files.get_mut("src/lib.rs") {
-        for feature in LEFT_OUT {
+        for (feature, _) in LEFT_OUT {
             *root += &format!(
                 "\n#[cfg(feature = \"{feature}\")]\ncompile_error!(\"the feature `{feature}` of \
                  evenkeel cannot be had beneath Tokio; see `cargo evenkeel doctor`\");\n"

@@ -10,7 +10,7 @@ const LOCK: &str = "Cargo.lock";
 
 /// What the tests depend on in Evenkeel's place: a package of its name.
 fn write_evenkeel(project: &Project, folder: &str, version: &str) {
-    let features = "\n[features]\nhyper = []\n";
+    let features = "\n[features]\nhyper = []\nserve = [\"hyper\"]\ntokio-context = []\n";
     let text = manifest("evenkeel", "tokio = \"1\"").replace("0.1.0", version) + features;
     project.write(&format!("{folder}/Cargo.toml"), &text);
     project.write(&format!("{folder}/src/lib.rs"), "");
@@ -276,18 +276,21 @@ fn a_member_of_the_workspace_is_refused() {
 #[test]
 fn features_that_need_tokio_are_refused() {
     let project = with(
-        "evenkeel = { path = \"its own\", features = [\"hyper\"] }\nlayer = { path = \"layer\" }",
+        "evenkeel = { path = \"its own\", features = [\"serve\"] }\nlayer = { path = \"layer\" }",
     );
     write_evenkeel(&project, "its own", "0.1.0");
-    let needs = "evenkeel = { path = \"../its own\" }";
+    let needs = "evenkeel = { path = \"../its own\", features = [\"serve\", \"tokio-context\"] }";
     project.add("layer", "layer", "0.1.0", needs);
     succeeds(&project.cargo(&["metadata"]));
-    // The other one does not ask for it.
-    let parts = [
-        ": project: the feature `hyper` of `evenkeel`",
-        "axum::serve",
-    ];
+    let folder = project.path().canonicalize().unwrap();
+    let [own, layer] = ["Cargo.toml", "layer/Cargo.toml"].map(|name| folder.join(name));
+    // Each with all that ask for it, and with what to write in its place.
+    let serve = format!("- `serve`, in {}, {}:", layer.display(), own.display());
+    let context = format!("- `tokio-context`, in {}:", layer.display());
+    let parts = [&serve, "axum::serve with", &context, "#[tokio::main]"];
     is_refused(&project, &parts);
+    // What a feature of its own brings is not asked for.
+    assert!(!said(&project.evenkeel(&["tree"])).contains("`hyper`"));
 }
 
 #[test]

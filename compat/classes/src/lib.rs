@@ -107,7 +107,11 @@ pub async fn answer(service: Router, path: &str, head: &str) -> std::io::Result<
 }
 
 /// A request, and the body of its answer.
-async fn ask(to: std::net::SocketAddr, path: &str, head: &str) -> std::io::Result<String> {
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn ask(to: std::net::SocketAddr, path: &str, head: &str) -> std::io::Result<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let mut stream = tokio::net::TcpStream::connect(to).await?;

@@ -23,10 +23,13 @@ fn is_on() -> bool {
     std::env::var_os("EVENKEEL").is_none_or(|value| value != "off")
 }
 
-/// The class, and a runtime that has it.
+/// The class, and a runtime that has it: a current-thread one, where these are Evenkeel's, too.
 fn prepare() -> (Class, Runtime) {
     let video = *VIDEO;
-    let mut builder = Builder::new_multi_thread();
+    let mut builder = match std::env::var_os("EVENKEEL_FORCE") {
+        Some(_) => Builder::new_current_thread(),
+        None => Builder::new_multi_thread(),
+    };
     (video, builder.enable_all().build().unwrap())
 }
 
