@@ -227,9 +227,9 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
-    /// Features of Evenkeel that depend on Tokio.
+    /// Features of Evenkeel that cannot be had beneath Tokio.
     #[error(
-        "Tokio depends on Evenkeel here, so `evenkeel` cannot have features that depend on Tokio.\n\
+        "`evenkeel` cannot have features that are about Tokio's runtime, as it is beneath that.\n\
          Leave them out, and use what Tokio's own interface has:\n\
          {features}\n\
          Or build with plain cargo: a program with #[evenkeel::main] runs on Evenkeel as it is."

@@ -88,22 +88,15 @@ fn folder_of(package: &Package) -> String {
     manifest.parent().unwrap_or(manifest).to_string()
 }
 
-/// The Evenkeel of the copy, if something uses it.
+/// The Evenkeel of the copy that packages of the project use, if one does.
 pub(crate) fn evenkeel<'a>(metadata: &'a Metadata, copy: &Copy) -> Option<&'a Package> {
     let ours = copy.package("evenkeel");
     let mut packages = metadata.packages.iter();
     packages.find(|package| package.manifest_path.starts_with(&ours))
 }
 
-/// Who uses Evenkeel other than through Tokio.
-pub(crate) fn own_users(metadata: &Metadata, ours: &Package) -> Vec<String> {
-    let mut users = users_of(metadata, &ours.id);
-    users.retain(|user| user != "tokio");
-    users
-}
-
 fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<(), Error> {
-    let users = own_users(metadata, ours);
+    let users = users_of(metadata, &ours.id);
     let features = features_of(metadata, &ours.id);
     let left_out = LEFT_OUT.iter().filter(|(name, _)| features.contains(name));
     let asked: Vec<_> = left_out
@@ -130,7 +123,7 @@ fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<()
 }
 
 /// The manifests that ask Evenkeel for this feature.
-fn places_of(metadata: &Metadata, feature: &str) -> Vec<String> {
+pub(crate) fn places_of(metadata: &Metadata, feature: &str) -> Vec<String> {
     let packages = metadata.packages.iter();
     packages
         .filter(|package| asks_for(package, feature))

@@ -64,7 +64,7 @@ fn without_tests(manifest: &mut DocumentMut) {
 /// Tokio itself, which depends on Evenkeel from now on.
 pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     let mut manifest = read(&files)?;
-    let mut own = by_path(None, "../evenkeel", &["drop-in"]);
+    let mut own = by_path(Some(BENEATH), &format!("../{BENEATH}"), &["drop-in"]);
     own.insert("optional", true.into());
     manifest["dependencies"]["evenkeel"] = value(own);
     let mut traits = by_path(Some("tokio-traits"), "../tokio-traits", &[]);
@@ -100,44 +100,74 @@ pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Features of Evenkeel's that depend on Tokio, and what a program uses in their place. Beneath
-/// Tokio they would be a cycle.
-pub(crate) const LEFT_OUT: [(&str, &str); 4] = [
-    (
-        "client",
-        "HttpConnector of hyper-util for evenkeel::hyper::Connector",
-    ),
-    (
-        "hyper",
-        "TokioIo::new(stream), TokioExecutor and TokioTimer of hyper-util for\n  the stream, \
-         evenkeel::hyper::Executor and Timer",
-    ),
-    (
-        "serve",
-        "axum::serve with tokio::net::TcpListener for evenkeel::serve",
-    ),
-    (
-        "tokio-context",
-        "#[tokio::main], or a runtime of Tokio's Builder, for Builder::tokio_context",
-    ),
-];
+/// The name of Evenkeel beneath Tokio; the project's `evenkeel` is above both.
+pub(crate) const BENEATH: &str = "evenkeel-beneath";
+/// Features of Evenkeel's that depend on Tokio, so that they are above it.
+const ABOVE: [&str; 3] = ["client", "hyper", "serve"];
 /// The packages that they need, and nothing else does.
-const NEEDED_BY_THEM: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
+const NEEDED_ABOVE: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
+/// The files that they are made of.
+const FILES_ABOVE: [&str; 3] = ["src/hyper.rs", "src/hyper/", "src/serve/"];
+/// Features that cannot be had, and what a program uses in their place.
+pub(crate) const LEFT_OUT: [(&str, &str); 1] = [(
+    "tokio-context",
+    "#[tokio::main], or a runtime of Tokio's Builder, for Builder::tokio_context",
+)];
 
-/// Evenkeel, without the features that it cannot have beneath Tokio. They keep their names, so
-/// that cargo can resolve a graph that has them, and the graph's check say what is wrong.
-pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
+/// Evenkeel beneath Tokio, without the features that depend on Tokio.
+pub(crate) fn beneath(files: Files) -> Result<Files, Error> {
     let mut files = own(files)?;
     let mut manifest = read(&files)?;
-    for (feature, _) in LEFT_OUT {
-        manifest["features"][feature] = value(toml_edit::Array::new());
-    }
-    if let Some(needs) = manifest["dependencies"].as_table_mut() {
-        for name in NEEDED_BY_THEM {
-            needs.remove(name);
+    manifest["package"]["name"] = value(BENEATH);
+    let mut library = Table::new();
+    library.insert("name", value("evenkeel"));
+    manifest.insert("lib", Item::Table(library));
+    let left_out = LEFT_OUT.map(|(feature, _)| feature);
+    let features = ABOVE.iter().chain(&left_out);
+    for (table, keys) in [
+        ("features", features.collect::<Vec<_>>()),
+        ("dependencies", NEEDED_ABOVE.iter().collect()),
+    ] {
+        if let Some(table) = manifest[table].as_table_mut() {
+            keys.iter().for_each(|key| _ = table.remove(key));
         }
     }
     write(&mut files, &manifest);
+    Ok(files)
+}
+
+/// The project's `evenkeel`: the one beneath, and the features that depend on Tokio. Of what it is
+/// made of, `own_files` are not Evenkeel's own.
+pub(crate) fn above(evenkeel: Files, own_files: Files) -> Result<Files, Error> {
+    let mut files = own(evenkeel)?;
+    let mut manifest = read(&files)?;
+    manifest.remove("target");
+    if let Some(needs) = manifest["dependencies"].as_table_mut() {
+        needs.retain(|name, _| NEEDED_ABOVE.contains(&name) || name == "pin-project-lite");
+        let path = format!("../{BENEATH}");
+        let beneath = by_path(Some(BENEATH), &path, &["drop-in"]);
+        needs.insert("beneath", value(beneath));
+        // Its adapter for sockets.
+        needs["hyper-util"]["features"] = value(Value::Array(["tokio"].into_iter().collect()));
+    }
+    if let Some(features) = manifest["features"].as_table_mut() {
+        for (name, brings) in features.iter_mut() {
+            if LEFT_OUT.iter().any(|(feature, _)| name == *feature) {
+                // It keeps its name, so that cargo can resolve a graph that has it, and the
+                // graph's check say what is wrong.
+                *brings = value(toml_edit::Array::new());
+            } else if name != "default" && !ABOVE.contains(&name.get()) {
+                let below = format!("beneath/{}", name.get());
+                *brings = value(Value::Array([below].into_iter().collect()));
+            }
+        }
+    }
+    files.retain(|name, _| FILES_ABOVE.iter().any(|part| name.starts_with(part)));
+    files.extend(
+        own_files
+            .into_iter()
+            .map(|(name, text)| (format!("src/{name}"), text)),
+    );
     // Where plain cargo builds, nobody checks the graph.
     if let Some(root) = files.get_mut("src/lib.rs") {
         for (feature, _) in LEFT_OUT {
@@ -147,6 +177,7 @@ pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
             );
         }
     }
+    write(&mut files, &manifest);
     Ok(files)
 }
 

@@ -74,3 +74,13 @@ fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
     let off = "/plain: None\n/health: None\n/export: None\n/video: None\n/plan: None\n";
     assert_eq!(run(&folder, &["run"], OFF), off);
 }
+
+#[test]
+fn features_above_tokio_work_on_the_evenkeel_beneath() {
+    let folder = test("served", &[ON, OFF, FORCED]);
+    let said = run(&folder, &["doctor"], ON);
+    assert!(
+        said.contains("note  evenkeel  is asked for `hyper` in "),
+        "{said}"
+    );
+}

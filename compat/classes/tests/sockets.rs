@@ -1,5 +1,5 @@
 //! A service of axum's on Evenkeel's own sockets beneath Tokio, by what hyper-util has for Tokio's:
-//! the features `hyper` and `serve` of Evenkeel's are not there.
+//! the sockets have Tokio's traits, but not hyper's.
 
 use std::time::Duration;
 
