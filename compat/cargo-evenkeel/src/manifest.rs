@@ -212,3 +212,47 @@ fn own(mut files: Files) -> Result<Files, Error> {
     write(&mut files, &manifest);
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The manifest of Evenkeel itself.
+    const NATIVE: &str = include_str!("../../../crates/evenkeel/Cargo.toml");
+
+    fn files() -> Files {
+        let mut files = Files::from([(MANIFEST.to_owned(), NATIVE.to_owned())]);
+        for name in ["lib.rs", "hyper.rs", "serve/run.rs", "net/udp.rs"] {
+            files.insert(format!("src/{name}"), "native".into());
+        }
+        files
+    }
+
+    #[test]
+    fn every_feature_is_beneath_or_above() {
+        let beneath = read(&beneath(files()).unwrap()).unwrap();
+        let own_files = Files::from([("lib.rs".to_owned(), "above".to_owned())]);
+        let made = above(files(), own_files).unwrap();
+        let above = read(&made).unwrap();
+        let native: DocumentMut = NATIVE.parse().unwrap();
+        for (name, brings) in native["features"].as_table().unwrap() {
+            let found = above["features"][name].to_string();
+            if name == "default" || ABOVE.contains(&name) {
+                assert_eq!(found, brings.to_string());
+                continue;
+            }
+            let is_left_out = LEFT_OUT.iter().any(|(feature, _)| *feature == name);
+            assert_eq!(found.contains("beneath/"), !is_left_out, "{name}: {found}");
+            let is_beneath = beneath["features"].get(name).is_some();
+            assert_eq!(is_beneath, !is_left_out, "{name}");
+        }
+        for name in NEEDED_ABOVE {
+            assert!(beneath["dependencies"].get(name).is_none(), "{name}");
+            assert!(above["dependencies"].get(name).is_some(), "{name}");
+        }
+        let names: Vec<_> = made.keys().map(String::as_str).collect();
+        let expected = [MANIFEST, "src/hyper.rs", "src/lib.rs", "src/serve/run.rs"];
+        assert_eq!(names, expected);
+        assert!(made["src/lib.rs"].starts_with("above"));
+    }
+}
