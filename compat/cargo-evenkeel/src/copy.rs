@@ -13,9 +13,11 @@ use crate::upstream::Upstream;
 
 static EVENKEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel");
 static MACROS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel-macros");
+static ABOVE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../above");
 static OVERLAY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../overlay");
 
-/// The packages of one version: `tokio`, `tokio-traits`, `evenkeel` and `evenkeel-macros`.
+/// The packages of one version: `tokio`, `tokio-traits`, `evenkeel-beneath`, `evenkeel` and
+/// `evenkeel-macros`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The folder that has them.
@@ -77,8 +79,12 @@ impl Copy {
             &manifest::traits(original)?,
         )?;
         write_all(
+            &scratch.path().join(manifest::BENEATH),
+            &manifest::beneath(files_of(&EVENKEEL))?,
+        )?;
+        write_all(
             &scratch.path().join("evenkeel"),
-            &manifest::evenkeel(files_of(&EVENKEEL))?,
+            &manifest::above(files_of(&EVENKEEL), files_of(&ABOVE))?,
         )?;
         write_all(
             &scratch.path().join("evenkeel-macros"),
@@ -147,7 +153,7 @@ fn fingerprint(upstream: &Upstream) -> String {
     for source in [include_str!("manifest.rs"), include_str!("rules.rs")] {
         hash.update(source);
     }
-    for folder in [&EVENKEEL, &MACROS, &OVERLAY] {
+    for folder in [&EVENKEEL, &MACROS, &ABOVE, &OVERLAY] {
         for (name, text) in files_of(folder) {
             hash.update(name);
             hash.update(text);

@@ -188,12 +188,10 @@ impl Report {
 
     /// The project's own Evenkeel, if it has one.
     fn evenkeel(&mut self, metadata: &Metadata, patches: &Patches) {
-        let users = graph::evenkeel(metadata, &patches.copy)
-            .map(|ours| graph::own_users(metadata, ours))
-            .unwrap_or_default();
-        if users.is_empty() {
+        let Some(ours) = graph::evenkeel(metadata, &patches.copy) else {
             return;
-        }
+        };
+        let users = users_of(metadata, &ours.id);
         let sources: Vec<_> = patches.sources().iter().map(String::as_str).collect();
         let text = format!(
             "the one beneath tokio, used by {}\nIt is {OURS} as this program has it, in the place \
@@ -202,6 +200,15 @@ impl Report {
             sources.join(", "),
         );
         self.good("evenkeel", &text);
+        let places = graph::places_of(metadata, "hyper");
+        if !places.is_empty() {
+            let text = format!(
+                "is asked for `hyper` in {}\nIts sockets lack hyper's traits here; what takes one \
+                 is to be given TokioIo::new(socket), of hyper-util.",
+                places.join(", "),
+            );
+            self.line(Mark::Note, "evenkeel", &text);
+        }
     }
 
     fn compare(&mut self, replaced: &Package, patches: &Patches) {

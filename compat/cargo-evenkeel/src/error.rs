@@ -235,18 +235,16 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
-    /// A feature of Evenkeel that depends on Tokio.
+    /// Features of Evenkeel that cannot be had beneath Tokio.
     #[error(
-        "{users}: the feature `{feature}` of `evenkeel` depends on Tokio, and Tokio depends on \
-         Evenkeel here.\n\
-         With Tokio's own interface there is no need of it: `#[tokio::main]` with axum::serve, or \
-         with TokioIo of\nhyper-util. Leave the feature out, or build with plain cargo."
+        "`evenkeel` cannot have features that are about Tokio's runtime, as it is beneath that.\n\
+         Leave them out, and use what Tokio's own interface has:\n\
+         {features}\n\
+         Or build with plain cargo: a program with #[evenkeel::main] runs on Evenkeel as it is."
     )]
     LeftOut {
-        /// The packages that use Evenkeel.
-        users: String,
-        /// Its name.
-        feature: &'static str,
+        /// A list: their names, where they are asked for, and what to use in their place.
+        features: String,
     },
     /// The project uses Evenkeel itself, and not Tokio's runtime.
     #[error(

@@ -88,34 +88,28 @@ fn folder_of(package: &Package) -> String {
     manifest.parent().unwrap_or(manifest).to_string()
 }
 
-/// The Evenkeel of the copy, if something uses it.
+/// The Evenkeel of the copy that packages of the project use, if one does.
 pub(crate) fn evenkeel<'a>(metadata: &'a Metadata, copy: &Copy) -> Option<&'a Package> {
     let ours = copy.package("evenkeel");
     let mut packages = metadata.packages.iter();
     packages.find(|package| package.manifest_path.starts_with(&ours))
 }
 
-/// Who uses Evenkeel other than through Tokio.
-pub(crate) fn own_users(metadata: &Metadata, ours: &Package) -> Vec<String> {
-    let mut users = users_of(metadata, &ours.id);
-    users.retain(|user| user != "tokio");
-    users
-}
-
 fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<(), Error> {
-    let users = own_users(metadata, ours);
+    let users = users_of(metadata, &ours.id);
     let features = features_of(metadata, &ours.id);
-    if let Some(feature) = LEFT_OUT.iter().find(|feature| features.contains(feature)) {
-        let asking = metadata
-            .packages
-            .iter()
-            .filter(|user| asks_for(user, feature));
-        let asking: Vec<_> = asking.map(|user| user.name.to_string()).collect();
-        // By a feature of a feature, it may be hard to tell.
-        let users = if asking.is_empty() { users } else { asking };
+    let left_out = LEFT_OUT.iter().filter(|(name, _)| features.contains(name));
+    let asked: Vec<_> = left_out
+        .map(|(feature, instead)| {
+            let places = places_of(metadata, feature);
+            // By a feature of a feature, it may be hard to tell.
+            let places = if places.is_empty() { &users } else { &places };
+            format!("- `{feature}`, in {}:\n  {instead}", places.join(", "))
+        })
+        .collect();
+    if !asked.is_empty() {
         return Err(Error::LeftOut {
-            users: users.join(", "),
-            feature,
+            features: asked.join("\n"),
         });
     }
     let is_tokio = |package: &&Package| package.manifest_path.starts_with(copy.package("tokio"));
@@ -126,6 +120,15 @@ fn check_evenkeel(metadata: &Metadata, ours: &Package, copy: &Copy) -> Result<()
     Err(Error::NothingAbove {
         users: users.join(", "),
     })
+}
+
+/// The manifests that ask Evenkeel for this feature.
+pub(crate) fn places_of(metadata: &Metadata, feature: &str) -> Vec<String> {
+    let packages = metadata.packages.iter();
+    packages
+        .filter(|package| asks_for(package, feature))
+        .map(|package| package.manifest_path.to_string())
+        .collect()
 }
 
 /// Whether a package's manifest asks Evenkeel for this feature.

@@ -6,9 +6,15 @@ use std::path::Path;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::error::{self, Error};
+use crate::manifest;
 
 /// What only a build on Evenkeel has.
-const OURS: [&str; 3] = ["tokio-traits", "evenkeel", "evenkeel-macros"];
+const OURS: [&str; 4] = [
+    "tokio-traits",
+    manifest::BENEATH,
+    "evenkeel",
+    "evenkeel-macros",
+];
 
 /// The packages of a lock file.
 #[derive(Debug, Default, Deserialize)]
@@ -57,7 +63,7 @@ impl LockFile {
 
     /// Evenkeel and its macros, if packages of the project depend on them.
     pub fn evenkeels(&self) -> impl Iterator<Item = &Locked> {
-        let is_one = |package: &&Locked| OURS[1..].contains(&package.name.as_str());
+        let is_one = |package: &&Locked| OURS[2..].contains(&package.name.as_str());
         self.packages.iter().filter(is_one)
     }
 
@@ -148,7 +154,7 @@ fn restore(packages: &mut ArrayOfTables, originals: &[Locked]) {
             }
         }
         if let Some(needs) = table.get_mut("dependencies").and_then(Item::as_array_mut) {
-            needs.retain(|need| !matches!(need.as_str(), Some("evenkeel" | "tokio-traits")));
+            needs.retain(|need| !need.as_str().is_some_and(|need| OURS[..2].contains(&need)));
         }
     }
 }
@@ -189,7 +195,8 @@ mod tests {
     fn tokio_comes_back_and_ours_go() {
         let ours = "version = 4\n\n[[package]]\nname = \"evenkeel\"\nversion = \"0.1.0\"\n\n\
             [[package]]\nname = \"tokio\"\nversion = \"1.54.1\"\n\
-            dependencies = [\n \"bytes\",\n \"evenkeel\",\n]\n\n\
+            dependencies = [\n \"bytes\",\n \"evenkeel-beneath\",\n]\n\n\
+            [[package]]\nname = \"evenkeel-beneath\"\nversion = \"0.1.0\"\n\n\
             [[package]]\nname = \"tokio-traits\"\nversion = \"1.54.1\"\n";
         let users = lock(USERS);
         let original = users.tokio().unwrap();

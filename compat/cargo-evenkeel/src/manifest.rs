@@ -64,7 +64,7 @@ fn without_tests(manifest: &mut DocumentMut) {
 /// Tokio itself, which depends on Evenkeel from now on.
 pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     let mut manifest = read(&files)?;
-    let mut own = by_path(None, "../evenkeel", &["drop-in"]);
+    let mut own = by_path(Some(BENEATH), &format!("../{BENEATH}"), &["drop-in"]);
     own.insert("optional", true.into());
     manifest["dependencies"]["evenkeel"] = value(own);
     let mut traits = by_path(Some("tokio-traits"), "../tokio-traits", &[]);
@@ -100,34 +100,84 @@ pub(crate) fn traits(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Features of Evenkeel's that depend on Tokio. Beneath Tokio that would be a cycle.
-pub(crate) const LEFT_OUT: [&str; 4] = ["client", "hyper", "serve", "tokio-context"];
+/// The name of Evenkeel beneath Tokio; the project's `evenkeel` is above both.
+pub(crate) const BENEATH: &str = "evenkeel-beneath";
+/// Features of Evenkeel's that depend on Tokio, so that they are above it.
+const ABOVE: [&str; 3] = ["client", "hyper", "serve"];
 /// The packages that they need, and nothing else does.
-const NEEDED_BY_THEM: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
+const NEEDED_ABOVE: [&str; 3] = ["hyper", "hyper-util", "tower-service"];
+/// The files that they are made of.
+const FILES_ABOVE: [&str; 3] = ["src/hyper.rs", "src/hyper/", "src/serve/"];
+/// Features that cannot be had, and what a program uses in their place.
+pub(crate) const LEFT_OUT: [(&str, &str); 1] = [(
+    "tokio-context",
+    "#[tokio::main], or a runtime of Tokio's Builder, for Builder::tokio_context",
+)];
 
-/// Evenkeel, without the features that it cannot have beneath Tokio. They keep their names, so
-/// that cargo can resolve a graph that has them, and the graph's check say what is wrong.
-pub(crate) fn evenkeel(files: Files) -> Result<Files, Error> {
+/// Evenkeel beneath Tokio, without the features that depend on Tokio.
+pub(crate) fn beneath(files: Files) -> Result<Files, Error> {
     let mut files = own(files)?;
     let mut manifest = read(&files)?;
-    for feature in LEFT_OUT {
-        manifest["features"][feature] = value(toml_edit::Array::new());
-    }
-    if let Some(needs) = manifest["dependencies"].as_table_mut() {
-        for name in NEEDED_BY_THEM {
-            needs.remove(name);
+    manifest["package"]["name"] = value(BENEATH);
+    let mut library = Table::new();
+    library.insert("name", value("evenkeel"));
+    manifest.insert("lib", Item::Table(library));
+    let left_out = LEFT_OUT.map(|(feature, _)| feature);
+    let features = ABOVE.iter().chain(&left_out);
+    for (table, keys) in [
+        ("features", features.collect::<Vec<_>>()),
+        ("dependencies", NEEDED_ABOVE.iter().collect()),
+    ] {
+        if let Some(table) = manifest[table].as_table_mut() {
+            keys.iter().for_each(|key| _ = table.remove(key));
         }
     }
     write(&mut files, &manifest);
+    Ok(files)
+}
+
+/// The project's `evenkeel`: the one beneath, and the features that depend on Tokio. Of what it is
+/// made of, `own_files` are not Evenkeel's own.
+pub(crate) fn above(evenkeel: Files, own_files: Files) -> Result<Files, Error> {
+    let mut files = own(evenkeel)?;
+    let mut manifest = read(&files)?;
+    manifest.remove("target");
+    if let Some(needs) = manifest["dependencies"].as_table_mut() {
+        needs.retain(|name, _| NEEDED_ABOVE.contains(&name) || name == "pin-project-lite");
+        let path = format!("../{BENEATH}");
+        let beneath = by_path(Some(BENEATH), &path, &["drop-in"]);
+        needs.insert("beneath", value(beneath));
+        // Its adapter for sockets.
+        needs["hyper-util"]["features"] = value(Value::Array(["tokio"].into_iter().collect()));
+    }
+    if let Some(features) = manifest["features"].as_table_mut() {
+        for (name, brings) in features.iter_mut() {
+            if LEFT_OUT.iter().any(|(feature, _)| name == *feature) {
+                // It keeps its name, so that cargo can resolve a graph that has it, and the
+                // graph's check say what is wrong.
+                *brings = value(toml_edit::Array::new());
+            } else if name != "default" && !ABOVE.contains(&name.get()) {
+                let below = format!("beneath/{}", name.get());
+                *brings = value(Value::Array([below].into_iter().collect()));
+            }
+        }
+    }
+    files.retain(|name, _| FILES_ABOVE.iter().any(|part| name.starts_with(part)));
+    files.extend(
+        own_files
+            .into_iter()
+            .map(|(name, text)| (format!("src/{name}"), text)),
+    );
     // Where plain cargo builds, nobody checks the graph.
     if let Some(root) = files.get_mut("src/lib.rs") {
-        for feature in LEFT_OUT {
+        for (feature, _) in LEFT_OUT {
             *root += &format!(
                 "\n#[cfg(feature = \"{feature}\")]\ncompile_error!(\"the feature `{feature}` of \
                  evenkeel cannot be had beneath Tokio; see `cargo evenkeel doctor`\");\n"
             );
         }
     }
+    write(&mut files, &manifest);
     Ok(files)
 }
 
@@ -161,4 +211,48 @@ fn own(mut files: Files) -> Result<Files, Error> {
     files.retain(|name, _| name == MANIFEST || is_source(name));
     write(&mut files, &manifest);
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The manifest of Evenkeel itself.
+    const NATIVE: &str = include_str!("../../../crates/evenkeel/Cargo.toml");
+
+    fn files() -> Files {
+        let mut files = Files::from([(MANIFEST.to_owned(), NATIVE.to_owned())]);
+        for name in ["lib.rs", "hyper.rs", "serve/run.rs", "net/udp.rs"] {
+            files.insert(format!("src/{name}"), "native".into());
+        }
+        files
+    }
+
+    #[test]
+    fn every_feature_is_beneath_or_above() {
+        let beneath = read(&beneath(files()).unwrap()).unwrap();
+        let own_files = Files::from([("lib.rs".to_owned(), "above".to_owned())]);
+        let made = above(files(), own_files).unwrap();
+        let above = read(&made).unwrap();
+        let native: DocumentMut = NATIVE.parse().unwrap();
+        for (name, brings) in native["features"].as_table().unwrap() {
+            let found = above["features"][name].to_string();
+            if name == "default" || ABOVE.contains(&name) {
+                assert_eq!(found, brings.to_string());
+                continue;
+            }
+            let is_left_out = LEFT_OUT.iter().any(|(feature, _)| *feature == name);
+            assert_eq!(found.contains("beneath/"), !is_left_out, "{name}: {found}");
+            let is_beneath = beneath["features"].get(name).is_some();
+            assert_eq!(is_beneath, !is_left_out, "{name}");
+        }
+        for name in NEEDED_ABOVE {
+            assert!(beneath["dependencies"].get(name).is_none(), "{name}");
+            assert!(above["dependencies"].get(name).is_some(), "{name}");
+        }
+        let names: Vec<_> = made.keys().map(String::as_str).collect();
+        let expected = [MANIFEST, "src/hyper.rs", "src/lib.rs", "src/serve/run.rs"];
+        assert_eq!(names, expected);
+        assert!(made["src/lib.rs"].starts_with("above"));
+    }
 }

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::graph;
 use crate::lock;
 use crate::lockfile::LockFile;
+use crate::manifest;
 use crate::project::{self, Project};
 
 /// The version of Evenkeel that this program brings.
@@ -111,7 +112,7 @@ impl Patches {
     /// Whether this Evenkeel's code is not the one that takes its place.
     pub(crate) fn differs(&self, other: &cargo_metadata::Package) -> bool {
         let theirs = other.manifest_path.with_file_name("src");
-        let ours = self.copy.package("evenkeel").join("src");
+        let ours = self.copy.package(manifest::BENEATH).join("src");
         let mut folders = vec![ours.clone()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -123,12 +124,7 @@ impl Patches {
                 let name = path.strip_prefix(&ours).unwrap_or(&path);
                 let read = |path: &Path| std::fs::read(path).ok();
                 let (ours, theirs) = (read(&path), read(&theirs.as_std_path().join(name)));
-                let is_same = match (ours, theirs) {
-                    // Ours has more at the end of this one.
-                    (Some(ours), Some(theirs)) if name == "lib.rs" => ours.starts_with(&theirs),
-                    (ours, theirs) => ours == theirs,
-                };
-                if !is_same {
+                if ours != theirs {
                     return true;
                 }
             }

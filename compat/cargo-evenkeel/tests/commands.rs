@@ -268,10 +268,10 @@ fn aliases_are_what_they_stand_for() {
     let project = project();
     project.write(
         ".cargo/config.toml",
-        "[alias]\nwho = [\"tree\", \"-i\", \"evenkeel\"]\n",
+        "[alias]\nwho = [\"tree\", \"-i\", \"evenkeel-beneath\"]\n",
     );
     let said = succeeds(&project.evenkeel(&["who", "--depth", "1"]));
-    assert!(said.starts_with("evenkeel v"), "{said}");
+    assert!(said.starts_with("evenkeel-beneath v"), "{said}");
 }
 
 #[test]

@@ -28,8 +28,15 @@ fn project(name: &str) -> PathBuf {
     folder
 }
 
+/// What is set in the environment, if anything.
+type Mode = Option<(&'static str, &'static str)>;
+
+const ON: Mode = None;
+const OFF: Mode = Some(("EVENKEEL", "off"));
+const FORCED: Mode = Some(("EVENKEEL_FORCE", "1"));
+
 /// What a command of `cargo evenkeel` printed.
-fn run(folder: &Path, words: &[&str], off: bool) -> String {
+fn run(folder: &Path, words: &[&str], mode: Mode) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-evenkeel"));
     command
@@ -39,33 +46,41 @@ fn run(folder: &Path, words: &[&str], off: bool) -> String {
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0");
-    if off {
-        command.env("EVENKEEL", "off");
-    }
-    let output = command.output().unwrap();
+    let output = command.envs(mode).output().unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{out}{err}");
     out.into_owned()
 }
 
-fn test(name: &str) -> PathBuf {
+fn test(name: &str, modes: &[Mode]) -> PathBuf {
     let folder = project(name);
-    for off in [false, true] {
-        run(&folder, &["test", "--no-fail-fast"], off);
+    for mode in modes {
+        run(&folder, &["test", "--no-fail-fast"], *mode);
     }
     folder
 }
 
 #[test]
 fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
-    test("tests-on-copy");
+    test("tests-on-copy", &[ON, OFF]);
 }
 
 #[test]
 fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
-    let folder = test("classes");
-    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n";
-    assert_eq!(run(&folder, &["run"], false), on);
-    let off = "/plain: None\n/health: None\n/export: None\n";
-    assert_eq!(run(&folder, &["run"], true), off);
+    let folder = test("classes", &[ON, OFF, FORCED]);
+    let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n\
+              /video: Some(class 3)\n/plan: Some(normal)\n";
+    assert_eq!(run(&folder, &["run"], ON), on);
+    let off = "/plain: None\n/health: None\n/export: None\n/video: None\n/plan: None\n";
+    assert_eq!(run(&folder, &["run"], OFF), off);
+}
+
+#[test]
+fn features_above_tokio_work_on_the_evenkeel_beneath() {
+    let folder = test("served", &[ON, OFF, FORCED]);
+    let said = run(&folder, &["doctor"], ON);
+    assert!(
+        said.contains("note  evenkeel  is asked for `hyper` in "),
+        "{said}"
+    );
 }

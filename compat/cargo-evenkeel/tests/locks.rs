@@ -158,7 +158,7 @@ fn a_build_script_may_build_another_project_on_evenkeel_but_not_its_own() {
     succeeds(&outer.evenkeel(&["check"]));
     let said = outer.read("said");
     assert!(
-        said.starts_with("exit status: 0") && said.contains("evenkeel v"),
+        said.starts_with("exit status: 0") && said.contains("evenkeel-beneath v"),
         "{said}"
     );
 }

@@ -10,7 +10,7 @@ const LOCK: &str = "Cargo.lock";
 
 /// What the tests depend on in Evenkeel's place: a package of its name.
 fn write_evenkeel(project: &Project, folder: &str, version: &str) {
-    let features = "\n[features]\nhyper = []\n";
+    let features = "\n[features]\ntokio-context = []\n";
     let text = manifest("evenkeel", "tokio = \"1\"").replace("0.1.0", version) + features;
     project.write(&format!("{folder}/Cargo.toml"), &text);
     project.write(&format!("{folder}/src/lib.rs"), "");
@@ -31,13 +31,17 @@ fn by_path() -> Project {
     project
 }
 
-/// Who depends on the one Evenkeel that there is.
+/// Tokio and the project's Evenkeel depend on the one that there is.
 #[track_caller]
 fn is_one(mut command: Command) {
-    let output = command.args(["tree", "-i", "evenkeel", "--depth", "1"]);
+    let output = command.args(["tree", "-i", "evenkeel-beneath", "--depth", "2"]);
     let said = succeeds(&output.output().unwrap());
     assert_eq!(said.matches("evenkeel v0.1.0 (").count(), 1, "{said}");
-    for part in ["/evenkeel)\n", " tokio v1.54.1 (", "project v0.1.0 ("] {
+    for part in [
+        "/evenkeel)\n",
+        "── tokio v1.54.1 (",
+        "   └── project v0.1.0 (",
+    ] {
         assert!(said.contains(part), "no {part:?} in: {said}");
     }
     assert!(!said.contains("its own"), "{said}");
@@ -86,7 +90,7 @@ fn one_that_is_not_asked_for_now_is_in_nobodys_way() {
         succeeds(&project.evenkeel(&["init"]));
         is_on_evenkeel(&project.cargo(&["tree"]));
         let all = ["tree", "--all-features", "--target", "all"];
-        let said = succeeds(&project.cargo(&[&all[..], &["-i", "evenkeel"]].concat()));
+        let said = succeeds(&project.cargo(&[&all[..], &["-i", "evenkeel-beneath"]].concat()));
         assert!(
             said.matches("evenkeel v0.1.0 (").count() == 1 && said.contains(" tokio v1.54.1 ("),
             "{said}"
@@ -100,7 +104,7 @@ fn one_of_another_package_is_the_one_beneath() {
     let needs = "evenkeel = { path = \"../its own\", version = \"0.1.0\" }";
     project.add("layer", "layer", "0.1.0", needs);
     write_evenkeel(&project, "its own", "0.1.0");
-    let said = succeeds(&project.evenkeel(&["tree", "-i", "evenkeel", "--depth", "1"]));
+    let said = succeeds(&project.evenkeel(&["tree", "-i", "evenkeel-beneath", "--depth", "2"]));
     assert!(
         said.contains(" layer v0.1.0 (") && said.contains(" tokio v1.54.1 ("),
         "{said}"
@@ -197,6 +201,18 @@ fn one_that_comes_after_init_is_told_and_mended() {
     succeeds(&git.evenkeel(&["init"]));
     is_one(git.command("cargo"));
     succeeds(&git.evenkeel(&["init", "--check"]));
+    // One by a path beside it, which cargo cannot tell from the one beneath.
+    let needs = "evenkeel = { path = \"../its own\" }";
+    git.append("Cargo.toml", "layer = { path = \"layer\" }\n");
+    git.add("layer", "layer", "0.1.0", needs);
+    write_evenkeel(&git, "its own", "0.1.0");
+    fails(
+        &git.evenkeel(&["tree"]),
+        &["`evenkeel` by a path", "`cargo evenkeel remove`, and"],
+    );
+    succeeds(&git.evenkeel(&["remove"]));
+    succeeds(&git.evenkeel(&["init"]));
+    is_one(git.command("cargo"));
 
     let project = project();
     let plain = project.read(LOCK);
@@ -204,11 +220,7 @@ fn one_that_comes_after_init_is_told_and_mended() {
     let needs = "evenkeel = { path = \"its own\" }\n";
     project.append("Cargo.toml", needs);
     write_evenkeel(&project, "its own", "0.1.0");
-    fails(
-        &project.evenkeel(&["tree"]),
-        &["`evenkeel` by a path", "`cargo evenkeel remove`, and"],
-    );
-    succeeds(&project.evenkeel(&["remove"]));
+    fails(&project.evenkeel(&["tree"]), &advice);
     succeeds(&project.evenkeel(&["init"]));
     is_one(project.command("cargo"));
     assert_ne!(project.read(LOCK), plain);
@@ -274,20 +286,23 @@ fn a_member_of_the_workspace_is_refused() {
 }
 
 #[test]
-fn features_that_need_tokio_are_refused() {
-    let project = with(
-        "evenkeel = { path = \"its own\", features = [\"hyper\"] }\nlayer = { path = \"layer\" }",
-    );
+fn a_feature_that_cannot_be_had_is_refused() {
+    let needs = |path: &str| {
+        format!("evenkeel = {{ path = \"{path}its own\", features = [\"tokio-context\"] }}")
+    };
+    let project = with(&format!("{}\nlayer = {{ path = \"layer\" }}", needs("")));
     write_evenkeel(&project, "its own", "0.1.0");
-    let needs = "evenkeel = { path = \"../its own\" }";
-    project.add("layer", "layer", "0.1.0", needs);
+    project.add("layer", "layer", "0.1.0", &needs("../"));
     succeeds(&project.cargo(&["metadata"]));
-    // The other one does not ask for it.
-    let parts = [
-        ": project: the feature `hyper` of `evenkeel`",
-        "axum::serve",
-    ];
-    is_refused(&project, &parts);
+    let folder = project.path().canonicalize().unwrap();
+    let [own, layer] = ["Cargo.toml", "layer/Cargo.toml"].map(|name| folder.join(name));
+    // With all that ask for it, and with what to write in its place.
+    let asked = format!(
+        "- `tokio-context`, in {}, {}:",
+        layer.display(),
+        own.display()
+    );
+    is_refused(&project, &[&asked, "#[tokio::main]"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The service: a health check that is urgent, exports that are bulk work, and tenants that are one
-//! or the other.
+//! The service: a health check that is urgent, exports that are bulk work, tenants that are one or
+//! the other, and work in classes of its own.
 
 use std::time::{Duration, Instant};
 
@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::routing::get;
+use evenkeel::runtime::Handle;
 use evenkeel::{Class, task};
 use evenkeel_tower::ClassLayer;
 use evenkeel_tower::axum::{HasClass, InClass};
@@ -72,6 +73,37 @@ pub fn routes() -> Router {
         .merge(spawns)
         .merge(plain)
         .merge(tenants)
+}
+
+/// The class that the operator has for a plan, by its name.
+fn class_of_plan(request: &axum::extract::Request) -> Option<Class> {
+    let plan = request.headers().get("x-plan")?.to_str().ok()?;
+    Handle::try_current().ok()?.class(plan)
+}
+
+/// What has a class that is not built in: `video`, and whatever the operator has added.
+pub fn own_routes(video: Class) -> Router {
+    let video = Router::new()
+        .route("/video", get(async || class()))
+        .route_layer(ClassLayer::new(video));
+    let plans = Router::new()
+        .route("/plan", get(async || class()))
+        .route_layer(ClassLayer::new(class_of_plan));
+    video.merge(plans)
+}
+
+/// Starts a service, and asks it once.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn answer(service: Router, path: &str, head: &str) -> std::io::Result<String> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let to = listener.local_addr()?;
+    let server = tokio::spawn(async move { axum::serve(listener, service).await });
+    let answer = ask(to, path, head).await;
+    server.abort();
+    answer
 }
 
 /// A request, and the body of its answer.

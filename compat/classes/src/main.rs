@@ -1,14 +1,22 @@
 //! Serves one request for each path, and says what came of it.
 
-use classes::{ask, routes};
+use std::error::Error;
+
+use classes::{answer, own_routes, routes};
+use evenkeel::{Class, ClassConfig};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Before there is a runtime.
+    let video = Class::define("video", ClassConfig::new().share(40))?;
+    Ok(serve(video)?)
+}
 
 #[tokio::main]
-async fn main() -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let to = listener.local_addr()?;
-    tokio::spawn(async move { axum::serve(listener, routes()).await });
-    for path in ["/plain", "/health", "/export"] {
-        println!("{path}: {}", ask(to, path, "").await?);
+async fn serve(video: Class) -> std::io::Result<()> {
+    for path in ["/plain", "/health", "/export", "/video", "/plan"] {
+        let service = routes().merge(own_routes(video));
+        let said = answer(service, path, "x-plan: gold\r\n").await?;
+        println!("{path}: {said}");
     }
     Ok(())
 }

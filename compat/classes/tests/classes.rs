@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use classes::{EXPORT, ask, routes};
+use classes::{EXPORT, routes};
 use evenkeel::runtime::Handle;
 use evenkeel::{Class, task};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,14 +25,10 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
     ended.expect("in time")
 }
 
-/// Starts the service, and asks it.
 async fn answer(path: &str, head: &str) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = listener.local_addr().unwrap();
-    let server = tokio::spawn(async move { axum::serve(listener, routes()).await });
-    let answer = in_time(ask(to, path, head)).await.unwrap();
-    server.abort();
-    answer
+    in_time(classes::answer(routes(), path, head))
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,6 +64,8 @@ fn nothing_is_ignored() {
             "use a whole number with `us`, `ms` or `s`",
         ),
         ("class.bulk.share=0", "1 to 10000"),
+        ("class.gold.share=1", "`classes=gold` adds it"),
+        ("classes=gold+bulk", "there is a class `bulk` already"),
         ("disk_threads=2", "`disk_threads` has no effect"),
     ] {
         let message = refusal(settings);

@@ -53,6 +53,9 @@
 //! `EVENKEEL=off`, in a current-thread runtime, and in a program that plain cargo has built, the
 //! layer does nothing.
 //!
+//! Beside the built-in classes there may be those that the program
+//! [defines](evenkeel::Class::define) before its runtime is built.
+//!
 //! # What it guarantees
 //!
 //! - A request that changes the task's class first gives way once, so that all that its service

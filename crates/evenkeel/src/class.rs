@@ -1,5 +1,8 @@
 //! Classes, among which CPU time is shared.
 
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod define;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -20,9 +23,10 @@ const NAME_LEN_MAX: usize = 32;
 /// outside every task is [`NORMAL`](Class::NORMAL).
 ///
 /// Three classes exist in every runtime. [`Builder::class`](crate::runtime::Builder::class) changes
-/// their [`ClassConfig`] and adds classes of other names, which
-/// [`Handle::class`](crate::runtime::Handle::class) then finds. A `Class` is valid only in its
-/// runtime; in another one it may mean another class, or none.
+/// their [`ClassConfig`] and adds classes of other names to one runtime;
+/// [`define`](Class::define) adds them to all.
+/// [`Handle::class`](crate::runtime::Handle::class) finds them by name. A `Class` that a builder
+/// has added is valid only in its runtime; in another one it may mean another class, or none.
 ///
 /// The chapter [Classes](crate::guide::classes) says what a class is promised, and what not.
 ///
@@ -178,6 +182,10 @@ pub enum ClassError {
         /// The class that was refused.
         name: String,
     },
+    /// [`Class::define`] was given the name of a class that there is.
+    Defined(String),
+    /// [`Class::define`] was called when there was a builder or a runtime already.
+    TooLate(String),
     /// A name is made of 1 to 32 letters, digits, `-` and `_`.
     Name(String),
     /// A share is 1 to 10000.
@@ -196,6 +204,17 @@ impl fmt::Display for ClassError {
             Self::TooMany { name } => write!(
                 f,
                 "class `{name}` is one too many: a runtime has at most {CLASSES_MAX} classes"
+            ),
+            Self::Defined(name) => write!(
+                f,
+                "there is a class `{name}` already; `Builder::class` and `Handle::set_class` \
+                 change its share"
+            ),
+            Self::TooLate(name) => write!(
+                f,
+                "class `{name}` comes too late: there is a runtime or a builder without it; define \
+                 classes first in `main`, and only then call what `#[tokio::main]` or the like is \
+                 on"
             ),
             Self::Name(name) => write!(
                 f,

@@ -1,7 +1,8 @@
 //! The runtime interface of the HTTP library hyper: [`Executor`] and [`Timer`] here, and
-//! `hyper::rt::{Read, Write}` for [`TcpStream`], [`UnixStream`](crate::net::UnixStream) and their
-//! owned halves. So hyper's connection builders take a stream as it is, without an adapter. With
-//! the feature `client`, `Connector` makes connections for the client of the crate hyper-util.
+//! `hyper::rt::{Read, Write}` for [`TcpStream`](crate::net::TcpStream),
+//! [`UnixStream`](crate::net::UnixStream) and their owned halves. So hyper's connection builders
+//! take a stream as it is, without an adapter. With the feature `client`, `Connector` makes
+//! connections for the client of the crate hyper-util.
 //!
 //! # Examples
 //!
@@ -20,18 +21,16 @@
 
 #[cfg(feature = "client")]
 mod connector;
+mod sockets;
 
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ::hyper::rt::{self, ReadBufCursor};
+use ::hyper::rt;
 use pin_project_lite::pin_project;
 
 use crate::class::Class;
-use crate::net::tcp::{self, TcpStream};
-use crate::net::{methods, read};
 use crate::runtime;
 
 #[cfg(feature = "client")]
@@ -133,44 +132,3 @@ impl Future for TimerSleep {
 }
 
 impl rt::Sleep for TimerSleep {}
-
-/// Implements `Read` for a type whose source is `$source`.
-macro_rules! reading {
-    ($type:ty, |$this:ident| $source:expr) => {
-        impl rt::Read for $type {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                cursor: ReadBufCursor<'_>,
-            ) -> Poll<io::Result<()>> {
-                let $this = self.get_mut();
-                read::poll_read_cursor($source, cx, cursor)
-            }
-        }
-    };
-}
-
-/// Implements `Write` for a type whose source is `$source`.
-macro_rules! writing {
-    ($type:ty, |$this:ident| $source:expr) => {
-        impl rt::Write for $type {
-            methods::writing!(|$this| $source, poll_shutdown, is_write_vectored);
-        }
-    };
-}
-
-reading!(TcpStream, |stream| stream.source());
-reading!(tcp::OwnedReadHalf, |half| half.as_ref().source());
-writing!(TcpStream, |stream| stream.source());
-writing!(tcp::OwnedWriteHalf, |half| half.as_ref().source());
-
-#[cfg(unix)]
-mod on_unix {
-    use super::*;
-    use crate::net::unix::{self, UnixStream};
-
-    reading!(UnixStream, |stream| stream.source());
-    reading!(unix::OwnedReadHalf, |half| half.as_ref().source());
-    writing!(UnixStream, |stream| stream.source());
-    writing!(unix::OwnedWriteHalf, |half| half.as_ref().source());
-}

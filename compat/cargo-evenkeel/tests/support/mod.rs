@@ -246,7 +246,7 @@ pub(crate) fn fails(output: &Output, parts: &[&str]) {
 pub(crate) fn is_on_evenkeel(output: &Output) {
     let said = succeeds(output);
     assert!(
-        said.contains("tokio v1.54.1 (") && said.contains("evenkeel v"),
+        said.contains("tokio v1.54.1 (") && said.contains("evenkeel-beneath v"),
         "{said}"
     );
 }

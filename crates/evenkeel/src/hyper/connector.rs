@@ -16,7 +16,8 @@ use ::hyper::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
 
-use crate::net::{TcpStream, lookup_host};
+use super::sockets::TcpStream;
+use crate::net::lookup_host;
 use crate::time::{sleep, timeout};
 
 /// How long an attempt has before the next one begins beside it: what RFC 8305 recommends.

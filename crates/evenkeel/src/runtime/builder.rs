@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::blocking::buffers::Buffers;
 use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Lanes;
-use crate::class::{ClassConfig, ClassError, ClassTable};
+use crate::class::{ClassConfig, ClassError, define};
 use crate::clock::Clock;
 use crate::sched::config::{Config, HogHook, Hook, NameFn};
 use crate::sched::extensions::Extensions;
@@ -88,7 +88,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Returns a builder with the defaults, which each setter states and [`defaults`] explains.
+    /// Returns a builder with the defaults, which each setter states and [`defaults`] explains, and
+    /// with the classes that the program [has defined](crate::Class::define).
     pub fn new() -> Self {
         let config = Config {
             workers: 0,
@@ -100,7 +101,7 @@ impl Builder {
             quota: false,
             io_check_bound: defaults::IO_CHECK_BOUND,
             io_check_events: defaults::IO_CHECK_EVENTS,
-            classes: ClassTable::default(),
+            classes: define::table(),
             hand_off_after: Some(defaults::HAND_OFF_AFTER),
             heavy_threads: 0,
             blocked_threads: defaults::BLOCKED_THREADS,

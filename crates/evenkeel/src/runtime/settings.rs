@@ -13,6 +13,8 @@ use super::builder::Builder;
 
 /// The environment variable of [`Builder::settings_from_env`].
 const VARIABLE: &str = "EVENKEEL_SETTINGS";
+/// The setting that adds classes, and goes before those of a class.
+const CLASSES: &str = "classes";
 
 /// Gives a setting to a builder, or says what would be a value of it.
 type Apply = fn(&mut Builder, &str) -> Result<(), String>;
@@ -71,15 +73,18 @@ impl Builder {
     /// | `disk_queue_limit` | a number |
     /// | `disk_ring` | `on` or `off` |
     /// | `disk_wait_limit` | a duration, or `off` |
+    /// | `classes` | names of classes to add, separated by `+`, such as `gold+trial` |
     /// | `class.NAME.share` | a number |
     /// | `class.NAME.latency_target` | a duration |
     ///
-    /// A class has to be there: `urgent`, `normal`, `bulk`, or one that [`class`](Builder::class)
-    /// has added.
+    /// A class that is set has to be there: `urgent`, `normal`, `bulk`, one that
+    /// [`class`](Builder::class) or [`define`](crate::Class::define) has added, or one in
+    /// `classes`, wherever that stands in the text. A class that is added must not be there before.
+    /// The program finds it by [`Handle::class`](super::Handle::class).
     ///
-    /// Each does the same as the builder's method of its name, which says what is allowed. An
-    /// unknown name, a value that cannot be read or is not allowed, and a setting that is given
-    /// twice are errors of [`build`](Builder::build): nothing is ignored.
+    /// Each of the others does the same as the builder's method of its name, which says what is
+    /// allowed. An unknown name, a value that cannot be read or is not allowed, and a setting that
+    /// is given twice are errors of [`build`](Builder::build): nothing is ignored.
     ///
     /// # Examples
     ///
@@ -130,13 +135,16 @@ impl Builder {
 
     fn apply_all(&mut self, text: &str) -> Result<(), String> {
         let mut given = BTreeSet::new();
-        for (name, value) in pairs(text)? {
+        let mut pairs = pairs(text)?;
+        pairs.sort_by_key(|(name, _)| *name != CLASSES);
+        for (name, value) in pairs {
             if !given.insert(name) {
                 return Err(format!("`{name}` is given twice"));
             }
             let wrong = |wanted| format!("`{name}` is {value:?}: {wanted}");
             match name.strip_prefix("class.") {
                 Some(rest) => self.apply_to_class(rest, value).map_err(wrong)?,
+                None if name == CLASSES => self.add_classes(value).map_err(wrong)?,
                 None => {
                     let found = SETTINGS.iter().find(|(known, _)| *known == name);
                     let (_, apply) = found.ok_or_else(|| unknown(name))?;
@@ -147,12 +155,24 @@ impl Builder {
         Ok(())
     }
 
+    fn add_classes(&mut self, names: &str) -> Result<(), String> {
+        for name in names.split('+') {
+            if self.has_class(name) {
+                return Err(format!("there is a class `{name}` already; leave it out"));
+            }
+            self.class(name, ClassConfig::new());
+        }
+        Ok(())
+    }
+
     /// Applies `NAME.share` or `NAME.latency_target`.
     fn apply_to_class(&mut self, name: &str, value: &str) -> Result<(), String> {
         let (class, setting) = name.rsplit_once('.').unwrap_or((name, ""));
         if !self.has_class(class) {
             // It would be a new one, in which no task is.
-            return Err(format!("the program has no class `{class}`"));
+            return Err(format!(
+                "the program has no class `{class}`; `{CLASSES}={class}` adds it"
+            ));
         }
         let config = match setting {
             "share" => ClassConfig::new().share(number(value)?),
@@ -187,7 +207,7 @@ fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
 fn unknown(name: &str) -> String {
     let known: Vec<_> = SETTINGS.iter().map(|(name, _)| *name).collect();
     format!(
-        "there is no setting `{name}`; there are {}, class.NAME.share and \
+        "there is no setting `{name}`; there are {}, {CLASSES}, class.NAME.share and \
          class.NAME.latency_target",
         known.join(", ")
     )
@@ -269,7 +289,7 @@ mod tests {
     #[test]
     fn every_setting_is_in_the_table() {
         let source = include_str!("settings.rs");
-        for (name, _) in SETTINGS {
+        for name in SETTINGS.iter().map(|(name, _)| *name).chain([CLASSES]) {
             assert!(source.contains(&format!("/// | `{name}` | ")), "{name}");
         }
     }
@@ -292,7 +312,19 @@ mod tests {
             ("busy_wait=much", ["`busy_wait`", "very_long"]),
             ("thread_name=", ["thread_name", "at least one"]),
             ("class.bulk=1", ["`class.bulk`", "latency_target"]),
-            ("class.video.share=1", ["no class `video`", "video"]),
+            (
+                "class.video.share=1",
+                ["no class `video`", "`classes=video` adds it"],
+            ),
+            ("classes=bulk", ["class `bulk` already", "leave it out"]),
+            ("classes=a+b+a", ["class `a` already", "`classes` is"]),
+            ("classes=", ["\"\" is no name", "1 to 32 letters"]),
+            ("classes=a;b", ["\"a;b\" is no name", "1 to 32 letters"]),
+            ("classes=a classes=b", ["`classes`", "twice"]),
+            (
+                "classes=a+b+c+d+e+f+g+h+i+j+k+l+m+n",
+                ["class `n` is one too many", "16 classes"],
+            ),
             (
                 "class.bulk.weight=1",
                 ["`class.bulk.weight`", "latency_target"],
@@ -324,6 +356,16 @@ mod tests {
         let terms = video.expect("it was added").1.terms;
         assert_eq!((terms.share, terms.target), (7, Duration::from_millis(9)));
         assert_eq!(builder.workers(2).config().unwrap().workers, 2);
+    }
+
+    #[test]
+    fn classes_are_added_before_they_are_set() {
+        let mut builder = Builder::new();
+        builder.settings("class.gold.share=80, classes=gold+trial, class.trial.share=5");
+        let config = builder.config().unwrap();
+        let rows: Vec<_> = config.classes.iter().skip(3).collect();
+        let said = rows.iter().map(|(_, row)| (&*row.name, row.terms.share));
+        assert_eq!(said.collect::<Vec<_>>(), [("gold", 80), ("trial", 5)]);
     }
 
     #[test]

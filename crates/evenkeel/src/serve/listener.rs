@@ -1,11 +1,8 @@
 //! Where connections come from.
 
 use std::io;
-use std::net::SocketAddr;
 
 use ::hyper::rt;
-
-use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// Where connections come from: a socket, or one with TLS on top.
 pub trait Listener: Send + 'static {
@@ -23,26 +20,4 @@ pub trait Listener: Send + 'static {
     ///
     /// Errors leave the listener as it was; the server waits a little and tries again.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Io, Self::Address)>> + Send;
-}
-
-/// Segments are sent at once (`TCP_NODELAY`), as hyper gathers what belongs together.
-impl Listener for TcpListener {
-    type Io = TcpStream;
-    type Address = SocketAddr;
-
-    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, peer) = Self::accept(self).await?;
-        // It fails if the peer has gone, which reading will find out.
-        let _ = stream.set_nodelay(true);
-        Ok((stream, peer))
-    }
-}
-
-impl Listener for UnixListener {
-    type Io = UnixStream;
-    type Address = std::os::unix::net::SocketAddr;
-
-    async fn accept(&mut self) -> io::Result<(UnixStream, Self::Address)> {
-        Self::accept(self).await
-    }
 }

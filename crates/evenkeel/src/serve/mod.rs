@@ -29,6 +29,7 @@ mod connection;
 mod listener;
 mod requests;
 mod run;
+mod sockets;
 
 use std::error::Error;
 use std::fmt;

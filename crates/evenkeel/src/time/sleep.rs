@@ -148,8 +148,10 @@ impl Sleep {
     }
 
     /// As `poll`, but even if the task's slice is used up: a time limit must not depend on the
-    /// slice that the limited future has left.
-    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// slice that the limited future has left. Public for `serve`, which beneath Tokio is in
+    /// another package.
+    #[doc(hidden)]
+    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_elapsed() {
             self.cancel();
             return Poll::Ready(());

@@ -45,7 +45,9 @@ impl JoinError {
         }
     }
 
-    pub(crate) fn panic(payload: Box<dyn Any + Send + 'static>) -> Self {
+    /// Public for `serve`, which beneath Tokio is in another package.
+    #[doc(hidden)]
+    pub fn panic(payload: Box<dyn Any + Send + 'static>) -> Self {
         Self(Cause::Panic(Mutex::new(payload)))
     }
 
