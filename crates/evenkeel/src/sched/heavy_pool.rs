@@ -74,6 +74,7 @@ pub(crate) struct HeavyPool {
     /// See the function of this name.
     takes_doubtful: AtomicBool,
     is_crowded: AtomicBool,
+    takes_suspects: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// The statistics as they were last read.
@@ -152,6 +153,7 @@ impl HeavyPool {
             arrivals: InjectionQueue::new(),
             takes_doubtful: AtomicBool::new(true),
             is_crowded: AtomicBool::new(false),
+            takes_suspects: AtomicBool::new(blocked_limit > 0),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
             nice: thread::nice(),
@@ -214,6 +216,13 @@ impl HeavyPool {
         self.is_crowded.load(Ordering::Relaxed)
     }
 
+    /// Whether one more task that may block will not have to wait for one that does. As of the last
+    /// change; a hint.
+    pub(crate) fn takes_suspects(&self) -> bool {
+        // Relaxed: as above.
+        self.takes_suspects.load(Ordering::Relaxed)
+    }
+
     /// Publishes a change to the ledger and to workers.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
         state.publish(ledger, self.clock.cycles());
@@ -230,6 +239,8 @@ impl HeavyPool {
         // Relaxed: as in `takes_doubtful`.
         self.takes_doubtful.store(takes_doubtful, Ordering::Relaxed);
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        let takes_suspects = state.has_room_for_blockers();
+        self.takes_suspects.store(takes_suspects, Ordering::Relaxed);
     }
 
     /// Closes the pool. Returns the tasks that wait.

@@ -180,13 +180,18 @@ impl Running {
         };
         let used = cpu.saturating_sub(self.charged);
         self.charged = cpu;
-        self.doing = match (used.is_zero(), self.doing) {
-            (false, _) => Doing::Computes,
-            (true, Doing::Blocked) => Doing::Blocked,
-            // A thread that used nothing is blocked, or was not scheduled.
-            (true, _) if is_runnable().unwrap_or(true) => Doing::Computes,
-            (true, _) => Doing::Blocked,
-        };
+        let stood_still = used.is_zero();
+        if !(stood_still && self.doing == Doing::Blocked) {
+            // A thread that used nothing is blocked, or was not scheduled. One that is trusted has
+            // read its request before it blocks, and others wait for it to be found so.
+            let asks = stood_still || self.doing == Doing::Trusted;
+            let is_blocked = asks && !is_runnable().unwrap_or(true);
+            self.doing = if is_blocked {
+                Doing::Blocked
+            } else {
+                Doing::Computes
+            };
+        }
         self.was_blocked |= self.doing == Doing::Blocked;
         used
     }
@@ -421,6 +426,12 @@ impl State {
         room && self.has_room_at_all()
     }
 
+    /// Whether one more task that blocks would not have to wait until another one is done.
+    pub(super) fn has_room_for_blockers(&self) -> bool {
+        let block = self.blocked() + self.trusted() + self.blockers.len();
+        block < self.bounds.blocked_limit
+    }
+
     /// Whether there is a place for one more thread, whatever it does. More threads may be blocked
     /// than their bound says, as threads that computed may block later.
     fn has_room_at_all(&self) -> bool {
@@ -537,6 +548,27 @@ mod tests {
                 ..Running::new(kind, 0, Duration::ZERO, Doing::Blocked)
             }),
         }
+    }
+
+    #[test]
+    fn a_trusted_thread_is_judged_at_the_first_look_and_others_when_they_use_nothing() {
+        use Doing::{Blocked, Computes, Trusted};
+        let ms = Duration::from_millis;
+        let found = |doing, used, is_runnable| {
+            let mut running = blocked(0).running.expect("it is in a poll");
+            running.doing = doing;
+            running.sample(Some(used), || Some(is_runnable));
+            running.doing
+        };
+        for doing in [Trusted, Computes] {
+            assert_eq!(found(doing, ms(0), false), Blocked);
+            assert_eq!(found(doing, ms(0), true), Computes);
+            assert_eq!(found(doing, ms(1), true), Computes);
+        }
+        assert_eq!(found(Trusted, ms(1), false), Blocked);
+        assert_eq!(found(Computes, ms(1), false), Computes);
+        assert_eq!(found(Blocked, ms(1), false), Computes);
+        assert_eq!(found(Blocked, ms(0), false), Blocked);
     }
 
     #[test]
