@@ -81,6 +81,11 @@ fn block(runtime: &Runtime, servers: &[Server], meanwhile: impl FnOnce()) -> u64
         server.order(Some(gate.entrance()));
     }
     until("all are in their polls", || gate.arrived() == servers.len());
+    // The statistics may be older while somebody uses the pool.
+    until("a seat is lost", || heavy(runtime).hand_offs > before);
+    until("all are found blocked", || {
+        heavy(runtime).blocked == servers.len()
+    });
     let lost = heavy(runtime).hand_offs - before;
     meanwhile();
     gate.open();
@@ -99,7 +104,6 @@ fn many_that_begin_to_block_at_once_cost_few_seats_each_time() {
             servers.iter().for_each(|server| server.behave(10));
             let lost = block(&runtime, &servers, || {});
             assert!(lost <= MANY as u64 / 2, "{lost} seats, time {time}");
-            assert!(lost > 0, "they were in the pool, time {time}");
         }
         servers.into_iter().for_each(|server| server.end(&runtime));
         runtime.shutdown(LIMIT).unwrap();
@@ -117,10 +121,7 @@ fn beside_as_many_as_may_block_no_other_task_is_suspected() {
         servers.iter().for_each(|server| server.behave(2));
         let other = Server::start(&runtime);
         other.behave(2);
-        block(&runtime, &servers, || {
-            until("all are found blocked", || heavy(&runtime).blocked == MANY);
-            other.behave(20);
-        });
+        block(&runtime, &servers, || other.behave(20));
         servers.into_iter().for_each(|server| server.end(&runtime));
         other.end(&runtime);
         runtime.shutdown(LIMIT).unwrap();

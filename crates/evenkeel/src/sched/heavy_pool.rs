@@ -453,6 +453,7 @@ impl HeavyPool {
         let mut sampled = Sampled::default();
         let mut priority = state.priority;
         let long_after = state.bounds.long;
+        let before_it_blocks = self.clock.to_duration(self.hog / 2);
         state.begin_sample();
         for thread in state.asked_about() {
             let desk = desks.get(thread.desk);
@@ -461,7 +462,7 @@ impl HeavyPool {
             };
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
-            let used = running.sample(cpu, is_runnable);
+            let used = running.sample(cpu, before_it_blocks, is_runnable);
             spent[running.kind.class.index()] += self.clock.cycles_of(used);
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, self.hog);
@@ -494,10 +495,12 @@ impl HeavyPool {
         sampled
     }
 
-    /// The desks of the pool's threads. `None` if the lock is taken.
-    pub(crate) fn desks(&self) -> Option<Vec<usize>> {
+    /// The desks of threads that have lost their seats in the polls under way. `None` if the lock
+    /// is taken.
+    pub(crate) fn desks_of_losers(&self) -> Option<Vec<usize>> {
         let state = self.try_lock()?;
-        Some(state.threads.iter().map(|thread| thread.desk).collect())
+        let lost = state.threads.iter().filter(|thread| thread.has_just_lost());
+        Some(lost.map(|thread| thread.desk).collect())
     }
 
     /// Whether nothing runs or waits here. `None` if the lock is taken: its holder may not be
