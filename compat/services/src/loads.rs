@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{self, SocketAddr};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
@@ -127,11 +128,16 @@ async fn kept(address: SocketAddr) -> Result<Kept, Error> {
     })
 }
 
-pub(crate) async fn http(time: Loop, path: &'static str) -> Result<Found, Error> {
+async fn connected(time: &Loop) -> Result<Vec<Kept>, Error> {
     let mut clients = Vec::new();
     for _ in 0..time.connections {
         clients.push(kept(time.address).await?);
     }
+    Ok(clients)
+}
+
+pub(crate) async fn http(time: Loop, path: &'static str) -> Result<Found, Error> {
+    let clients = connected(&time).await?;
     closed(&time, clients, Get(path)).await
 }
 
@@ -236,29 +242,41 @@ pub(crate) async fn redis(time: Loop) -> Result<Found, Error> {
     closed(&time, clients, SetAndGet).await
 }
 
-/// An open loop: a check's latency counts from when it was due.
+/// An open loop: a check's latency counts from when it was due. Others ask for `path` meanwhile.
+///
+/// All are connected before that, as the kernel delays connections by a second when a listener's
+/// queue is full. The checks have a thread of their own: beside the others' answers they would
+/// wait in this process, too.
 pub(crate) async fn health(time: Loop, path: String) -> Result<Found, Error> {
-    let (address, end) = (
-        time.address,
-        Instant::now() + Duration::from_secs_f64(time.seconds),
-    );
-    let beside = tokio::spawn(http(time, String::leak(path)));
-    let mut client = kept(address).await?;
-    let mut due = interval(Duration::from_millis(5));
-    due.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut found = Found::new()?;
-    loop {
-        let begun = due.tick().await.into_std();
-        if begun >= end {
-            break;
-        }
-        // What was due while an answer was late counts, with the time that it has waited by now.
-        if Instant::now() < end {
-            Get("/healthz").ask(&mut client).await?;
-        }
-        found.note(begun);
-    }
+    let client = net::TcpStream::connect(time.address)?;
+    client.set_nodelay(true)?;
+    let length = Duration::from_secs_f64(time.seconds);
+    let others = connected(&time).await?;
+    let asked = Get(String::leak(path));
+    let beside = tokio::spawn(async move { closed(&time, others, asked).await });
+    let found = spawn_blocking(move || check(client, length)).await??;
     // Those under way may wait for long: they are not needed any more.
     beside.abort();
+    Ok(found)
+}
+
+/// Asks for `/healthz` every 5 ms, for so long.
+fn check(mut client: net::TcpStream, length: Duration) -> Result<Found, Error> {
+    let (mut due, mut found) = (Instant::now(), Found::new()?);
+    let end = due + length;
+    while due < end {
+        sleep(due.saturating_duration_since(Instant::now()));
+        // What was due while an answer was late counts, with the time that it has waited by now.
+        if Instant::now() < end {
+            client.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")?;
+            let mut answer = [0; 1024];
+            let answer_len = client.read(&mut answer)?;
+            if !answer[..answer_len].ends_with(b"ok") {
+                return Err("a check's answer is not `ok`".into());
+            }
+        }
+        found.note(due);
+        due += Duration::from_millis(5);
+    }
     Ok(found)
 }

@@ -74,6 +74,7 @@ pub(crate) struct HeavyPool {
     /// See the function of this name.
     takes_doubtful: AtomicBool,
     is_crowded: AtomicBool,
+    takes_suspects: AtomicBool,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// The statistics as they were last read.
@@ -152,6 +153,7 @@ impl HeavyPool {
             arrivals: InjectionQueue::new(),
             takes_doubtful: AtomicBool::new(true),
             is_crowded: AtomicBool::new(false),
+            takes_suspects: AtomicBool::new(blocked_limit > 0),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
             nice: thread::nice(),
@@ -214,6 +216,13 @@ impl HeavyPool {
         self.is_crowded.load(Ordering::Relaxed)
     }
 
+    /// Whether one more task that may block will not have to wait for one that does. As of the last
+    /// change; a hint.
+    pub(crate) fn takes_suspects(&self) -> bool {
+        // Relaxed: as above.
+        self.takes_suspects.load(Ordering::Relaxed)
+    }
+
     /// Publishes a change to the ledger and to workers.
     fn publish(&self, state: &mut State, ledger: &Ledger) {
         state.publish(ledger, self.clock.cycles());
@@ -230,6 +239,8 @@ impl HeavyPool {
         // Relaxed: as in `takes_doubtful`.
         self.takes_doubtful.store(takes_doubtful, Ordering::Relaxed);
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        let takes_suspects = state.has_room_for_blockers();
+        self.takes_suspects.store(takes_suspects, Ordering::Relaxed);
     }
 
     /// Closes the pool. Returns the tasks that wait.
@@ -442,6 +453,7 @@ impl HeavyPool {
         let mut sampled = Sampled::default();
         let mut priority = state.priority;
         let long_after = state.bounds.long;
+        let before_it_blocks = self.clock.to_duration(self.hog / 2);
         state.begin_sample();
         for thread in state.asked_about() {
             let desk = desks.get(thread.desk);
@@ -450,7 +462,7 @@ impl HeavyPool {
             };
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
-            let used = running.sample(cpu, is_runnable);
+            let used = running.sample(cpu, before_it_blocks, is_runnable);
             spent[running.kind.class.index()] += self.clock.cycles_of(used);
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, self.hog);
@@ -483,10 +495,12 @@ impl HeavyPool {
         sampled
     }
 
-    /// The desks of the pool's threads. `None` if the lock is taken.
-    pub(crate) fn desks(&self) -> Option<Vec<usize>> {
+    /// The desks of threads that have lost their seats in the polls under way. `None` if the lock
+    /// is taken.
+    pub(crate) fn desks_of_losers(&self) -> Option<Vec<usize>> {
         let state = self.try_lock()?;
-        Some(state.threads.iter().map(|thread| thread.desk).collect())
+        let lost = state.threads.iter().filter(|thread| thread.has_just_lost());
+        Some(lost.map(|thread| thread.desk).collect())
     }
 
     /// Whether nothing runs or waits here. `None` if the lock is taken: its holder may not be

@@ -9,6 +9,8 @@
 //! that. If only some tasks of its kind hog, or the task itself has just left the pool, workers
 //! poll it *on guard*: the monitor looks sooner whether the poll has returned. Four short polls end
 //! that, and the kind learns of a task that behaved.
+//!
+//! In a surge of its kind a task is guessed to be heavy, too, though it is not fresh.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -110,6 +112,23 @@ pub(crate) fn begin(task: &Header, known: Known) {
         Known::NearlyAll { blocks: true } => TRACKED | GUARDED | HEAVY | BLOCKS,
     };
     Profile(profile).put(task);
+}
+
+/// Its kind surges: the task is guessed to block, whatever it did before, once in each surge. Its
+/// own hogs of earlier times are forgotten, as one short poll is to refute the guess.
+pub(crate) fn suspect(task: &Header, surge: u8) {
+    let Profile(profile) = Profile::of(task);
+    if task.suspected_in.load() == surge || profile & HEAVY != 0 {
+        return;
+    }
+    task.suspected_in.put(surge);
+    let guess = if task.class() == Class::URGENT {
+        GUARDED
+    } else {
+        GUARDED | HEAVY | BLOCKS
+    };
+    Profile(profile & !HOGGED | guess).put(task);
+    task.streak.put(0);
 }
 
 /// A poll of the task was too long.
@@ -338,5 +357,36 @@ mod tests {
         assert!(!is_doubtful_after("l"));
         // It left the pool, and so has been short.
         assert!(is_doubtful_after("ssssl"));
+    }
+
+    #[test]
+    fn a_task_is_suspected_once_in_each_surge_and_one_short_poll_refutes_it() {
+        let task = task();
+        let task = task.header();
+        for surge in 1..4 {
+            suspect(task, surge);
+            let profile = Profile::of(task);
+            assert!(profile.is_guess() && profile.blocks(), "in surge {surge}");
+            behaved(task);
+            suspect(task, surge);
+            assert!(!Profile::of(task).is_heavy(), "once in surge {surge}");
+            // On guard, it shows that it behaves. Its kind does not learn that, as it is not fresh.
+            assert_eq!([(); 4].map(|()| passed(task)), [false; 4]);
+            assert!(Profile::of(task).is_plain());
+            // It hogs after all, and has left the pool when the next surge comes.
+            mark(task, true);
+            (0..64).for_each(|_| behaved(task));
+            assert!(!Profile::of(task).is_heavy());
+        }
+    }
+
+    #[test]
+    fn a_known_hog_stays_one_in_a_surge() {
+        let task = task();
+        let task = task.header();
+        mark(task, false);
+        let before = Profile::of(task);
+        suspect(task, 1);
+        assert_eq!(Profile::of(task), before);
     }
 }

@@ -19,12 +19,18 @@
 //!
 //! The table has room for [`KINDS_MAX`] kinds. When it is full, further kinds are not learned, and
 //! their hogs are handed off one by one.
+//!
+//! What a kind taught is for its fresh tasks. Those that were there before are suspected as well
+//! while many of them begin to block ([`surge`]).
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::task::kind::Kind;
+use surge::Surge;
+
+pub(super) mod surge;
 
 pub(crate) const KINDS_MAX: usize = 256;
 /// How many entries a look-up examines; a kind that finds none of them free is not learned.
@@ -52,6 +58,8 @@ pub(crate) struct Kinds {
     hogs: [AtomicU64; CLASSES_MAX],
     /// The reports, by the kind's index in the table.
     rows: Mutex<Vec<Option<HogRow>>>,
+    /// When the last surge of any kind ends, in cycles; 0 if there was none.
+    surge_until: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +73,9 @@ struct Entry {
     /// Of how many tasks, and of how many hogs, up to `MEMORY`.
     seen: AtomicU32,
     hogs_seen: AtomicU32,
+    /// When its last surge ends, in cycles, and the number of that surge. Both 0 before the first.
+    surge_until: AtomicU64,
+    surge: AtomicU8,
 }
 
 /// The hogs of one kind.
@@ -81,6 +92,7 @@ pub(crate) struct HogRow {
     /// When the last report was made, in cycles, and how many hogs went unreported since.
     pub(crate) reported_at: Option<u64>,
     pub(crate) suppressed: u64,
+    surge: Surge,
 }
 
 /// What a kind is known for.
@@ -112,6 +124,7 @@ impl Kinds {
             len: AtomicUsize::new(0),
             hogs: std::array::from_fn(|_| AtomicU64::new(0)),
             rows: Mutex::new(vec![None; KINDS_MAX]),
+            surge_until: AtomicU64::new(0),
         }
     }
 
@@ -169,6 +182,7 @@ impl Kinds {
             total: 0,
             reported_at: None,
             suppressed: 0,
+            surge: Surge::default(),
         });
         row.count += 1;
         let is_due = |before| now.saturating_sub(before) >= quiet;
@@ -205,6 +219,38 @@ impl Kinds {
         if let Some(index) = self.find(kind) {
             self.table[index].learn(verdict);
         }
+    }
+
+    /// A task of this kind blocked on a worker, which has lost its seat. `within` is the time in
+    /// which a surge becomes one, in cycles.
+    pub(crate) fn lost_seat(&self, kind: &Kind, now: u64, within: u64) {
+        let Some(index) = self.find(kind) else {
+            return;
+        };
+        let mut rows = self.rows.lock();
+        let surge = rows[index].as_mut().map(|row| &mut row.surge);
+        if let Some((number, until)) = surge.and_then(|surge| surge.lost_seat(now, within)) {
+            let entry = &self.table[index];
+            // Relaxed, all: see `Kinds`. Written under the lock.
+            entry.surge.store(number, Ordering::Relaxed);
+            entry.surge_until.store(until, Ordering::Relaxed);
+            self.surge_until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a surge of any kind.
+    #[inline]
+    pub(crate) fn surges(&self, now: u64) -> bool {
+        // Relaxed: see `Kinds`.
+        now < self.surge_until.load(Ordering::Relaxed)
+    }
+
+    /// The number of the surge of this kind, if there is one.
+    pub(crate) fn surge_of(&self, kind: &Kind, now: u64) -> Option<u8> {
+        let entry = &self.table[self.find(kind)?];
+        // Relaxed, both: see `Kinds`.
+        let surges = now < entry.surge_until.load(Ordering::Relaxed);
+        surges.then(|| entry.surge.load(Ordering::Relaxed))
     }
 
     /// All rows, and what each kind is known for.
@@ -329,6 +375,23 @@ mod tests {
             hog(&kinds, kind, now);
         }
         assert_eq!(known(&kinds, kind), Known::NearlyAll { blocks: false });
+    }
+
+    #[test]
+    fn a_surge_is_of_one_kind_and_has_an_end() {
+        let (kinds, one, other) = (Kinds::new(), kind("one"), kind("other"));
+        for now in 0..4 {
+            hog(&kinds, one, now);
+            hog(&kinds, other, now);
+            assert!(!kinds.surges(now));
+            kinds.lost_seat(&one, now, 100);
+        }
+        assert!(kinds.surges(4));
+        assert_eq!(kinds.surge_of(&one, 4), Some(1));
+        assert_eq!(kinds.surge_of(&other, 4), None);
+        assert_eq!(kinds.surge_of(&kind("unknown"), 4), None);
+        assert!(!kinds.surges(1_000_000));
+        assert_eq!(kinds.surge_of(&one, 1_000_000), None);
     }
 
     #[test]

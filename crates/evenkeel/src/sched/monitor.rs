@@ -276,7 +276,8 @@ fn tend_pool(
         }
     }
     // A thread that did not know yet that it had lost its seat may have left a task at its desk.
-    for desk in heavy_pool.desks().unwrap_or_default() {
+    // The other threads of the pool leave none, and there may be hundreds.
+    for desk in heavy_pool.desks_of_losers().unwrap_or_default() {
         while let Some(task) = shared.desks.get(desk).take_any() {
             shared.push_outside(task);
         }

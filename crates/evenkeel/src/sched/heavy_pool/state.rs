@@ -81,6 +81,13 @@ pub(super) struct Thread {
     pub(super) running: Option<Running>,
 }
 
+impl Thread {
+    /// It has lost its seat in the poll under way.
+    pub(super) fn has_just_lost(&self) -> bool {
+        self.running.as_ref().is_some_and(|poll| poll.before > 0)
+    }
+}
+
 /// A poll under way.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -98,7 +105,7 @@ pub(crate) struct Running {
     pub(crate) noted: bool,
     /// It gave up its seat itself, so it is no hog's.
     pub(crate) given_up: bool,
-    /// How long it had lasted when its thread lost its seat, in cycles.
+    /// How long it had lasted when its thread lost its seat, in cycles; 0 if it began without one.
     pub(crate) before: u64,
     /// It lasted for so long that its thread has the priority of long polls.
     pub(crate) long: bool,
@@ -113,7 +120,7 @@ pub(crate) enum Doing {
     Computes,
     /// It is blocked.
     Blocked,
-    /// Its task is known to block; the kernel has not been asked yet.
+    /// Its task is known to block. It was not found blocked yet, and has not computed for long.
     Trusted,
     /// The system does not say how much time it uses. It counts as computing, but its class is owed
     /// nothing for it, as nobody could tell when the debt is paid.
@@ -168,10 +175,12 @@ impl Running {
         }
     }
 
-    /// Updates the thread's processor time. Returns how much was used since the last time.
+    /// Updates the thread's processor time. Returns how much was used since the last time. A poll
+    /// that is trusted to block may compute for `before_it_blocks`.
     pub(super) fn sample(
         &mut self,
         cpu: Option<Duration>,
+        before_it_blocks: Duration,
         is_runnable: impl FnOnce() -> Option<bool>,
     ) -> Duration {
         let Some(cpu) = cpu else {
@@ -180,13 +189,20 @@ impl Running {
         };
         let used = cpu.saturating_sub(self.charged);
         self.charged = cpu;
-        self.doing = match (used.is_zero(), self.doing) {
-            (false, _) => Doing::Computes,
-            (true, Doing::Blocked) => Doing::Blocked,
-            // A thread that used nothing is blocked, or was not scheduled.
-            (true, _) if is_runnable().unwrap_or(true) => Doing::Computes,
-            (true, _) => Doing::Blocked,
-        };
+        let stood_still = used.is_zero();
+        if !(stood_still && self.doing == Doing::Blocked) {
+            // A thread that used nothing is blocked, or was not scheduled. One that is trusted
+            // reads its request before it blocks, and others wait for it to be found so.
+            let is_trusted = self.doing == Doing::Trusted;
+            let is_blocked = (stood_still || is_trusted) && !is_runnable().unwrap_or(true);
+            self.doing = if is_blocked {
+                Doing::Blocked
+            } else if is_trusted && self.computed(cpu) < before_it_blocks {
+                Doing::Trusted
+            } else {
+                Doing::Computes
+            };
+        }
         self.was_blocked |= self.doing == Doing::Blocked;
         used
     }
@@ -421,6 +437,12 @@ impl State {
         room && self.has_room_at_all()
     }
 
+    /// Whether one more task that blocks would not have to wait until another one is done.
+    pub(super) fn has_room_for_blockers(&self) -> bool {
+        let block = self.blocked() + self.trusted() + self.blockers.len();
+        block < self.bounds.blocked_limit
+    }
+
     /// Whether there is a place for one more thread, whatever it does. More threads may be blocked
     /// than their bound says, as threads that computed may block later.
     fn has_room_at_all(&self) -> bool {
@@ -537,6 +559,40 @@ mod tests {
                 ..Running::new(kind, 0, Duration::ZERO, Doing::Blocked)
             }),
         }
+    }
+
+    #[test]
+    fn a_trusted_thread_is_judged_at_each_look_and_others_when_they_use_nothing() {
+        use Doing::{Blocked, Computes, Trusted};
+        let ms = Duration::from_millis;
+        let found = |doing, used, is_runnable| {
+            let mut running = blocked(0).running.expect("it is in a poll");
+            running.doing = doing;
+            running.sample(Some(used), ms(2), || Some(is_runnable));
+            running.doing
+        };
+        for used in [ms(0), ms(1), ms(2)] {
+            assert_eq!(found(Trusted, used, false), Blocked);
+        }
+        // It may be about to block, until it has computed for too long.
+        assert_eq!(found(Trusted, ms(0), true), Trusted);
+        assert_eq!(found(Trusted, ms(1), true), Trusted);
+        assert_eq!(found(Trusted, ms(2), true), Computes);
+        assert_eq!(found(Computes, ms(0), false), Blocked);
+        assert_eq!(found(Computes, ms(0), true), Computes);
+        assert_eq!(found(Computes, ms(1), false), Computes);
+        assert_eq!(found(Blocked, ms(1), false), Computes);
+        assert_eq!(found(Blocked, ms(0), false), Blocked);
+    }
+
+    #[test]
+    fn a_thread_has_just_lost_its_seat_until_its_poll_is_over() {
+        let mut thread = blocked(0);
+        assert!(!thread.has_just_lost(), "the poll began in the pool");
+        thread.running.as_mut().expect("it is in a poll").before = 1;
+        assert!(thread.has_just_lost());
+        thread.running = None;
+        assert!(!thread.has_just_lost());
     }
 
     #[test]

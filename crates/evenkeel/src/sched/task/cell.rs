@@ -85,6 +85,8 @@ pub(crate) struct Header {
     /// How many futures were cut short since one last made progress, in the last poll or the one
     /// before it, because the slice was used up.
     pub(crate) cut_short: Byte,
+    /// The last surge in which the task was suspected; see `sched::kinds::surge`.
+    pub(crate) suspected_in: Byte,
 }
 
 /// A number that only the task's runner changes. Relaxed, as `state` orders one runner, and whoever
@@ -335,6 +337,7 @@ where
                 profile: Byte::new(0),
                 streak: Byte::new(0),
                 cut_short: Byte::new(0),
+                suspected_in: Byte::new(0),
             },
             scheduler,
             join_waker: UnsafeCell::new(None),

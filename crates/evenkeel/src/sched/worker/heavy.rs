@@ -8,6 +8,7 @@ use crate::sched::desk::Desk;
 use crate::sched::heavy_pool::{Doing, Running};
 use crate::sched::hog::{self, Hog, Profile};
 use crate::sched::kinds::Verdict;
+use crate::sched::kinds::surge::WITHIN;
 use crate::sched::monitor::Stuck;
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Shared;
@@ -89,17 +90,21 @@ impl Worker {
     fn adopt(&self, desk: usize, poll: Running, length: u64) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
-        let (noted, hog) = (poll.noted, poll.hog(length, true));
+        let (noted, given_up, hog) = (poll.noted, poll.given_up, poll.hog(length, true));
         heavy_pool.adopt(ledger, desks, desk, poll);
         // The monitor may have gone to sleep when it saw the pool at rest.
         shared.monitor.rouse();
-        if !noted {
-            return;
+        if noted {
+            if !hog.blocked {
+                heavy_pool.prioritise(ledger, desks, desk, hog.kind.class);
+            }
+            shared.note_hog(hog);
         }
-        if !hog.blocked {
-            heavy_pool.prioritise(ledger, desks, desk, hog.kind.class);
+        if hog.blocked && !given_up {
+            let within = self.bounds.hog.saturating_mul(WITHIN);
+            let now = self.now.get();
+            shared.kinds.lost_seat(&hog.kind, now, within);
         }
-        shared.note_hog(hog);
     }
 
     /// Moves the tasks that the former holder of the seat left at its desk to this thread's desk.
@@ -123,6 +128,18 @@ impl Worker {
         let is_crowded = || profile.has_hogged() && pool.is_crowded();
         let waits_in_vain = || profile.is_doubtful() && !pool.takes_doubtful() && !is_crowded();
         profile.is_heavy() && (profile.blocks() || !waits_in_vain())
+    }
+
+    /// Suspects the task to block if its kind surges. Beside as many blocked polls as there may be
+    /// it would wait, so it is then left alone.
+    #[cold]
+    pub(super) fn suspect(&self, task: &Header) {
+        let surge = self.shared.kinds.surge_of(&task.kind(), self.now.get());
+        if let Some(surge) = surge
+            && self.shared.heavy_pool.takes_suspects()
+        {
+            hog::suspect(task, surge);
+        }
     }
 
     /// Prepares a poll that may be a hog's: the monitor looks soon.

@@ -121,9 +121,15 @@ impl Worker {
     /// the spawn, so that of many tasks spawned at once the first ones teach about the rest.
     #[inline]
     fn profile(&self, task: &Header) -> Profile {
-        if self.shared.kinds.is_known() && task.is_unseen() {
-            let known = self.shared.kinds.look_up(&task.kind());
-            hog::begin(task, known);
+        let kinds = &self.shared.kinds;
+        if kinds.is_known() {
+            if task.is_unseen() {
+                let known = kinds.look_up(&task.kind());
+                hog::begin(task, known);
+            }
+            if kinds.surges(self.now.get()) {
+                self.suspect(task);
+            }
         }
         Profile::of(task)
     }
