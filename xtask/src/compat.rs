@@ -14,7 +14,7 @@ const PROJECTS: &str = "tmp/projects";
 /// cargo would leave a lock file in the folders themselves. `graph` is linted where it is checked.
 /// `services`, `programs` and `trials/sqlx-test` are not: each has some hundred packages that
 /// nothing else in this step builds.
-const COPIED: [&str; 2] = ["classes", "tests-on-copy"];
+const COPIED: [&str; 3] = ["classes", "served", "tests-on-copy"];
 
 /// The step of `cargo xtask ci`: the tests of the workspace itself, and a graph of other people's
 /// crates.
@@ -103,6 +103,7 @@ mod tests {
             "classes",
             "graph",
             "programs",
+            "served",
             "services",
             "sqlx-test",
             "tests-on-copy",
