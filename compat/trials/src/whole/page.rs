@@ -317,11 +317,11 @@ fn shown(shown: &Table) -> String {
     let columns: Vec<_> = shown.columns.iter().map(String::as_str).collect();
     let mut text = String::new();
     if !shown.title.is_empty() {
-        text += &format!("\n{}:\n", shown.title);
+        text += &format!("\n{}\n", filled(&format!("{}:", shown.title)));
     }
     text += &format!("\n{}", table(&columns, &shown.rows));
     for note in &shown.notes {
-        text += &format!("\n{note}\n");
+        text += &format!("\n{}\n", filled(note));
     }
     text
 }
