@@ -37,6 +37,7 @@ pub(crate) mod ledger;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;
+#[cfg(not(evenkeel_loom))]
 pub(crate) mod placement;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod presence;

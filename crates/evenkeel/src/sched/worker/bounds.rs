@@ -13,7 +13,7 @@ const SLICE: Duration = Duration::from_micros(100);
 /// run fastest through the slot; all others wait for them that long.
 const SLOT: Duration = Duration::from_micros(50);
 /// How long polls are for which another worker is woken at once; see `backlog`.
-const LONG: Duration = Duration::from_micros(20);
+const LONG: Duration = Duration::from_micros(50);
 /// How long a poll goes on before other workers may take its worker's next task, timers and events.
 /// Earlier they would take the task away from a warm cache.
 const STUCK: Duration = Duration::from_micros(50);
