@@ -517,3 +517,42 @@ fn another_worker_helps_with_short_polls_when_many_wait() {
         });
     });
 }
+
+/// A worker that never sleeps gets help with the tasks that wait, however few and short they are.
+#[test]
+fn another_worker_helps_one_that_has_no_time_to_sleep() {
+    watched("saturated", || {
+        let runtime = runtime(2, BusyWait::None);
+        let stop = Arc::new(AtomicBool::new(false));
+        let spawner = {
+            let stop = Arc::clone(&stop);
+            runtime.spawn(async move {
+                // The polls are known to be short by now.
+                for _ in 0..1_000 {
+                    evenkeel::spawn(async {}).await.unwrap();
+                }
+                (0..4)
+                    .map(|_| {
+                        let stop = Arc::clone(&stop);
+                        evenkeel::spawn(async move {
+                            while !stop.load(SeqCst) {
+                                evenkeel::task::yield_now().await;
+                            }
+                        })
+                    })
+                    .collect::<Vec<_>>()
+            })
+        };
+        let tasks = runtime.block_on(spawner).unwrap();
+        let before = runtime.stats();
+        until("both work", || {
+            let workers = runtime.stats().since(&before).workers;
+            let run = |worker: &WorkerStats| worker.run_by_class.iter().sum::<Duration>();
+            (workers.iter()).all(|worker| run(worker) > Duration::from_millis(5))
+        });
+        stop.store(true, SeqCst);
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}

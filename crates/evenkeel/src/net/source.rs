@@ -426,6 +426,7 @@ impl<E: AsRawFd> Source<E> {
         // Relaxed: written under the lock. Without it, one with a mode of delivery asks, which has
         // not moved since; and whoever asks whether to move, for whom it is a hint.
         self.worker.store(to, Ordering::Relaxed);
+        shared.placement.note_moved(from);
         // An error means that the old queue no longer knows the descriptor, which is the aim.
         let _ = shared.driver(from).deregister(fd, before.token);
     }
@@ -630,6 +631,7 @@ mod tests {
 
     use crate::net::UnixStream;
     use crate::runtime::Builder;
+    use crate::sched::context;
     use crate::sched::placement::Level;
     use crate::sync::atomic::{AtomicBool, Ordering};
     use crate::sync::{Arc, thread};
@@ -701,5 +703,35 @@ mod tests {
         }
         let left: usize = (0..WORKERS).map(|at| shared.driver(at).descriptors()).sum();
         assert_eq!(left, 0);
+    }
+
+    /// Without hand-off, a worker that is stuck in a poll keeps its seat. Another one visits its
+    /// queue now and then, which is no way to serve a connection for long.
+    #[test]
+    fn descriptors_leave_a_worker_that_is_stuck() {
+        let mut builder = Builder::new();
+        let runtime = builder.workers(2).hand_off_after(None).build().unwrap();
+        let shared = Arc::clone(runtime.handle().shared());
+        let done = Arc::new(AtomicBool::new(false));
+        let (one, other) = runtime.block_on(async { UnixStream::pair().unwrap() });
+        let pings = runtime.spawn(ping(one, Arc::clone(&done)));
+        let pongs = runtime.spawn(pong(other));
+        let stuck = {
+            let (shared, done) = (Arc::clone(&shared), Arc::clone(&done));
+            runtime.spawn(async move {
+                while context::worker_index(&shared) != Some(0)
+                    || shared.driver(0).descriptors() == 0
+                {
+                    crate::task::yield_now().await;
+                }
+                while shared.driver(0).descriptors() > 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                done.store(true, Ordering::Relaxed);
+            })
+        };
+        for task in [stuck, pings, pongs] {
+            runtime.block_on(task).unwrap();
+        }
     }
 }

@@ -32,6 +32,7 @@ use std::time::Duration;
 use crate::sync::Arc;
 use crate::sys::thread;
 
+use super::placement::Level;
 use super::shared::{Seat, Shared};
 use lookout::guard_after;
 use pace::LookPace;
@@ -303,7 +304,16 @@ fn help_stuck(shared: &Shared) -> Duration {
 }
 
 fn help(shared: &Shared) {
-    if shared.has_injected() | shared.seats.iter().any(|seat| wants_help(shared, seat)) {
+    let now = shared.clock.cycles();
+    let mut is_worth = shared.has_injected();
+    for (worker, seat) in shared.seats.iter().enumerate() {
+        if wants_help(shared, seat) {
+            // What comes for its descriptors' tasks had better come to whoever runs them.
+            shared.placement.note(worker, Level::Overloaded, now);
+            is_worth = true;
+        }
+    }
+    if is_worth {
         shared.wake_one();
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Coping {
     overdue_since: Option<u64>,
     began: u64,
     slept: u64,
+    /// When the worker last slept.
+    awake_since: u64,
     had_much: bool,
     /// In how many windows in a row there has been room.
     calm: u64,
@@ -68,10 +70,15 @@ impl Coping {
             overdue_since: None,
             began: now,
             slept: 0,
+            awake_since: now,
             had_much: false,
-            // Nothing has been too much yet.
-            calm: WINDOWS,
+            calm: 0,
         }
+    }
+
+    /// The worker begins in a new runtime, where nothing has been too much.
+    pub(crate) fn begin(&mut self) {
+        self.calm = WINDOWS;
     }
 
     /// So much waits at `now`, while there is work.
@@ -86,9 +93,16 @@ impl Coping {
     }
 
     /// The worker has slept until `now`.
-    pub(crate) fn sleep(&mut self, length: u64) {
+    pub(crate) fn sleep(&mut self, now: u64, length: u64) {
         self.overdue_since = None;
         self.slept += length;
+        self.awake_since = now;
+    }
+
+    /// Whether the worker has had no time to sleep for long.
+    #[inline]
+    pub(crate) fn is_saturated(&self, now: u64) -> bool {
+        now.saturating_sub(self.awake_since) >= self.overdue_for
     }
 
     fn is_overloaded(&self, now: u64) -> bool {
@@ -143,7 +157,8 @@ pub(crate) struct Placement {
     hold: AtomicU64,
     /// Whether they have gathered since the last overload.
     gathered: AtomicBool,
-    hold_max: u64,
+    /// The least and the most that it is.
+    holds: (u64, u64),
 }
 
 impl Placement {
@@ -164,7 +179,7 @@ impl Placement {
             not_before: AtomicU64::new(0),
             hold: AtomicU64::new(clock.cycles_of(HOLD)),
             gathered: AtomicBool::new(false),
-            hold_max: clock.cycles_of(HOLD_MAX),
+            holds: (clock.cycles_of(HOLD), clock.cycles_of(HOLD_MAX)),
         }
     }
 
@@ -196,8 +211,6 @@ impl Placement {
         let plan = if level == Level::Overloaded {
             Plan::Spread
         } else if may_gather && self.first_roomy().is_some_and(|first| first < worker) {
-            // Relaxed: see the module.
-            self.gathered.store(true, Ordering::Relaxed);
             Plan::Gather
         } else {
             Plan::Stay
@@ -209,13 +222,26 @@ impl Placement {
         }
     }
 
+    /// A descriptor has moved from the worker.
+    pub(crate) fn note_moved(&self, from: usize) {
+        if self.places[from].follows(Plan::Gather) {
+            // Relaxed: see the module.
+            self.gathered.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn hold_back(&self, now: u64) {
+        let (least, most) = self.holds;
         // Relaxed, all: see the module.
+        let long_ago = now > self.not_before.load(Ordering::Relaxed) + most;
         let mut hold = self.hold.load(Ordering::Relaxed);
         if self.gathered.swap(false, Ordering::Relaxed) {
-            hold = (2 * hold).min(self.hold_max);
-            self.hold.store(hold, Ordering::Relaxed);
+            hold = (2 * hold).min(most);
         }
+        if long_ago {
+            hold = least;
+        }
+        self.hold.store(hold, Ordering::Relaxed);
         self.not_before.store(now + hold, Ordering::Relaxed);
     }
 
@@ -256,20 +282,30 @@ mod tests {
         coping.look(110, Fill::Much);
         assert_eq!(coping.judge(110), Some(Level::Ordinary));
         coping.look(120, Fill::TooMuch);
-        coping.sleep(1);
+        coping.sleep(121, 1);
         coping.look(215, Fill::TooMuch);
         assert_eq!(coping.judge(225), Some(Level::Ordinary), "it slept between");
+    }
+
+    #[test]
+    fn a_worker_that_has_not_slept_for_long_is_saturated() {
+        let mut coping = coping();
+        assert!(!coping.is_saturated(99));
+        assert!(coping.is_saturated(100));
+        coping.sleep(150, 1);
+        assert!(!coping.is_saturated(249));
+        assert!(coping.is_saturated(250));
     }
 
     #[test]
     fn a_worker_that_sleeps_in_each_window_has_room() {
         let judge = |fill, slept| {
             let mut coping = coping();
-            let mut level = coping.judge(100);
-            assert_eq!(level, Some(Level::Ordinary), "it has not slept");
-            for window in 2..WINDOWS + 2 {
+            let mut level = None;
+            for window in 1..=WINDOWS {
+                assert_ne!(level, Some(Level::Roomy), "not for long enough");
                 coping.look(100 * window, fill);
-                coping.sleep(slept);
+                coping.sleep(100 * window, slept);
                 level = coping.judge(100 * window);
             }
             level
@@ -314,7 +350,17 @@ mod tests {
         for worker in 0..2 {
             placement.note(worker, Level::Roomy, hold);
         }
+        placement.note_moved(1);
         placement.note(0, Level::Overloaded, hold);
         assert_eq!(placement.not_before.load(Ordering::Relaxed), 3 * hold);
+
+        // Nothing has gathered since.
+        placement.note(1, Level::Overloaded, 4 * hold);
+        assert_eq!(placement.not_before.load(Ordering::Relaxed), 6 * hold);
+        // Long ago, what was in vain may not be any more.
+        let later = 7 * hold + placement.holds.1;
+        placement.note(0, Level::Ordinary, later);
+        placement.note(0, Level::Overloaded, later);
+        assert_eq!(placement.not_before.load(Ordering::Relaxed), later + hold);
     }
 }

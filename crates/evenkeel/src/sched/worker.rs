@@ -122,6 +122,7 @@ impl Worker {
 
     /// Opens the seat's accounts. For the seat's first thread.
     pub(crate) fn begin(&self) {
+        self.coping.borrow_mut().begin();
         self.accounts().begin(self.now.get());
     }
 

@@ -128,11 +128,13 @@ impl Readiness {
         }
         let held = held.get_or_insert_default();
         let orders = held.pace.set_mode(mode, has_watermark);
-        // Relaxed: a thread that misses it delivers at once, or takes the lock in vain.
+        // Release pairs with the Acquire in `look`: the descriptor does not move any more, and who
+        // sees that it is paced also sees where it is. A thread that misses either delivers at
+        // once, or takes the lock in vain.
         if mode.is_immediate() {
-            self.word.fetch_and(!PACED, Ordering::Relaxed);
+            self.word.fetch_and(!PACED, Ordering::Release);
         } else {
-            self.word.fetch_or(PACED, Ordering::Relaxed);
+            self.word.fetch_or(PACED, Ordering::Release);
         }
         if let Some((fd, ground)) = ground {
             held.fd = Some(fd);

@@ -5,8 +5,9 @@
 //! Where they are short, two workers that share the work of one spend more time on it than the one
 //! alone, so a worker does it alone while it serves each class in time.
 //!
-//! **Invariant:** another worker is woken when tasks of a class would wait here for half of the
-//! class's latency target, if there is one to wake.
+//! **Invariant:** another worker is woken, if there is one to wake, when tasks of a class would
+//! wait here for half of the class's latency target, and when any waits after 10 ms without a
+//! sleep.
 
 use std::cell::Cell;
 
@@ -101,15 +102,25 @@ impl Worker {
     }
 
     fn look_at_backlog(&self, on_guard: bool) {
-        let waiting = self.desk.run_queues.len() as u64;
-        let length = self.backlog.poll_length();
-        let is_worth = waiting > 0 && (on_guard || length >= self.bounds.long)
-            || self.waits_for_a_part(HELP_PART);
+        let waits = !self.desk.run_queues.is_empty();
+        let is_worth = waits
+            && (on_guard
+                || self.polls_are_long()
+                || self.coping.borrow().is_saturated(self.now.get())
+                || self.waits_for_a_part(HELP_PART));
         self.backlog.has_news.set(is_worth);
         if is_worth {
-            self.accounts().helps.add(1);
-            self.shared.wake_one();
+            self.wake_helper();
         }
+    }
+
+    fn wake_helper(&self) {
+        self.accounts().helps.add(1);
+        self.shared.wake_one();
+    }
+
+    fn polls_are_long(&self) -> bool {
+        self.backlog.poll_length() >= self.bounds.long
     }
 
     /// Whether tasks of a class would wait here for this part of its latency target, such as half
@@ -126,26 +137,36 @@ impl Worker {
 
     /// How much waits here.
     fn fill(&self) -> Fill {
-        if self.waits_for_a_part(HELP_PART) {
+        let is_long = self.polls_are_long();
+        let waits = is_long && !self.desk.run_queues.is_empty();
+        if waits || self.waits_for_a_part(HELP_PART) {
             Fill::TooMuch
-        } else if self.waits_for_a_part(MUCH_PART) {
+        } else if is_long || self.waits_for_a_part(MUCH_PART) {
             Fill::Much
         } else {
             Fill::Little
         }
     }
 
-    /// Records how much waits, and how this worker copes.
+    /// Records how much waits, and how this worker copes. Wakes another worker if it is too much:
+    /// the next task is about to be taken, and one that waits alone will not be seen in the queue.
     pub(super) fn note_fill(&self) {
+        let fill = self.fill();
+        if fill == Fill::TooMuch && self.shared.idle.has_help() {
+            self.wake_helper();
+        }
         let mut coping = self.coping.borrow_mut();
-        coping.look(self.now.get(), self.fill());
+        if coping.is_saturated(self.now.get()) {
+            self.backlog.has_news.set(true);
+        }
+        coping.look(self.now.get(), fill);
         self.judge_coping(&mut coping);
     }
 
     /// The worker has slept.
     pub(super) fn note_sleep(&self, length: u64) {
         let mut coping = self.coping.borrow_mut();
-        coping.sleep(length);
+        coping.sleep(self.now.get(), length);
         self.judge_coping(&mut coping);
     }
 
