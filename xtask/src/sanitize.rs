@@ -255,6 +255,9 @@ fn run_one(sanitizer: Sanitizer, program: &Program, filters: &[String], logs: &P
     );
     let mut command = program.command();
     command.args(filters).envs(sanitizer.variables(&reports));
+    // The standard library's printing of backtraces is not instrumented: two panics at a time would
+    // be reported as a race.
+    command.env("RUST_BACKTRACE", "0");
     let ended = programs::run(&mut command, &log, CAP)?;
     let reports = reports_at(&reports)?;
     let took = began.elapsed().as_secs_f64();

@@ -11,9 +11,8 @@
 
 use std::cell::Cell;
 
-use crate::sched::placement::{Coping, Fill};
-
 use super::Worker;
+use super::coping::{Coping, Fill};
 
 /// For which part of a latency target tasks may wait before another worker is woken: half of it.
 const HELP_PART: u64 = 2;
