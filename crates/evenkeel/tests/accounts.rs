@@ -493,27 +493,45 @@ fn waiting_tasks_are_counted() {
     });
 }
 
+/// Requires that both workers work in most of ten rounds of what one could do alone. In some they
+/// would by chance: polls become long if the kernel takes the processor away.
+fn has_help_in_most_rounds<F>(round: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runtime = runtime(2, BusyWait::None);
+    let has_help = |_: &usize| {
+        let before = runtime.stats();
+        runtime.block_on(runtime.spawn(round())).unwrap();
+        let workers = runtime.stats().since(&before).workers;
+        // One that was still awake comes by itself.
+        workers
+            .iter()
+            .all(|worker| worker.run() > Duration::from_millis(1))
+    };
+    let rounds = (0..10).filter(has_help).count();
+    assert!(rounds >= 8, "in {rounds} of 10 rounds");
+}
+
 /// A worker with tasks for more than half of their latency target wakes another one, however short
 /// their polls are.
 #[test]
 fn another_worker_helps_with_short_polls_when_many_wait() {
     watched("help", || {
-        let runtime = runtime(2, BusyWait::None);
-        until("help", || {
-            let before = runtime.stats();
-            runtime
-                .block_on(runtime.spawn(async {
-                    // Eight milliseconds of polls that are too short for help otherwise.
-                    let tasks: Vec<_> = (0..4_000)
-                        .map(|_| evenkeel::spawn(async { busy_for(Duration::from_micros(2)) }))
-                        .collect();
-                    for task in tasks {
-                        task.await.unwrap();
-                    }
-                }))
-                .unwrap();
-            let workers = runtime.stats().since(&before).workers;
-            workers.iter().any(|worker| worker.helps > 0)
+        has_help_in_most_rounds(|| async {
+            // Eight milliseconds of polls that are too short for help otherwise, and so is each poll
+            // that spawns.
+            let branches = (0..200).map(|_| {
+                evenkeel::spawn(async {
+                    let leaf = |_| evenkeel::spawn(async { busy_for(Duration::from_micros(2)) });
+                    (0..20).map(leaf).collect::<Vec<_>>()
+                })
+            });
+            for branch in branches.collect::<Vec<_>>() {
+                for leaf in branch.await.unwrap() {
+                    leaf.await.unwrap();
+                }
+            }
         });
     });
 }
@@ -522,37 +540,20 @@ fn another_worker_helps_with_short_polls_when_many_wait() {
 #[test]
 fn another_worker_helps_one_that_has_no_time_to_sleep() {
     watched("saturated", || {
-        let runtime = runtime(2, BusyWait::None);
-        let stop = Arc::new(AtomicBool::new(false));
-        let spawner = {
-            let stop = Arc::clone(&stop);
-            runtime.spawn(async move {
-                // The polls are known to be short by now.
-                for _ in 0..1_000 {
-                    evenkeel::spawn(async {}).await.unwrap();
+        has_help_in_most_rounds(|| async {
+            // The polls are known to be short by now.
+            for _ in 0..1_000 {
+                evenkeel::spawn(async {}).await.unwrap();
+            }
+            let yields = async || {
+                for _ in 0..100_000 {
+                    evenkeel::task::yield_now().await;
                 }
-                (0..4)
-                    .map(|_| {
-                        let stop = Arc::clone(&stop);
-                        evenkeel::spawn(async move {
-                            while !stop.load(SeqCst) {
-                                evenkeel::task::yield_now().await;
-                            }
-                        })
-                    })
-                    .collect::<Vec<_>>()
-            })
-        };
-        let tasks = runtime.block_on(spawner).unwrap();
-        let before = runtime.stats();
-        until("both work", || {
-            let workers = runtime.stats().since(&before).workers;
-            let run = |worker: &WorkerStats| worker.run_by_class.iter().sum::<Duration>();
-            (workers.iter()).all(|worker| run(worker) > Duration::from_millis(5))
+            };
+            let tasks: Vec<_> = (0..4).map(|_| evenkeel::spawn(yields())).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
         });
-        stop.store(true, SeqCst);
-        for task in tasks {
-            runtime.block_on(task).unwrap();
-        }
     });
 }
