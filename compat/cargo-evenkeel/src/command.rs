@@ -46,7 +46,7 @@ pub fn run(words: &[String]) -> Result<ExitCode, Error> {
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
     let interrupted = hear_signals()?;
     let mut patches = Patches::of(&project, copy)?;
-    let lock = OwnLock::put(turn, &patches.copy)?;
+    let lock = OwnLock::put(turn, &project, &patches.copy)?;
     project.check(&mut patches)?;
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::FAILURE);

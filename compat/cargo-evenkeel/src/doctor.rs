@@ -88,7 +88,7 @@ fn examine(project: &Project, turn: Turn, report: &mut Report) -> Result<(), Err
     let has_own = !patches.sources().is_empty();
     let replaced = has_own.then(|| lock::keep(project, Project::resolve));
     let replaced = replaced.transpose()?;
-    let _lock = OwnLock::put(turn, &patches.copy)?;
+    let _lock = OwnLock::put(turn, project, &patches.copy)?;
     report.graph(&project.check(&mut patches)?, &patches);
     for other in replaced.iter().flat_map(|graph| patches.others(graph)) {
         report.compare(other, &patches);

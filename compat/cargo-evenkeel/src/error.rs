@@ -156,6 +156,17 @@ pub enum Error {
          If you expected a dependency, look with `cargo tree -i tokio`."
     )]
     NoTokio,
+    /// The project's lock file is one of ours, and the user's is not to be found.
+    #[error(
+        "{} is that of a build on Evenkeel, which was killed: the cargo that it had started went \
+         on.\nTake yours from version control, or have plain cargo make one of it: run \
+         `cargo check`, which locks Tokio to the newest that fits.",
+        path.display()
+    )]
+    Lost {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// Tokio does not come from the registry.
     #[error(
         "tokio {version} of this project comes from a path, a repository or another patch, and \

@@ -73,7 +73,7 @@ fn install_project(request: &Request, folder: &Path) -> Result<ExitCode, Error> 
     let copy = Copy::prepare(&project.tokio()?, &project.target)?;
     _ = hear_signals()?;
     let mut patches = Patches::of(&project, copy)?;
-    let _lock = OwnLock::put(turn, &patches.copy)?;
+    let _lock = OwnLock::put(turn, &project, &patches.copy)?;
     project.check(&mut patches)?;
     wait(&mut request.install(folder, &patches))
 }

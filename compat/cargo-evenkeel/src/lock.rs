@@ -3,12 +3,13 @@
 //! A build on Evenkeel has another graph, and so another lock file. While cargo builds, it lies in
 //! the place of the user's, which waits beside it as `Cargo.lock.yours`. It comes back when cargo
 //! starts the program that it has built, or ends. Where the process was killed between, the next
-//! one brings it back. Processes that build the same project wait for one another.
+//! one brings it back, also if the cargo that it had started went on and wrote ours once more.
+//! Processes that build the same project wait for one another.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ use crate::config::Config;
 use crate::copy::Copy;
 use crate::error::{self, Error};
 use crate::lockfile::LockFile;
+use crate::permanent;
 use crate::project::Project;
 
 /// The three places of a project's lock files.
@@ -51,8 +53,8 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// If the folder cannot be opened or the file not renamed, or if a build of this very project
-    /// has started this process and waits for it.
+    /// If the folder cannot be opened or the file not renamed, if a build of this very project has
+    /// started this process and waits for it, or if the user's lock file is lost.
     pub fn take(project: &Project) -> Result<Self, Error> {
         let users = project.lock();
         if std::env::var_os(PLACES).is_some_and(|all| places(&all).next() == Some(users.clone())) {
@@ -70,6 +72,7 @@ impl Turn {
             eprintln!("note: an earlier build was killed; your Cargo.lock is back");
             bring_back(&aside, &users)?;
         }
+        mend(project, &users)?;
         Ok(Self { users, _held: held })
     }
 }
@@ -109,6 +112,37 @@ fn note_moved_tokio(before: &Path, now: &Path) {
     }
 }
 
+/// Brings the user's lock file back, where the cargo of a process that was killed has written ours
+/// after an earlier call had done so.
+fn mend(project: &Project, users: &Path) -> Result<(), Error> {
+    // What cannot be read is no concern here: who needs it says so.
+    let ours = LockFile::read(users).ok().filter(LockFile::is_ours);
+    let Some(ours) = ours.filter(|_| !permanent::is_begun(&project.root)) else {
+        return Ok(());
+    };
+    let is_its = |base: &PathBuf| LockFile::read(base).is_ok_and(|base| ours.is_made_of(&base));
+    let written = |base: &PathBuf| fs::metadata(base).map_or(0, |base| base.ctime());
+    let bases = bases(&project.target).filter(is_its);
+    let Some(base) = bases.max_by_key(written) else {
+        return Err(Error::Lost {
+            path: users.to_owned(),
+        });
+    };
+    eprintln!("note: an earlier build was killed, and has changed Cargo.lock since; yours is back");
+    copy_file(&base, users)
+}
+
+/// The lock files that builds have begun with. Other projects may build in the same folder.
+fn bases(target: &Path) -> impl Iterator<Item = PathBuf> {
+    let copies = fs::read_dir(target.join("evenkeel")).into_iter().flatten();
+    copies.flatten().map(|copy| base(&copy.path()))
+}
+
+/// What the lock file in a copy's folder was made of.
+fn base(copy: &Path) -> PathBuf {
+    copy.join("Cargo.lock.base")
+}
+
 /// Brings the lock file back that was there before cargo was asked something.
 pub(crate) fn keep<T>(
     project: &Project,
@@ -141,15 +175,18 @@ impl OwnLock {
     ///
     /// # Errors
     ///
-    /// If files cannot be copied, or the project's folder cannot be written to.
-    pub fn put(turn: Turn, copy: &Copy) -> Result<Self, Error> {
+    /// If files cannot be copied, the project's folder cannot be written to, or the user's lock
+    /// file is lost.
+    pub fn put(turn: Turn, project: &Project, copy: &Copy) -> Result<Self, Error> {
         let mut places = Places {
             aside: aside(&turn.users),
             kept: copy.folder.join("Cargo.lock"),
             users: turn.users.clone(),
             waiting: String::new(),
         };
-        let base = places.kept.with_extension("lock.base");
+        // It may have come since the turn began, and would be taken for the user's.
+        mend(project, &places.users)?;
+        let base = base(&copy.folder);
         let same_base = fs::read(&base).ok() == fs::read(&places.users).ok();
         let from = if same_base && places.kept.exists() {
             &places.kept
@@ -221,7 +258,6 @@ impl Places {
 
 /// What tells a file from a later one of its name.
 fn identity(path: &Path) -> String {
-    use std::os::unix::fs::MetadataExt;
     // A number may come again, and the age is the original's; the time of this change does not.
     let of = |file: fs::Metadata| format!("{} {}.{}", file.ino(), file.ctime(), file.ctime_nsec());
     fs::symlink_metadata(path).map(of).unwrap_or_default()

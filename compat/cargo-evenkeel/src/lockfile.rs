@@ -1,6 +1,7 @@
 //! What a `Cargo.lock` says.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
@@ -87,6 +88,21 @@ impl LockFile {
     /// Whether it is one of ours: the copy is in Tokio's place.
     pub fn is_ours(&self) -> bool {
         (self.packages.iter()).any(|package| package.name == OURS[0] && package.source.is_none())
+    }
+
+    /// Whether this is one of ours that was made of `users`: the same packages come from paths.
+    pub(crate) fn is_made_of(&self, users: &Self) -> bool {
+        let by_path = |lock: &Self| {
+            let is_theirs = |package: &&Locked| {
+                package.source.is_none()
+                    && package.name != "tokio"
+                    && !OURS.contains(&package.name.as_str())
+            };
+            let theirs = lock.packages.iter().filter(is_theirs);
+            let all = theirs.map(|package| (package.name.clone(), package.version.clone()));
+            all.collect::<BTreeSet<_>>()
+        };
+        self.is_ours() && !users.is_ours() && by_path(self) == by_path(users)
     }
 
     /// Whether it is what a plain cargo makes of our lock file, if nobody asks it to change a

@@ -117,6 +117,11 @@ impl Permanent {
     }
 }
 
+/// Whether there is anything of `init` in this project, so that its lock file may be one of ours.
+pub(crate) fn is_begun(root: &Path) -> bool {
+    folder(root).exists() || !matches!(Permanent::read(root), Ok(None))
+}
+
 /// Makes Evenkeel permanent, or says whether it is.
 ///
 /// # Errors

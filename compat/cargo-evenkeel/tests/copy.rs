@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_evenkeel::mode::Mode;
+
 /// A copy of the project, as `cargo evenkeel` works in the project's folder. At a fixed place, so
 /// that it is built again only where it has changed.
 fn project(name: &str) -> PathBuf {
@@ -28,13 +30,6 @@ fn project(name: &str) -> PathBuf {
     folder
 }
 
-/// What is set in the environment, if anything.
-type Mode = Option<(&'static str, &'static str)>;
-
-const ON: Mode = None;
-const OFF: Mode = Some(("EVENKEEL", "off"));
-const FORCED: Mode = Some(("EVENKEEL_FORCE", "1"));
-
 /// What a command of `cargo evenkeel` printed.
 fn run(folder: &Path, words: &[&str], mode: Mode) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
@@ -46,7 +41,7 @@ fn run(folder: &Path, words: &[&str], mode: Mode) -> String {
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0");
-    let output = command.envs(mode).output().unwrap();
+    let output = command.envs(mode.environment()).output().unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{out}{err}");
     out.into_owned()
@@ -62,23 +57,23 @@ fn test(name: &str, modes: &[Mode]) -> PathBuf {
 
 #[test]
 fn the_tests_on_the_copy_pass_on_evenkeel_and_on_tokio() {
-    test("tests-on-copy", &[ON, OFF]);
+    test("tests-on-copy", &[Mode::Routed, Mode::Off]);
 }
 
 #[test]
 fn routes_and_tenants_have_classes_on_evenkeel_and_none_on_tokio() {
-    let folder = test("classes", &[ON, OFF, FORCED]);
+    let folder = test("classes", &[Mode::Routed, Mode::Off, Mode::Forced]);
     let on = "/plain: Some(normal)\n/health: Some(urgent)\n/export: Some(bulk)\n\
               /video: Some(class 3)\n/plan: Some(normal)\n";
-    assert_eq!(run(&folder, &["run"], ON), on);
+    assert_eq!(run(&folder, &["run"], Mode::Routed), on);
     let off = "/plain: None\n/health: None\n/export: None\n/video: None\n/plan: None\n";
-    assert_eq!(run(&folder, &["run"], OFF), off);
+    assert_eq!(run(&folder, &["run"], Mode::Off), off);
 }
 
 #[test]
 fn features_above_tokio_work_on_the_evenkeel_beneath() {
-    let folder = test("served", &[ON, OFF, FORCED]);
-    let said = run(&folder, &["doctor"], ON);
+    let folder = test("served", &[Mode::Routed, Mode::Off, Mode::Forced]);
+    let said = run(&folder, &["doctor"], Mode::Routed);
     assert!(
         said.contains("note  evenkeel  is asked for `hyper` in "),
         "{said}"

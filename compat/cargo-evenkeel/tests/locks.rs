@@ -40,6 +40,35 @@ fn a_build_that_was_killed_is_mended_by_the_next_call() {
     assert!(!project.has(ASIDE));
 }
 
+/// It had been about to write the lock file when its `cargo evenkeel` was killed, and the next one
+/// had been faster.
+#[test]
+fn what_the_cargo_of_a_killed_build_writes_late_does_not_stay() {
+    let project = quick();
+    project.hold_builds();
+    let lock = project.read(LOCK);
+    let mut child = held(&project, "check");
+    let ours = project.read(LOCK);
+    project.write("go on", "");
+    assert!(child.wait().unwrap().success());
+    assert_eq!(project.read(LOCK), lock);
+
+    project.write(LOCK, &ours);
+    let said = succeeds(&project.evenkeel(&["tree"]));
+    assert!(said.contains("has changed Cargo.lock since"), "{said}");
+    assert_eq!(project.read(LOCK), lock);
+
+    project.write(LOCK, &ours);
+    std::fs::remove_dir_all(project.path().join("target")).unwrap();
+    fails(
+        &project.evenkeel(&["tree"]),
+        &["Take yours", "`cargo check`"],
+    );
+    assert_eq!(project.read(LOCK), ours);
+    succeeds(&project.cargo(&["check"]));
+    succeeds(&project.evenkeel(&["tree"]));
+}
+
 #[test]
 fn a_build_that_is_ended_brings_the_lock_file_back() {
     let project = quick();

@@ -75,7 +75,8 @@ pub fn routes() -> Router {
         .merge(tenants)
 }
 
-/// The class that the operator has for a plan, by its name.
+/// The class that the operator has for a plan, by its name. A service has the plan from its own
+/// records: who may put it into a request may ask for `urgent`.
 fn class_of_plan(request: &axum::extract::Request) -> Option<Class> {
     let plan = request.headers().get("x-plan")?.to_str().ok()?;
     Handle::try_current().ok()?.class(plan)

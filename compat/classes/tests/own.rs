@@ -26,9 +26,10 @@ fn is_on() -> bool {
 /// The class, and a runtime that has it: a current-thread one, where these are Evenkeel's, too.
 fn prepare() -> (Class, Runtime) {
     let video = *VIDEO;
-    let mut builder = match std::env::var_os("EVENKEEL_FORCE") {
-        Some(_) => Builder::new_current_thread(),
-        None => Builder::new_multi_thread(),
+    let is_forced = std::env::var_os("EVENKEEL_FORCE").is_some_and(|value| value == "1");
+    let mut builder = match is_forced {
+        true => Builder::new_current_thread(),
+        false => Builder::new_multi_thread(),
     };
     (video, builder.enable_all().build().unwrap())
 }

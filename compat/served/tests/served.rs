@@ -26,7 +26,8 @@ async fn they_work_in_a_runtime_of_tokios_builder() {
 /// It is one of Evenkeel's if that is forced.
 #[tokio::test]
 async fn they_work_in_a_current_thread_runtime_that_is_forced() {
-    let is_forced = std::env::var_os("EVENKEEL_FORCE").is_some();
+    let is = |name, value| std::env::var_os(name).is_some_and(|found| found == value);
+    let is_forced = is("EVENKEEL_FORCE", "1") && !is("EVENKEEL", "off");
     assert_eq!(evenkeel::runtime::Handle::try_current().is_ok(), is_forced);
     if is_forced {
         let outcome = tokio::time::timeout(LIMIT, serve_one(true)).await;

@@ -282,16 +282,22 @@ impl Default for ClassTable {
     }
 }
 
+/// Whether a class may have this name.
+pub(crate) fn check_name(name: &str) -> Result<(), ClassError> {
+    let plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    if (1..=NAME_LEN_MAX).contains(&name.chars().count()) && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(ClassError::Name(name.to_owned()))
+}
+
 impl ClassTable {
     pub(crate) fn set(&mut self, name: &str, config: ClassConfig) -> Result<(), ClassError> {
         if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
             row.terms = row.terms.with(config)?;
             return Ok(());
         }
-        let plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
-            return Err(ClassError::Name(name.to_owned()));
-        }
+        check_name(name)?;
         if self.rows.len() == CLASSES_MAX {
             let name = name.to_owned();
             return Err(ClassError::TooMany { name });
@@ -356,6 +362,15 @@ mod tests {
         assert_eq!(table.find("one-more"), None);
         // Existing classes can still be changed.
         table.set("own-12", ClassConfig::new().share(7)).unwrap();
+    }
+
+    #[test]
+    fn the_length_of_a_name_is_counted_in_letters() {
+        let mut table = ClassTable::default();
+        let [longest, longer] = [32, 33].map(|letters| "\u{fc}".repeat(letters));
+        table.set(&longest, ClassConfig::new()).unwrap();
+        let refused = table.set(&longer, ClassConfig::new());
+        assert_eq!(refused, Err(ClassError::Name(longer)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::class::ClassConfig;
+use crate::class::{self, ClassConfig};
 use crate::sched::BusyWait;
 
 use super::builder::Builder;
@@ -169,6 +169,7 @@ impl Builder {
     fn apply_to_class(&mut self, name: &str, value: &str) -> Result<(), String> {
         let (class, setting) = name.rsplit_once('.').unwrap_or((name, ""));
         if !self.has_class(class) {
+            class::check_name(class).map_err(|error| error.to_string())?;
             // It would be a new one, in which no task is.
             return Err(format!(
                 "the program has no class `{class}`; `{CLASSES}={class}` adds it"
@@ -315,6 +316,11 @@ mod tests {
             (
                 "class.video.share=1",
                 ["no class `video`", "`classes=video` adds it"],
+            ),
+            ("class..share=1", ["\"\" is no name", "1 to 32 letters"]),
+            (
+                "class.a:b.share=1",
+                ["\"a:b\" is no name", "1 to 32 letters"],
             ),
             ("classes=bulk", ["class `bulk` already", "leave it out"]),
             ("classes=a+b+a", ["class `a` already", "`classes` is"]),
