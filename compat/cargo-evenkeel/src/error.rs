@@ -57,7 +57,8 @@ pub enum Error {
     /// The marked block in the configuration cannot be read.
     #[error(
         "somebody has changed the lines of `cargo evenkeel init` in {}.\n\
-         Take them out, from `# >>> Evenkeel` to `# <<< Evenkeel`, and run it again.",
+         Take out what is left of them, from `# >>> Evenkeel` to `# <<< Evenkeel`: each patch \
+         whose path begins with\n`.cargo/evenkeel/`. Then run it again.",
         file.display()
     )]
     Block {
@@ -266,6 +267,16 @@ pub enum Error {
     NothingAbove {
         /// The packages that use Evenkeel.
         users: String,
+    },
+    /// The configuration has its patches in a form that takes no more of them.
+    #[error(
+        "{} has a `[patch]` that is written inline, which cannot be added to. Write it as tables: \
+         `[patch.crates-io]`,\nand a line for each package below.",
+        file.display()
+    )]
+    NoRoom {
+        /// The file.
+        file: PathBuf,
     },
     /// A manifest or configuration is not TOML.
     #[error("{} is not valid TOML: {reason}", path.display())]

@@ -51,11 +51,15 @@ impl Permanent {
             return Ok(None);
         }
         let text = fs::read_to_string(&file).map_err(error::file("read", &file))?;
+        if block::has_remains(&text) {
+            return Err(Error::Block { file });
+        }
         let Some((from, to)) = block::find(&text) else {
             return Ok(None);
         };
-        let parsed =
-            block::parse(&text[from..to]).ok_or_else(|| Error::Block { file: file.clone() })?;
+        let Some(parsed) = block::parse(&text[from..to]) else {
+            return Err(Error::Block { file });
+        };
         let (original, name, sources) = parsed;
         let root = root.to_owned();
         Ok(Some(Self {
@@ -275,11 +279,10 @@ fn write_block(file: &Path, patches: &Patches, original: &Locked) -> Result<(), 
     let name = patches.copy.folder.file_name().unwrap_or_default();
     let lines = block::lines_for(&text, original, &name.to_string_lossy(), patches.sources());
     let with = format!("{}{lines}", block::without(&text));
-    // A patch that is written inline has no room for one more.
+    // What was there has been read by cargo, and by us.
     let parsed: Result<toml::Table, _> = toml::from_str(&with);
-    parsed.map_err(|error| Error::Toml {
-        path: file.to_owned(),
-        reason: error.to_string(),
+    parsed.map_err(|_| Error::NoRoom {
+        file: file.to_owned(),
     })?;
     write_whole(file, with.as_bytes())
 }

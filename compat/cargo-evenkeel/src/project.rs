@@ -2,7 +2,7 @@
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use crate::call::Options;
@@ -38,12 +38,10 @@ impl Project {
         let config = Config::read(&here, &options.config)?;
         let metadata = describe(&[&options.common[..], &["--no-deps".into()]].concat())?;
         let usual = || metadata.target_directory.clone().into();
+        let target = options.target.as_ref();
         Ok(Self {
             root: metadata.workspace_root.clone().into(),
-            target: options
-                .target
-                .as_ref()
-                .map_or_else(usual, |path| here.join(path)),
+            target: without_dots(&target.map_or_else(usual, |path| here.join(path))),
             options,
             config,
         })
@@ -368,4 +366,17 @@ pub fn run(command: &mut Command) -> Result<(), Error> {
     } else {
         Err(Error::Cargo(said))
     }
+}
+
+/// The path without `.` and `..`, as cargo says where a package is: by its text alone.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            other => plain.push(other),
+        }
+    }
+    plain
 }

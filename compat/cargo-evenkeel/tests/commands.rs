@@ -172,6 +172,7 @@ fn the_copy_lies_where_cargo_builds() {
     for options in [
         &["--target-dir", "there"][..],
         &["--target-dir=there"],
+        &["--target-dir", "src/../there"],
         &["--config", "build.target-dir='there'"],
     ] {
         let project = project();

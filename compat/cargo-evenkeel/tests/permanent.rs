@@ -186,7 +186,10 @@ fn a_configuration_without_room_is_told() {
     let project = project();
     project.write(CONFIG, "patch = { crates-io = {} }\n");
     let before = project.everything();
-    fails(&project.evenkeel(&["init"]), &["config.toml", "TOML"]);
+    fails(
+        &project.evenkeel(&["init"]),
+        &["config.toml", "inline", "[patch.crates-io]"],
+    );
     assert!(project.everything() == before, "something is left");
 }
 
@@ -202,8 +205,29 @@ fn changed_lines_are_told() {
     );
     fails(
         &project.evenkeel(&["init"]),
-        &["somebody has changed the lines", "Take them out"],
+        &["somebody has changed the lines", "Take out what is left"],
     );
+}
+
+/// Without it, nobody knows where the lines end. What they point to has to stay until they go.
+#[test]
+fn a_lost_mark_is_told_and_nothing_is_removed() {
+    for mark in ["# >>> Evenkeel", "# <<< Evenkeel"] {
+        let project = project();
+        succeeds(&project.evenkeel(&["init"]));
+        let text = project.read(CONFIG);
+        let rest = text.lines().filter(|line| !line.starts_with(mark));
+        let rest: String = rest.map(|line| format!("{line}\n")).collect();
+        project.write(CONFIG, &rest);
+        let before = project.everything();
+        for command in [&["remove"][..], &["init"], &["init", "--check"]] {
+            fails(
+                &project.evenkeel(command),
+                &["Take out what is left of them"],
+            );
+        }
+        assert!(project.everything() == before, "something has gone");
+    }
 }
 
 #[test]

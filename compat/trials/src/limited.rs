@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_command_that_hangs_is_ended_with_all_that_it_has_started() {
         let script = "trap '' TERM; sleep 1000 & echo $!; wait; wait";
-        let error = shell(script, Duration::from_secs(1)).unwrap_err();
+        let error = shell(script, Duration::from_secs(5)).unwrap_err();
         let error = error.to_string();
         assert!(
             error.contains("the script did not end within 1s"),

@@ -60,7 +60,9 @@
 //!
 //! - A request that changes the task's class first gives way once, so that all that its service
 //!   does is done, and charged, in the new class.
-//! - What the service spawns meanwhile inherits the class, also `spawn_blocking`.
+//! - What the service spawns meanwhile inherits the class, also `spawn_blocking`, and what that
+//!   spawns in its turn. Beneath Tokio, `tokio::task::spawn_blocking` has Tokio's threads, which
+//!   know no classes.
 //! - When the answer's body has ended or is dropped, or the service failed, the task is in the
 //!   class that it had before, whatever was done to its class meanwhile. So a layer around a whole
 //!   service ends what [`enter`] and the extractor `axum::InClass` do.

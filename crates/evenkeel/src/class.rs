@@ -172,7 +172,7 @@ pub struct ClassInfo {
 }
 
 /// Why a class or a setting of it was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassError {
     /// The runtime has no such class: it is one of another runtime.
@@ -192,6 +192,13 @@ pub enum ClassError {
     Share(u32),
     /// A latency target is 10 microseconds to 10 seconds.
     LatencyTarget(Duration),
+}
+
+/// `main` shows its error by `Debug`, so the message is part of it.
+impl fmt::Debug for ClassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClassError({self})")
+    }
 }
 
 impl fmt::Display for ClassError {

@@ -393,7 +393,9 @@ fn only_a_task_changes_its_class() {
         assert_eq!(outside(), (None, false));
         assert_eq!(runtime.block_on(async { outside() }), (None, false));
         let work = runtime.spawn_blocking(outside);
-        assert_eq!(runtime.block_on(work).unwrap(), (None, false));
+        // Blocking work has the class of who asked for it, and keeps it.
+        let normal = Some(Class::NORMAL);
+        assert_eq!(runtime.block_on(work).unwrap(), (normal, false));
         let error = task::change_class(video).unwrap_err();
         assert!(error.to_string().contains("no task"), "{error}");
     });

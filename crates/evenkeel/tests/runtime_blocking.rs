@@ -9,6 +9,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel::Class;
 use evenkeel::runtime::{Builder, Runtime};
 use evenkeel::task::JoinHandle;
 use hang::{until, watched};
@@ -123,6 +124,27 @@ fn work_waits_in_the_order_of_coming() {
             .into_iter()
             .for_each(|task| runtime.block_on(task).unwrap());
         assert!(done.lock().unwrap().iter().copied().eq(0..50));
+    });
+}
+
+/// What a pool's thread spawns is for the task that has asked for the work.
+#[test]
+fn what_blocking_work_spawns_inherits_its_class() {
+    watched("class", || {
+        let runtime = runtime(1, 100, LONG);
+        let classes = || {
+            evenkeel::spawn_blocking(|| {
+                let spawned = evenkeel::spawn(async { evenkeel::task::class() });
+                (evenkeel::task::class(), spawned)
+            })
+        };
+        for class in [Class::BULK, Class::URGENT] {
+            let task = runtime.spawn_in(class, async move {
+                let (here, spawned) = classes().await.unwrap();
+                (here, spawned.await.unwrap())
+            });
+            assert_eq!(runtime.block_on(task).unwrap(), (Some(class), Some(class)));
+        }
     });
 }
 

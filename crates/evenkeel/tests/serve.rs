@@ -523,6 +523,7 @@ async fn a_shutdown_does_not_wait_long_for_the_first_head() {
         let server = start(app(), set).await;
         let mut clients = Vec::new();
         for text in [
+            "",
             "P",
             "PRI * HTTP/2.0\r\n\r\nSM",
             "GET / HTTP/1.1\r\nhost: te",
@@ -533,7 +534,13 @@ async fn a_shutdown_does_not_wait_long_for_the_first_head() {
         }
         // One more has been answered, so the server has seen what the others have sent.
         get_once(server.address, "/hello/x").await;
+        let errors = Arc::clone(&server.errors);
         assert_eq!(server.stop().await.cut_off, 0);
+        assert_eq!(
+            *errors.lock().unwrap(),
+            [""; 0],
+            "an ordinary end is no error"
+        );
     })
     .await;
 }

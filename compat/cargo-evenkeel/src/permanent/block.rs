@@ -8,6 +8,8 @@ use crate::lockfile::Locked;
 const BEGIN: &str =
     "# >>> Evenkeel, made by `cargo evenkeel init`; `cargo evenkeel remove` takes it out.";
 const END: &str = "# <<< Evenkeel";
+/// How the path of each patch begins.
+const PATH: &str = "path = \".cargo/evenkeel/";
 
 /// Where the block is, with the line break before it.
 pub(super) fn find(text: &str) -> Option<(usize, usize)> {
@@ -15,6 +17,12 @@ pub(super) fn find(text: &str) -> Option<(usize, usize)> {
     let end = begin + text[begin..].find(END)? + END.len();
     let end = end + usize::from(text[end..].starts_with('\n'));
     Some((begin - usize::from(text[..begin].ends_with('\n')), end))
+}
+
+/// Whether the text has parts of a block besides a whole one: somebody has removed a mark.
+pub(super) fn has_remains(text: &str) -> bool {
+    let rest = without(text);
+    [BEGIN, END, PATH].iter().any(|part| rest.contains(part))
 }
 
 pub(super) fn without(text: &str) -> String {
@@ -45,14 +53,14 @@ pub(super) fn lines_for(
     let before = if without(text).is_empty() { "" } else { "\n" };
     let mut lines = format!(
         "{before}{BEGIN}\n# tokio {version} {} {}\n[patch.crates-io.tokio]\n\
-         path = \".cargo/evenkeel/{name}/tokio\"\n",
+         {PATH}{name}/tokio\"\n",
         source.unwrap_or_default(),
         checksum.unwrap_or_default(),
     );
     for source in sources {
         let source = toml_edit::Value::from(source).to_string();
         lines += &format!(
-            "[patch.{}.evenkeel]\npath = \".cargo/evenkeel/{name}/evenkeel\"\n",
+            "[patch.{}.evenkeel]\n{PATH}{name}/evenkeel\"\n",
             source.trim(),
         );
     }
@@ -72,9 +80,7 @@ pub(super) fn parse(text: &str) -> Option<(Locked, String, BTreeSet<String>)> {
         checksum: words.next().map(str::to_owned),
         dependencies: Vec::new(),
     };
-    let path = text
-        .lines()
-        .find_map(|line| line.strip_prefix("path = \".cargo/evenkeel/"))?;
+    let path = text.lines().find_map(|line| line.strip_prefix(PATH))?;
     Some((
         original,
         path.strip_suffix("/tokio\"")?.to_owned(),

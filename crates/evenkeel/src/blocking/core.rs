@@ -527,7 +527,9 @@ impl Core {
                 }
             };
             // The work never waits, so it is complete after one run.
-            if let Ran::Again(task) = task.run(|_| true, account) {
+            let class = task.header().class();
+            let ran = context::blocking_in(class, || task.run(|_| true, account));
+            if let Ran::Again(task) = ran {
                 task.cancel(|_| ());
             }
             drop(busy);

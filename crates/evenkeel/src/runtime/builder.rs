@@ -395,6 +395,17 @@ impl Builder {
         self.config.classes.find(name).is_some()
     }
 
+    pub(super) fn class_but_for_case(&self, name: &str) -> Option<&str> {
+        let mut classes = self.config.classes.iter();
+        let meant = classes.find(|(_, row)| row.name.eq_ignore_ascii_case(name));
+        meant.map(|(_, row)| &*row.name)
+    }
+
+    /// Why a class was refused, the first time.
+    pub(super) fn class_refusal(&self) -> Option<&ClassError> {
+        self.class_error.as_ref()
+    }
+
     pub(super) fn refuse_settings(&mut self, error: SettingsError) {
         self.settings_error.get_or_insert(error);
     }

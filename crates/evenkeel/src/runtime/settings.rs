@@ -161,6 +161,9 @@ impl Builder {
                 return Err(format!("there is a class `{name}` already; leave it out"));
             }
             self.class(name, ClassConfig::new());
+            if let Some(error) = self.class_refusal() {
+                return Err(error.to_string());
+            }
         }
         Ok(())
     }
@@ -170,6 +173,9 @@ impl Builder {
         let (class, setting) = name.rsplit_once('.').unwrap_or((name, ""));
         if !self.has_class(class) {
             class::check_name(class).map_err(|error| error.to_string())?;
+            if let Some(meant) = self.class_but_for_case(class) {
+                return Err(format!("there is no class `{class}`; there is `{meant}`"));
+            }
             // It would be a new one, in which no task is.
             return Err(format!(
                 "the program has no class `{class}`; `{CLASSES}={class}` adds it"
@@ -316,6 +322,18 @@ mod tests {
             (
                 "class.video.share=1",
                 ["no class `video`", "`classes=video` adds it"],
+            ),
+            (
+                "classes=Gold class.gold.share=1",
+                ["no class `gold`", "there is `Gold`"],
+            ),
+            (
+                "classes=a.b class.a.b.share=3",
+                ["\"a.b\" is no name", "1 to 32 letters"],
+            ),
+            (
+                "classes=a+b+c+d+e+f+g+h+i+j+k+l+m+n class.n.share=3",
+                ["class `n` is one too many", "16 classes"],
             ),
             ("class..share=1", ["\"\" is no name", "1 to 32 letters"]),
             (

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use crate::class::Class;
 use crate::sync::Arc;
 use crate::timer::timers::Timers;
 
@@ -20,11 +21,26 @@ thread_local! {
     /// The runtime that started this thread, as an address that is only compared. It has no
     /// destructor, so the destructors of other locals can read it.
     static OWNER: Cell<usize> = const { Cell::new(0) };
+    /// The class of the blocking work that runs on this thread, which is no worker's.
+    static BLOCKING_CLASS: Cell<Option<Class>> = const { Cell::new(None) };
 }
 
 /// Marks this thread as started by a runtime.
 pub(crate) fn own_thread(shared: &Arc<Shared>) {
     OWNER.set(Arc::as_ptr(shared).addr());
+}
+
+/// Runs blocking work of a class on this thread. The work does not unwind.
+pub(crate) fn blocking_in<R>(class: Class, work: impl FnOnce() -> R) -> R {
+    BLOCKING_CLASS.set(Some(class));
+    let done = work();
+    BLOCKING_CLASS.set(None);
+    done
+}
+
+/// The class of the blocking work that runs on this thread, if any does.
+pub(crate) fn blocking_class() -> Option<Class> {
+    BLOCKING_CLASS.get()
 }
 
 /// Whether the runtime has started this thread. True in hooks and destructors of thread locals as

@@ -81,7 +81,10 @@ impl Spawn {
                 }
             };
             let attributes = Attributes {
-                class: self.class_in(shared, || worker.map(|worker| worker.current_class())),
+                class: self.class_in(shared, || match worker {
+                    Some(worker) => Some(worker.current_class()),
+                    None => context::blocking_class(),
+                }),
                 spawned_at: self.spawned_at,
                 name: self.name,
             };

@@ -91,11 +91,17 @@ async fn within_limit(
     let mut first = watched.limit.map(sleep);
     let mut is_told = false;
     poll_fn(|cx| {
-        if let Poll::Ready(result) = connection.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
+        let polled = connection.as_mut().poll(cx);
         // Relaxed: see the module.
         let asked = watched.asked.load(Ordering::Relaxed);
+        if let Poll::Ready(result) = polled {
+            return Poll::Ready(
+                result.or_else(|error| match asked || !is_cancelled(&error) {
+                    true => Err(error),
+                    false => Ok(()),
+                }),
+            );
+        }
         if !is_told && watched.ending.load(Ordering::Relaxed) {
             is_told = true;
             first = Some(sleep(FIRST_AT_THE_END));
@@ -110,6 +116,13 @@ async fn within_limit(
         Poll::Pending
     })
     .await
+}
+
+/// Whether hyper-util means that no byte had come when the connection was told to end. That is no
+/// error.
+fn is_cancelled(error: &AnyError) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
 }
 
 fn no_request() -> AnyError {

@@ -12,7 +12,7 @@ pub fn id() -> Option<Id> {
     context::with_worker(|worker| worker.and_then(Worker::running_id))
 }
 
-/// The class of the task that calls this; `None` outside tasks.
+/// The class of the task or of the blocking work that calls this; `None` outside of both.
 ///
 /// # Examples
 ///
@@ -26,7 +26,10 @@ pub fn id() -> Option<Id> {
 /// # }
 /// ```
 pub fn class() -> Option<Class> {
-    context::with_worker(|worker| worker.and_then(Worker::running_class))
+    context::with_worker(|worker| match worker {
+        Some(worker) => worker.running_class(),
+        None => context::blocking_class(),
+    })
 }
 
 /// Puts the task that calls this into another class, and returns the one that it was in.
