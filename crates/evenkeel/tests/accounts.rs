@@ -519,7 +519,7 @@ where
 fn another_worker_helps_with_short_polls_when_many_wait() {
     watched("help", || {
         has_help_in_most_rounds(|| async {
-            // Eight milliseconds of polls that are too short for help otherwise, as is each poll that
+            // Eight milliseconds of polls that are too short for help otherwise. So is each poll that
             // spawns.
             let branches = (0..200).map(|_| {
                 evenkeel::spawn(async {
