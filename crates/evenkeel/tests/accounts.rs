@@ -519,8 +519,8 @@ where
 fn another_worker_helps_with_short_polls_when_many_wait() {
     watched("help", || {
         has_help_in_most_rounds(|| async {
-            // Eight milliseconds of polls that are too short for help otherwise. Those that spawn are
-            // as short.
+            // Eight milliseconds of polls that are too short for help otherwise, as are those
+            // that spawn.
             let branches = (0..200).map(|_| {
                 evenkeel::spawn(async {
                     let leaf = |_| evenkeel::spawn(async { busy_for(Duration::from_micros(2)) });
