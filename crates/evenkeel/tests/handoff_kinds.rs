@@ -216,16 +216,17 @@ fn threads_that_are_blocked_have_a_bound_and_when_it_is_reached_it_is_said() {
         let runtime = builder.build().unwrap();
         let mut gate = Gate::closed();
         let tasks: Vec<_> = (0..3)
-            .map(|_| stuck(&runtime, gate.entrance(), Hold::Sleeps))
+            .map(|_| stuck(&runtime, gate.entrance(), Hold::Locks))
             .collect();
         until("three are blocked", || heavy(&runtime).blocked == 3);
         goes_on(&runtime);
         let stats = heavy(&runtime);
         assert_eq!((stats.blocked_limit, stats.limit), (3, 1));
 
-        // A fourth, of another kind, keeps its worker.
+        // A fourth, of another kind, keeps its worker. None naps, as there is room for one that
+        // computes between two naps.
         let entrance = gate.entrance();
-        let fourth = runtime.spawn(async move { entrance.wait(Hold::Sleeps) });
+        let fourth = runtime.spawn(async move { entrance.wait(Hold::Locks) });
         until("it is refused", || heavy(&runtime).refused > stats.refused);
         let waits = runtime.spawn(async {});
         thread::sleep(Duration::from_millis(50));
