@@ -126,7 +126,7 @@ mod tests {
         let error = shell(script, Duration::from_secs(5)).unwrap_err();
         let error = error.to_string();
         assert!(
-            error.contains("the script did not end within 1s"),
+            error.contains("the script did not end within 5s"),
             "{error}"
         );
         let process = error.lines().find_map(|line| line.parse::<u32>().ok());
