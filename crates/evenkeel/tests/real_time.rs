@@ -314,7 +314,7 @@ fn threads_of_the_heavy_pool_do_not_have_it() {
             return;
         };
         // More than threads that have lost their seat come to serve.
-        let (tasks, stop) = hogs_in_the_pool(&runtime, 4);
+        let (tasks, stop) = hogs_in_the_pool(&runtime, 12);
         until("an ordinary thread of the lane, and no other", || {
             let seen = of("lane-heavy");
             !seen.is_empty() && seen.iter().all(|&(_, level)| level == 0)

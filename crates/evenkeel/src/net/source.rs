@@ -410,7 +410,7 @@ impl<E: AsRawFd> Source<E> {
     fn move_from(&self, from: usize) {
         let shared = self.runtime.shared();
         let here = context::worker_index(shared);
-        let Some(to) = shared.placement.next(from, here) else {
+        let Some(to) = shared.way_of_descriptor(from, here) else {
             return;
         };
         let mut home = self.home.lock();
@@ -732,6 +732,47 @@ mod tests {
         };
         for task in [stuck, pings, pongs] {
             runtime.block_on(task).unwrap();
+        }
+    }
+
+    /// A worker counts as one with room until its poll has lasted for long.
+    #[test]
+    fn descriptors_do_not_go_to_a_worker_in_a_poll() {
+        let mut builder = Builder::new();
+        let runtime = builder.workers(2).hand_off_after(None).build().unwrap();
+        let shared = Arc::clone(runtime.handle().shared());
+        let way = || {
+            for worker in 0..2 {
+                shared.placement.note(worker, Level::Roomy, u64::MAX / 2);
+            }
+            shared.way_of_descriptor(1, Some(1))
+        };
+        let begun = Arc::new(AtomicBool::new(false));
+        let gate = Arc::new(std::sync::Barrier::new(2));
+        // Each holds up the worker that it is on, so that one of the two comes to the other worker.
+        let polls = [(); 2].map(|()| {
+            let (shared, begun, gate) = (shared.clone(), begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                while !begun.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_micros(100));
+                    let is_there = context::worker_index(&shared) == Some(0);
+                    if is_there && !begun.swap(true, Ordering::Relaxed) {
+                        gate.wait();
+                        gate.wait();
+                    }
+                    crate::task::yield_now().await;
+                }
+            })
+        });
+        gate.wait();
+        let meanwhile = way();
+        gate.wait();
+        assert_eq!(meanwhile, None);
+        for poll in polls {
+            runtime.block_on(poll).unwrap();
+        }
+        while way() != Some(0) {
+            thread::yield_now();
         }
     }
 }

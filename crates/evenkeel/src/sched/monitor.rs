@@ -320,9 +320,7 @@ fn help(shared: &Shared) {
 
 /// Whether the worker in a seat has been in one poll for long.
 fn is_stuck(shared: &Shared, seat: &Seat) -> bool {
-    let since = shared.desk_of(seat).tenure().polling_since();
-    let limit = shared.clock.cycles_of(STUCK_AFTER);
-    since != 0 && shared.clock.cycles().saturating_sub(since) >= limit
+    shared.is_held_up(seat, STUCK_AFTER)
 }
 
 /// Whether there may be work at the seat of a stuck worker, which another could do.

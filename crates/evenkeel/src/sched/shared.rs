@@ -35,6 +35,11 @@ use super::shares::{Limits, Term};
 use super::task::cell::{Header, Runnable, Schedule};
 use super::task::registry::Registry;
 
+/// How long a poll goes on before its worker counts as held up: no descriptor comes to it, and
+/// other workers may take its next task, timers and events. Earlier they would take the task away
+/// from a warm cache.
+pub(super) const HELD_UP_AFTER: Duration = Duration::from_micros(50);
+
 /// A worker's place: all that passes to the heir in a hand-off.
 ///
 /// Aligned, so that its writes share no cache line with what others read.
@@ -172,7 +177,22 @@ impl Shared {
     /// the workers.
     pub(crate) fn home_of_descriptor(&self, here: Option<usize>) -> usize {
         let worker = here.unwrap_or_else(|| self.next_home());
-        self.placement.next(worker, here).unwrap_or(worker)
+        self.way_of_descriptor(worker, here).unwrap_or(worker)
+    }
+
+    /// Where a descriptor of the worker `from` goes instead, if it does. Its task runs on a thread
+    /// of the worker `here`. It does not go to another worker that is held up, which would
+    /// take its events late.
+    pub(crate) fn way_of_descriptor(&self, from: usize, here: Option<usize>) -> Option<usize> {
+        let way = self.placement.next(from, here);
+        way.filter(|&to| Some(to) == here || !self.is_held_up(&self.seats[to], HELD_UP_AFTER))
+    }
+
+    /// Whether the worker in a seat has been in one poll for so long.
+    pub(crate) fn is_held_up(&self, seat: &Seat, after: Duration) -> bool {
+        let since = self.desk_of(seat).tenure().polling_since();
+        let limit = self.clock.cycles_of(after);
+        since != 0 && self.clock.cycles().saturating_sub(since) >= limit
     }
 
     #[inline]

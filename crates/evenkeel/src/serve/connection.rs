@@ -95,12 +95,11 @@ async fn within_limit(
         // Relaxed: see the module.
         let asked = watched.asked.load(Ordering::Relaxed);
         if let Poll::Ready(result) = polled {
-            return Poll::Ready(
-                result.or_else(|error| match asked || !is_cancelled(&error) {
-                    true => Err(error),
-                    false => Ok(()),
-                }),
-            );
+            let is_idle_end = |error: &AnyError| !asked && is_cancelled(error);
+            return Poll::Ready(match result {
+                Err(error) if is_idle_end(&error) => Ok(()),
+                result => result,
+            });
         }
         if !is_told && watched.ending.load(Ordering::Relaxed) {
             is_told = true;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::sched::config::Config;
 use crate::sched::monitor::lookout::guard_after;
+use crate::sched::shared::HELD_UP_AFTER;
 
 /// How long a task may go on before its leaf futures yield. With a shorter slice, tasks with much
 /// to do would alternate more often, and find the cache cold. A longer slice makes others wait.
@@ -14,9 +15,6 @@ const SLICE: Duration = Duration::from_micros(100);
 const SLOT: Duration = Duration::from_micros(50);
 /// How long polls are for which another worker is woken at once; see `backlog`.
 const LONG: Duration = Duration::from_micros(50);
-/// How long a poll goes on before other workers may take its worker's next task, timers and events.
-/// Earlier they would take the task away from a warm cache.
-const STUCK: Duration = Duration::from_micros(50);
 /// How much time a worker spends between two exchanges. An exchange takes some atomic operations on
 /// memory that all workers share. In between, the division among classes may be off by this much
 /// for each worker.
@@ -47,7 +45,7 @@ impl Bounds {
             slice: cycles(SLICE),
             slot: cycles(SLOT),
             long: cycles(LONG),
-            stuck: cycles(STUCK),
+            stuck: cycles(HELD_UP_AFTER),
             exchange: cycles(EXCHANGE),
             hog: hog.map_or(u64::MAX, cycles),
             guard: hog.map_or(u64::MAX, |after| cycles(guard_after(after))),
