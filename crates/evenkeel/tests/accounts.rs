@@ -577,3 +577,68 @@ fn another_worker_helps_one_that_has_no_time_to_sleep() {
         });
     });
 }
+
+#[test]
+fn each_poll_has_a_length_and_they_add_up_to_the_run_time() {
+    watched("lengths", || {
+        let runtime = runtime(2, BusyWait::None);
+        let task = runtime.spawn_in(Class::BULK, async {
+            for _ in 0..100 {
+                busy_for(Duration::from_micros(200));
+                evenkeel::task::yield_now().await;
+            }
+        });
+        runtime.block_on(task).unwrap();
+        let stats = settled(&runtime);
+        for class in &stats.classes {
+            assert_eq!(class.poll_lengths.count(), class.polls, "{}", class.class);
+            if class.heavy.is_zero() {
+                let lengths = class.poll_lengths.total();
+                let slack = class.run / 200 + Duration::from_micros(1);
+                let difference = lengths.abs_diff(class.run);
+                assert!(difference <= slack, "{lengths:?} of {:?}", class.run);
+            }
+        }
+        let bulk = &stats.classes[Class::BULK.index()];
+        let median = bulk.poll_lengths.quantile(0.5).unwrap();
+        assert!(median >= Duration::from_micros(200), "{median:?}");
+        assert!(bulk.waits.total() > Duration::ZERO);
+        assert!(bulk.waits.mean() <= bulk.waits.quantile(1.0));
+    });
+}
+
+#[test]
+fn tasks_that_are_ready_are_counted_until_they_are_polled() {
+    watched("ready", || {
+        let mut builder = Builder::new();
+        let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
+        let (arrived, go_on) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
+        let (arrives, waits) = (Arc::clone(&arrived), Arc::clone(&go_on));
+        let holds = runtime.spawn(async move {
+            // Those that wait in the worker's own queue.
+            let inside: Vec<_> = (0..3)
+                .map(|_| evenkeel::spawn_in(Class::BULK, async {}))
+                .collect();
+            arrives.wait();
+            while !waits.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            inside
+        });
+        arrived.wait();
+        // And those that come from another thread.
+        let outside: Vec<_> = (0..4)
+            .map(|_| runtime.spawn_in(Class::BULK, async {}))
+            .collect();
+        let ready = || runtime.stats().classes[Class::BULK.index()].ready;
+        // Without the one that the worker polls next.
+        assert_eq!(ready(), 6);
+        go_on.store(true, SeqCst);
+        runtime.block_on(async {
+            for task in holds.await.unwrap().into_iter().chain(outside) {
+                task.await.unwrap();
+            }
+        });
+        assert_eq!(ready(), 0);
+    });
+}

@@ -847,7 +847,7 @@ fn named_hog(runtime: &Runtime) -> (JoinHandle<()>, &'static Location<'static>) 
 
 fn hogs_of(runtime: &Runtime, place: &Location<'_>) -> Option<HogStats> {
     let hogs = runtime.stats().hogs;
-    hogs.into_iter().find(|hogs| hogs.spawned_at == place)
+    hogs.into_iter().find(|hogs| hogs.spawned_at == *place)
 }
 
 #[test]
@@ -876,7 +876,10 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
             hogs_of(&runtime, place).is_some_and(|hogs| !hogs.total.is_zero())
         });
         let hogs = hogs_of(&runtime, place).unwrap();
-        assert_eq!((hogs.name, hogs.class), (Some("index"), Class::BULK));
+        assert_eq!(
+            (hogs.name.as_deref(), hogs.class),
+            (Some("index"), Class::BULK)
+        );
         assert_eq!((hogs.count, hogs.in_pool), (1, false));
         let of_class = |class: Class| runtime.stats().classes[class.index()].hogs;
         assert_eq!((of_class(Class::BULK), of_class(Class::NORMAL)), (1, 0));
@@ -890,9 +893,9 @@ fn a_hog_is_named_by_place_name_class_count_and_length() {
         });
         runtime.block_on(within(task)).unwrap();
         let stats = runtime.stats();
-        let other = stats.hogs.iter().find(|hogs| hogs.spawned_at != place);
+        let other = stats.hogs.iter().find(|hogs| hogs.spawned_at != *place);
         let other = other.expect("it is another place");
-        assert_eq!((other.name, other.class), (None, Class::NORMAL));
+        assert_eq!((&other.name, other.class), (&None, Class::NORMAL));
         assert_eq!(other.count, 2);
         // Two clocks agree closely, but not to the microsecond.
         assert!(other.longest >= 3 * LONG && other.total > other.longest);

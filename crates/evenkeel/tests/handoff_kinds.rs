@@ -85,7 +85,8 @@ fn names_and_classes_of_one_line_are_told_apart() {
         let rows = runtime.stats().hogs;
         let of = |class| {
             let rows = rows.iter().filter(move |row| row.class == class);
-            rows.map(|row| (row.name, row.in_pool)).collect::<Vec<_>>()
+            rows.map(|row| (row.name.as_deref(), row.in_pool))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(Class::NORMAL), [(Some("parse"), true)]);
         assert_eq!(of(Class::BULK), [(Some("parse"), true)]);
@@ -185,7 +186,9 @@ fn many_that_block_take_threads_and_nothing_else(hold: Hold) {
     let rows = runtime.stats().hogs;
     let blocked = rows.iter().find(|row| row.name.is_none()).unwrap();
     assert_eq!((blocked.count, blocked.blocked), (MANY as u64, MANY as u64));
-    let computed = rows.iter().find(|row| row.name == Some("beside"));
+    let computed = rows
+        .iter()
+        .find(|row| row.name.as_deref() == Some("beside"));
     // A pause of the preemption harness is a sleep.
     let is_right = computed.is_none_or(|row| row.blocked == 0) || cfg!(evenkeel_preempt);
     assert!(is_right, "{rows:?}");

@@ -26,7 +26,7 @@ use slab::Slab;
 
 use crate::class::Class;
 use crate::clock;
-use crate::counters::accounts::{BUCKETS, bucket_of};
+use crate::counters::histogram::Tallied;
 use crate::sched::BusyWait;
 use crate::sched::config::{Config, Hook};
 use crate::sched::context;
@@ -124,14 +124,14 @@ pub(crate) struct Tally {
     pub(crate) done: u64,
     pub(crate) refused: u64,
     pub(crate) expired: u64,
-    pub(crate) waits: [u64; BUCKETS],
-    pub(crate) runs: [u64; BUCKETS],
+    pub(crate) waits: Tallied,
+    pub(crate) runs: Tallied,
 }
 
 impl Tally {
     fn note_done(&mut self, took: u64) {
         self.done += 1;
-        count(&mut self.runs, took);
+        self.runs.add(took);
     }
 }
 
@@ -239,8 +239,8 @@ impl Core {
                     done: 0,
                     refused: 0,
                     expired: 0,
-                    waits: [0; BUCKETS],
-                    runs: [0; BUCKETS],
+                    waits: Tallied::new(),
+                    runs: Tallied::new(),
                 },
             }),
             settings,
@@ -508,7 +508,7 @@ impl Core {
             let cancelled = task.is_aborted();
             let began = clock.cycles();
             if !cancelled {
-                count(&mut state.tally.waits, began.saturating_sub(since));
+                state.tally.waits.add(began.saturating_sub(since));
             }
             let running = state.running.insert(Running {
                 spawned_at: task.header().spawned_at(),
@@ -732,10 +732,6 @@ fn class_here(shared: &Shared, task: &Runnable) -> Class {
     Some(task.header().class())
         .filter(known)
         .unwrap_or_default()
-}
-
-fn count(buckets: &mut [u64; BUCKETS], cycles: u64) {
-    buckets[bucket_of(cycles)] += 1;
 }
 
 struct Sweep {

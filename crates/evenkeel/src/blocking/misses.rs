@@ -33,10 +33,13 @@ const RING_MIN: usize = 64 << 10;
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
 
 /// How reads that wait for a device are done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DiskBackend {
     /// There were never so many reads at a time that a completion queue was tried.
+    #[default]
     Untried,
     /// By threads.
     Threads,

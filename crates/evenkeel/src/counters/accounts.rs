@@ -14,6 +14,8 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::hint;
 
+use super::histogram::Histogram;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Run(Class),
@@ -55,7 +57,8 @@ pub(crate) enum CheckOrigin {
 }
 
 pub(crate) const ORIGINS: usize = 4;
-/// Buckets of the wait histogram: bucket `b` counts waits from `2^(b-1)` to below `2^b` cycles.
+/// Buckets of histograms: bucket `b` counts from `2^(b-1)` to below `2^b`, cycles for
+/// instance.
 #[cfg(not(evenkeel_loom))]
 pub(crate) const BUCKETS: usize = 48;
 #[cfg(evenkeel_loom)]
@@ -105,7 +108,10 @@ pub(crate) struct Accounts {
     /// waited.
     pub(crate) last_wait: [Count; CLASSES_MAX],
     pub(crate) last_served: [Count; CLASSES_MAX],
-    pub(crate) waits: Box<[Box<[Count; BUCKETS]>]>,
+    /// By class: how long tasks were ready before they were polled, and how long the polls took
+    /// that are over.
+    pub(crate) waits: Box<[Histogram]>,
+    pub(crate) poll_lengths: Box<[Histogram]>,
     /// By origin, and by whether events were found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
@@ -152,7 +158,8 @@ impl Accounts {
             polls: counts(),
             last_wait: counts(),
             last_served: counts(),
-            waits: (0..classes).map(|_| Box::new(counts())).collect(),
+            waits: (0..classes).map(|_| Histogram::new()).collect(),
+            poll_lengths: (0..classes).map(|_| Histogram::new()).collect(),
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),
             events: Count::new(),
@@ -250,7 +257,12 @@ impl Accounts {
     pub(crate) fn count_poll(&self, class: Class, wait: u64) {
         self.polls[class.index()].add(1);
         self.last_wait[class.index()].put(wait);
-        self.waits[class.index()][bucket_of(wait)].add(1);
+        self.waits[class.index()].add(wait);
+    }
+
+    #[inline]
+    pub(crate) fn count_length(&self, class: Class, length: u64) {
+        self.poll_lengths[class.index()].add(length);
     }
 
     /// All times at one moment, with the current state charged until `now`.

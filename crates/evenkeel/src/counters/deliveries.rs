@@ -1,6 +1,7 @@
 //! Deliveries to readers: each thread that reads counts for itself.
 
 use super::accounts::Count;
+use super::histogram::Histogram;
 
 /// Buckets of the histograms: bucket `b` counts values from `2^(b-1)` to below `2^b`.
 pub(crate) const BUCKETS: usize = 40;
@@ -16,7 +17,7 @@ pub(crate) struct DeliveryCounts {
     /// Bytes of ended deliveries.
     pub(crate) sizes: [Count; BUCKETS],
     /// Nanoseconds for which ended deliveries were held back.
-    pub(crate) delays: [Count; BUCKETS],
+    pub(crate) delays: Histogram,
     /// The longest of them.
     pub(crate) longest: Count,
 }
@@ -29,7 +30,7 @@ impl DeliveryCounts {
             bytes: Count::new(),
             deliveries: Count::new(),
             sizes: std::array::from_fn(|_| Count::new()),
-            delays: std::array::from_fn(|_| Count::new()),
+            delays: Histogram::new(),
             longest: Count::new(),
         }
     }
@@ -54,7 +55,7 @@ impl DeliveryCounts {
     }
 
     pub(crate) fn count_delay(&self, nanos: u64) {
-        self.delays[bucket(nanos)].add(1);
+        self.delays.add(nanos);
         self.longest.put(self.longest.load().max(nanos));
     }
 }

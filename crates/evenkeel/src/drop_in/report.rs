@@ -163,7 +163,7 @@ impl Done {
         self.refused += stats.heavy.refused;
         for hog in stats.hogs {
             let is_same = |other: &&mut HogStats| {
-                (other.spawned_at, other.future) == (hog.spawned_at, hog.future)
+                (&other.spawned_at, &other.future) == (&hog.spawned_at, &hog.future)
             };
             match self.hogs.iter_mut().find(is_same) {
                 Some(row) => {
@@ -214,7 +214,7 @@ fn line(f: &mut fmt::Formatter<'_>, hog: &HogStats) -> fmt::Result {
     // The wrapper that every task has says nothing.
     let future = (hog.future.strip_prefix(WRAPPER))
         .and_then(|rest| rest.strip_suffix('>'))
-        .unwrap_or(hog.future);
+        .unwrap_or(&hog.future);
     writeln!(
         f,
         "evenkeel: too long: {}, {} in all, {} at most, of tasks spawned at {}: {future}",

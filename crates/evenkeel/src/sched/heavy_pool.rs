@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
-use crate::counters::accounts::BUCKETS;
+use crate::counters::histogram::Tallied;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
@@ -116,8 +116,10 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) priority: Priority,
     pub(crate) spent: [u64; CLASSES_MAX],
     pub(crate) polls: [u64; CLASSES_MAX],
-    /// How long tasks were ready before their polls, by class and bucket.
-    pub(crate) waits: Vec<[u64; BUCKETS]>,
+    /// How long tasks were ready before their polls, by class.
+    pub(crate) waits: Vec<Tallied>,
+    /// How long the polls took that are over, by class, by the clock.
+    pub(crate) poll_lengths: Vec<Tallied>,
 }
 
 /// What a look at the pool's threads found.
@@ -395,6 +397,8 @@ impl HeavyPool {
             let used = cpu.saturating_sub(running.charged);
             running.charged = cpu;
             state.charge(ledger, running.kind.class, self.clock.cycles_of(used));
+            let length = self.clock.cycles().saturating_sub(running.since);
+            state.count_length(running.kind.class, length);
         }
         self.publish(&mut state, ledger);
         running

@@ -108,16 +108,18 @@ impl<T: Link> InjectionQueue<T> {
         }
     }
 
-    /// How many entries wait. Takes nothing: a worker about to park must not see a stack that is
-    /// empty for a moment.
-    #[cfg(feature = "drop-in")]
-    pub(crate) fn len(&self) -> usize {
+    /// How many entries wait; of those that came since the last were taken, at most `limit` are
+    /// counted, as takers wait meanwhile. Takes nothing: a worker about to park must not see a
+    /// stack that is empty for a moment.
+    pub(crate) fn len(&self, limit: usize) -> usize {
         let _backlog = self.backlog.lock();
         // Relaxed: written under the lock that is held.
         let mut count = self.backlog_len.load(Ordering::Relaxed);
         // Acquire pairs with the Release of every push.
         let mut next = self.front.0.stack.load(Ordering::Acquire);
+        let last = count.saturating_add(limit);
         while next != closed()
+            && count < last
             && let Some(entry) = NonNull::new(next)
         {
             // SAFETY: entries are taken off the stack under the lock that is held, and are valid

@@ -208,7 +208,8 @@ impl Shared {
     /// How many tasks wait in the injection queues.
     #[cfg(feature = "drop-in")]
     pub(crate) fn injected(&self) -> usize {
-        self.injection_queues.iter().map(InjectionQueue::len).sum()
+        let queues = self.injection_queues.iter();
+        queues.map(|queue| queue.len(usize::MAX)).sum()
     }
 
     /// Counts a delivery by a read on this thread.

@@ -19,7 +19,12 @@ use super::waits::Waits;
 /// assert_eq!(lane.runs.count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct LaneStats {
     /// Its name: `blocking` for `spawn_blocking`; `disk 8:1 data`, `disk 8:1 names`, `disk 8:1
@@ -63,7 +68,12 @@ impl LaneStats {
 }
 
 /// How files are read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct DiskStats {
     /// How reads that wait for a device are done.

@@ -36,6 +36,28 @@ impl Load {
     }
 }
 
+/// How many entries of the stack of an injection queue are counted at most: its takers wait
+/// meanwhile.
+const COUNTED_MAX: usize = 4096;
+
+/// How many tasks of a class wait in run queues and in the injection queue.
+pub(super) fn ready(shared: &Shared, class: Class) -> usize {
+    let queued: usize = (shared.seats.iter())
+        .map(|seat| shared.desk_of(seat).run_queues.len_of(class))
+        .sum();
+    queued + shared.injection_queue(class).len(COUNTED_MAX)
+}
+
+/// About how long the task of a class has waited that waits for longest in a run queue.
+pub(super) fn oldest_ready(shared: &Shared, class: Class) -> Duration {
+    let now = shared.clock.cycles();
+    let waits = shared.seats.iter().filter_map(|seat| {
+        let waits = shared.desk_of(seat).run_queues.len_of(class) > 0;
+        waits.then(|| wait_at(seat, class, now))
+    });
+    shared.clock.to_duration(waits.max().unwrap_or(0))
+}
+
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
     let accounts = &seat.accounts;
     // Nothing is known of a class that never ran here.

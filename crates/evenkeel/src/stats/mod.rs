@@ -6,9 +6,15 @@
 //! up to [`wall`](WorkerStats::wall). *Utilisation* is run time over wall time: spinning is neither
 //! work nor sleep, and is counted separately.
 
+mod display;
+#[cfg(feature = "serde")]
+mod index;
 mod lanes;
 mod load;
+#[cfg(feature = "serde")]
+mod nanos;
 mod since;
+mod site;
 mod sizes;
 mod snapshot;
 mod waits;
@@ -16,6 +22,7 @@ mod waits;
 pub use crate::blocking::misses::DiskBackend;
 pub use lanes::{DiskStats, LaneStats};
 pub use load::Load;
+pub use site::Site;
 pub use sizes::Sizes;
 pub use snapshot::{
     BlockingStats, CheckCounts, Checks, ClassStats, DeliveryStats, HeavyPriority, HeavyStats,

@@ -28,7 +28,7 @@ macro_rules! subtract {
 subtract! {
     WorkerStats: run_by_class, check, spin, park, steal, lend, wall, parks, steals, helps,
         spin_hits, spin_misses;
-    ClassStats: run, heavy, polls, hogs, waits;
+    ClassStats: run, heavy, polls, hogs, waits, poll_lengths;
     HeavyStats: hand_offs, early, given_up, refused, monitor;
     HogStats: count, blocked, total;
     Checks: due, idle, spin, monitor;

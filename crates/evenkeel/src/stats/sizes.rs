@@ -6,7 +6,12 @@ use super::since::Subtract;
 ///
 /// Each bucket is twice as wide as the one before. A quantile is the upper end of its bucket, so it
 /// is exact to a factor of two and never too small.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct Sizes {
     counts: Vec<u64>,
 }

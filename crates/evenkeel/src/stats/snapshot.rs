@@ -1,7 +1,7 @@
 //! A snapshot of all statistics.
 
+use std::borrow::Cow;
 use std::ops::Sub;
-use std::panic::Location;
 use std::time::Duration;
 
 use crate::blocking::lanes::Lanes;
@@ -13,7 +13,9 @@ use crate::sched::kinds::Known;
 use crate::sched::shared::{Seat, Shared};
 
 use super::lanes::{DiskStats, LaneStats};
+use super::load;
 use super::since::{Subtract, subtract_matching};
+use super::site::Site;
 use super::sizes::Sizes;
 use super::waits::Waits;
 
@@ -39,7 +41,12 @@ use super::waits::Waits;
 /// }
 /// # });
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct Stats {
     /// One for each worker.
@@ -63,7 +70,8 @@ pub struct Stats {
     pub lanes: Vec<LaneStats>,
     /// How files are read.
     pub disk: DiskStats,
-    /// Tasks that have been polled and wait, at the moment.
+    /// Tasks that have been polled and have not completed, at the moment: those that wait, are
+    /// ready again, or run.
     pub tasks_waiting: usize,
     /// Timers that are set, at the moment.
     pub timers: usize,
@@ -71,22 +79,34 @@ pub struct Stats {
 
 /// Where the time of a worker went.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct WorkerStats {
     /// Time spent polling tasks, by class in the order of [`Class::index`].
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos::list"))]
     pub run_by_class: Vec<Duration>,
     /// Time spent asking readiness queues, handing out events, and firing timers.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub check: Duration,
     /// Time spent spinning, which is neither work nor sleep.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub spin: Duration,
     /// Time spent asleep in the kernel.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub park: Duration,
     /// Time spent looking for tasks to steal from other workers.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub steal: Duration,
     /// Time in which the worker left its processor to threads of the heavy pool, whose class was
     /// owed it.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub lend: Duration,
     /// Time since the worker began.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub wall: Duration,
     /// How often the worker slept.
     pub parks: u64,
@@ -117,18 +137,26 @@ impl WorkerStats {
 }
 
 /// The processor time and the waits of a class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct ClassStats {
     /// The class.
+    #[cfg_attr(feature = "serde", serde(with = "super::index"))]
     pub class: Class,
     /// Its name.
     pub name: String,
     /// Its share, at the moment.
     pub share: u32,
     /// Time spent polling its tasks: time on workers, and processor time in the heavy pool.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub run: Duration,
     /// The part of it that was spent in the heavy pool.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub heavy: Duration,
     /// How often its tasks were polled, in both.
     pub polls: u64,
@@ -136,10 +164,25 @@ pub struct ClassStats {
     pub hogs: u64,
     /// How long its tasks were ready before they were polled.
     pub waits: Waits,
+    /// How long its polls took that are over, by the clock.
+    pub poll_lengths: Waits,
+    /// How many of its tasks are ready and wait to be polled, at the moment: without those in the
+    /// heavy pool, and without the one that each worker polls next. Of those that other threads
+    /// have woken in the last moments, at most 4096 are counted.
+    pub ready: usize,
+    /// About how long the one of these has waited that came first: see
+    /// [`Load::wait`](super::Load::wait), of which it is the longest.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub oldest_ready: Duration,
 }
 
 /// The heavy pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct HeavyStats {
     /// Its threads, at the moment.
@@ -165,6 +208,7 @@ pub struct HeavyStats {
     /// counted many times.
     pub refused: u64,
     /// Processor time of the monitor, which looks for stuck workers.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub monitor: Duration,
     /// Whether the pool's threads have a lower kernel priority.
     pub priority: HeavyPriority,
@@ -172,6 +216,8 @@ pub struct HeavyStats {
 
 /// Whether the threads of the heavy pool have a lower kernel priority than workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HeavyPriority {
     /// The pool has had no thread yet.
@@ -185,16 +231,22 @@ pub enum HeavyPriority {
 
 /// The hogs of one kind: tasks of the same type, name and class, spawned by the same line of
 /// source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct HogStats {
     /// Where they were spawned.
-    pub spawned_at: &'static Location<'static>,
+    pub spawned_at: Site,
     /// The type of their future, as the compiler prints it: for people, not for programs.
-    pub future: &'static str,
+    pub future: Cow<'static, str>,
     /// The name they were given, if any.
-    pub name: Option<&'static str>,
+    pub name: Option<Cow<'static, str>>,
     /// Their class.
+    #[cfg_attr(feature = "serde", serde(with = "super::index"))]
     pub class: Class,
     /// How many of their polls were too long.
     pub count: u64,
@@ -202,8 +254,10 @@ pub struct HogStats {
     pub blocked: u64,
     /// The longest of these that has ended, by the clock; since the runtime's start, also in a
     /// difference of two snapshots.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub longest: Duration,
     /// The sum of all that have ended, by the clock.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub total: Duration,
     /// Whether new tasks of this kind start in the heavy pool, because nearly all of them hog.
     pub in_pool: bool,
@@ -211,6 +265,11 @@ pub struct HogStats {
 
 /// I/O checks, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct Checks {
     /// The bound on the time between checks had passed.
@@ -235,6 +294,11 @@ impl Checks {
 
 /// I/O checks, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct CheckCounts {
     /// Checks that found events.
@@ -252,6 +316,11 @@ impl CheckCounts {
 
 /// Events, and the readers they woke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct ReadinessStats {
     /// Events that reached a descriptor.
@@ -267,7 +336,12 @@ pub struct ReadinessStats {
 /// Bytes are counted as reads take them from the kernel's sockets: below TLS, for example. Reads
 /// with the user's own operation (`try_io`, `async_io`), single datagrams and peeked bytes are not
 /// counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct DeliveryStats {
     /// How often a reader was woken, or did not have to wait, and got bytes.
@@ -290,6 +364,7 @@ pub struct DeliveryStats {
     /// [`Immediate`]: crate::net::Delivery::Immediate
     pub added_delay: Waits,
     /// The longest of these since the runtime's start, also in a difference of two snapshots.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub longest_delay: Duration,
     /// Entries of sweeps that were due: one for each delay of a reader that is held back.
     pub swept: u64,
@@ -297,6 +372,11 @@ pub struct DeliveryStats {
 
 /// The threads for blocking work, at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct BlockingStats {
     /// Threads.
@@ -375,14 +455,16 @@ impl Stats {
 
     /// The mean of the workers' utilisation, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
-        let sum: f64 = self.workers.iter().map(WorkerStats::utilisation).sum();
+        // Not `sum()`, which is -0.0 of none.
+        let workers = self.workers.iter().map(WorkerStats::utilisation);
+        let sum = workers.fold(0.0, |sum, worker| sum + worker);
         sum / self.workers.len().max(1) as f64
     }
 }
 
 impl HogStats {
-    fn kind(&self) -> impl PartialEq {
-        (self.spawned_at, self.future, self.name, self.class)
+    fn kind(&self) -> impl PartialEq + '_ {
+        (&self.spawned_at, &self.future, &self.name, self.class)
     }
 }
 
@@ -449,6 +531,9 @@ fn classes(shared: &Shared, workers: &[WorkerStats], pool: &HeavyPoolStats) -> V
             polls: polls.sum::<u64>() + pool.polls[index],
             hogs: shared.kinds.hogs(class),
             waits: waits(shared, pool, class),
+            poll_lengths: poll_lengths(shared, pool, class),
+            ready: load::ready(shared, class),
+            oldest_ready: load::oldest_ready(shared, class),
         }
     })
     .collect()
@@ -473,7 +558,7 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
         reads: sum(|at| &at.reads),
         empty_reads: sum(|at| &at.empty),
         bytes_per_delivery: Sizes::new(sums(|at| &at.sizes)),
-        added_delay: Waits::of_nanos(&sums(|at| &at.delays)),
+        added_delay: Waits::of_nanos(&counts().map(|at| at.delays.read()).sum()),
         longest_delay: Duration::from_nanos(longest.max().unwrap_or(0)),
         swept,
     }
@@ -505,9 +590,9 @@ fn hogs(shared: &Shared) -> Vec<HogStats> {
     rows.sort_by_key(|(row, _)| std::cmp::Reverse(row.total));
     rows.into_iter()
         .map(|(row, known)| HogStats {
-            spawned_at: row.kind.spawned_at,
-            future: row.kind.future.name(),
-            name: row.kind.name,
+            spawned_at: row.kind.spawned_at.into(),
+            future: row.kind.future.name().into(),
+            name: row.kind.name.map(Cow::Borrowed),
             class: row.kind.class,
             count: row.count,
             blocked: row.blocked,
@@ -519,15 +604,17 @@ fn hogs(shared: &Shared) -> Vec<HogStats> {
 }
 
 fn waits(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
-    let mut counts = pool.waits[class.index()];
-    for seat in &shared.seats {
-        let waits = &seat.accounts.waits[class.index()];
-        counts
-            .iter_mut()
-            .zip(waits.iter())
-            .for_each(|(sum, count)| *sum += count.load());
-    }
-    Waits::new(&shared.clock, &counts)
+    let seats = shared.seats.iter();
+    let by_seats = seats.map(|seat| seat.accounts.waits[class.index()].read());
+    let in_pool = pool.waits[class.index()].clone();
+    Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
+}
+
+fn poll_lengths(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
+    let seats = shared.seats.iter();
+    let by_seats = seats.map(|seat| seat.accounts.poll_lengths[class.index()].read());
+    let in_pool = pool.poll_lengths[class.index()].clone();
+    Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
 }
 
 fn checks(shared: &Shared) -> Checks {

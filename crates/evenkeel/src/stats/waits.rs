@@ -3,41 +3,62 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::counters::accounts::BUCKETS;
+use crate::counters::histogram::Tallied;
 
 use super::since::Subtract;
 
-/// A histogram of how long tasks were ready before they were polled, or deliveries were held back.
+/// A histogram of durations: how long tasks were ready before they were polled, how long polls
+/// took, or how long deliveries were held back.
 ///
 /// Each bucket is twice as wide as the one before. A quantile is the upper end of its bucket, so it
 /// is exact to a factor of two and never too small.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct Waits {
     /// The upper end of each bucket, and the number of waits in it.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos::buckets"))]
     buckets: Vec<(Duration, u64)>,
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    total: Duration,
 }
 
 impl Waits {
-    pub(crate) fn new(clock: &Clock, counts: &[u64; BUCKETS]) -> Self {
-        Self::of_buckets(counts, |upper| clock.to_duration(upper))
+    /// From cycles.
+    pub(crate) fn new(clock: &Clock, tallied: &Tallied) -> Self {
+        Self::of(tallied, |cycles| clock.to_duration(cycles))
     }
 
-    /// From buckets of nanoseconds.
-    pub(crate) fn of_nanos(counts: &[u64]) -> Self {
-        Self::of_buckets(counts, Duration::from_nanos)
+    /// From nanoseconds.
+    pub(crate) fn of_nanos(tallied: &Tallied) -> Self {
+        Self::of(tallied, Duration::from_nanos)
     }
 
-    fn of_buckets(counts: &[u64], duration: impl Fn(u64) -> Duration) -> Self {
-        let buckets = counts.iter().enumerate();
+    fn of(tallied: &Tallied, duration: impl Fn(u64) -> Duration) -> Self {
+        let buckets = tallied.counts.iter().enumerate();
         let buckets = buckets.map(|(bucket, &count)| (duration(1 << bucket), count));
         Self {
             buckets: buckets.collect(),
+            total: duration(tallied.total),
         }
     }
 
     /// The number of waits.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The sum of all.
+    pub fn total(&self) -> Duration {
+        self.total
+    }
+
+    /// The mean; `None` if there were none.
+    pub fn mean(&self) -> Option<Duration> {
+        let nanos = self.total.as_nanos().checked_div(self.count().into())?;
+        Some(Duration::from_nanos(
+            u64::try_from(nanos).unwrap_or(u64::MAX),
+        ))
     }
 
     /// The wait that a fraction `q` of all, from 0 to 1, did not exceed; `None` if there were none.
@@ -58,11 +79,13 @@ impl Waits {
 }
 
 impl Subtract for Waits {
+    /// Two of one runtime have the same buckets. Of others, as snapshots that were read from a file
+    /// may be, those that both have are subtracted.
     fn subtract(&mut self, earlier: &Self) {
-        debug_assert_eq!(self.buckets.len(), earlier.buckets.len());
         for ((_, count), (_, before)) in self.buckets.iter_mut().zip(&earlier.buckets) {
             count.subtract(before);
         }
+        self.total.subtract(&earlier.total);
     }
 }
 
@@ -78,13 +101,16 @@ mod tests {
             (Duration::from_nanos(4), 9),
             (Duration::from_nanos(8), 1),
         ];
-        let waits = Waits { buckets };
+        let total = Duration::from_nanos(200);
+        let waits = Waits { buckets, total };
         assert_eq!(waits.count(), 100);
+        assert_eq!(waits.mean(), Some(Duration::from_nanos(2)));
         assert_eq!(waits.quantile(0.5), Some(Duration::from_nanos(2)));
         assert_eq!(waits.quantile(0.99), Some(Duration::from_nanos(4)));
         assert_eq!(waits.quantile(1.0), Some(Duration::from_nanos(8)));
         let mut none = waits.clone();
         none.subtract(&waits);
         assert_eq!(none.quantile(0.5), None);
+        assert_eq!(none.mean(), None);
     }
 }

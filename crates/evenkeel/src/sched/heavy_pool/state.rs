@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::{CLASSES_MAX, Class};
-use crate::counters::accounts::{BUCKETS, bucket_of};
+use crate::counters::histogram::Tallied;
 use crate::sched::hog::{Hog, Profile};
 use crate::sched::ledger::{Ledger, Published};
 use crate::sched::task::cell::Runnable;
@@ -65,7 +65,9 @@ pub(super) struct State {
     spent: [u64; CLASSES_MAX],
     polls: [u64; CLASSES_MAX],
     /// How long tasks of each class were ready before each poll.
-    waits: Vec<[u64; BUCKETS]>,
+    waits: Vec<Tallied>,
+    /// How long the polls took that are over.
+    poll_lengths: Vec<Tallied>,
     pub(super) hand_offs: u64,
     pub(super) early: u64,
     pub(super) given_up: u64,
@@ -213,7 +215,8 @@ impl State {
         Self {
             bounds,
             queues: (0..classes).map(|_| VecDeque::new()).collect(),
-            waits: vec![[0; BUCKETS]; classes],
+            waits: vec![Tallied::new(); classes],
+            poll_lengths: vec![Tallied::new(); classes],
             ..Self::default()
         }
     }
@@ -233,6 +236,7 @@ impl State {
             spent: self.spent,
             polls: self.polls,
             waits: self.waits.clone(),
+            poll_lengths: self.poll_lengths.clone(),
             ..HeavyPoolStats::default()
         }
     }
@@ -318,7 +322,11 @@ impl State {
 
     pub(super) fn count_poll(&mut self, class: Class, waited: u64) {
         self.polls[class.index()] += 1;
-        self.waits[class.index()][bucket_of(waited)] += 1;
+        self.waits[class.index()].add(waited);
+    }
+
+    pub(super) fn count_length(&mut self, class: Class, length: u64) {
+        self.poll_lengths[class.index()].add(length);
     }
 
     // ---- Threads ----

@@ -201,6 +201,7 @@ impl Worker {
     fn charge_poll(&self, class: Class, began: u64) {
         let now = self.mark(State::Run(class), State::Run(class));
         let length = now.saturating_sub(began);
+        self.accounts().count_length(class, length);
         self.charge_class(class, length);
         self.choosing.ran(class, length);
         self.backlog.note_poll(length);
