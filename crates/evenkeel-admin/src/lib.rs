@@ -1,0 +1,65 @@
+//! Where the time of an [`evenkeel`] runtime went, over HTTP: one line in `main`.
+//!
+//! ```
+//! # #[evenkeel::main]
+//! # async fn main() -> Result<(), evenkeel_admin::AdminError> {
+//! let admin = evenkeel_admin::listen("127.0.0.1:0").await?;
+//! println!("admin page: http://{}/", admin.address());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The server runs in [`Class::URGENT`](evenkeel::Class::URGENT), so it answers beside hogs.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /` | a page with live plots |
+//! | `GET /healthz` | `ok`, for probes; no token is asked for |
+//! | `GET /metrics` | OpenMetrics text, for Prometheus ([all metrics][metrics]) |
+//! | `GET /stats` | [`Stats`](evenkeel::stats::Stats) as JSON; times are nanoseconds |
+//! | `GET /stats.txt` | the same for people, on a screen |
+//! | `GET /settings` | the classes, with their shares and latency targets |
+//! | `PUT /settings/classes/NAME` | changes a class: `{"share": 70, "latency_target_us": 500}` |
+//!
+//! A request that cannot be met gets a status and `{"error": "..."}`.
+//!
+//! # Who may ask
+//!
+//! Without a token, whoever can connect. So only a loopback address or a Unix socket may then be
+//! listened on; the socket's file can be opened by its owner alone. Anything else needs a
+//! [`token`](Builder::token), which requests carry as `Authorization: Bearer TOKEN`. There is no
+//! TLS: across a network that others can read, put a proxy in front.
+//!
+//! A web page of somebody else, open in a browser on the same machine, can read and change nothing:
+//! requests to a loopback address have to name one in `Host`, and changes have to be
+//! `application/json` from the page of this server or from no page.
+//!
+//! # What is limited
+//!
+//! [`CONNECTIONS_MAX`] connections, more wait in the backlog; [`REQUEST_TIMEOUT`] for the head of a
+//! request, for its body, and for each step of taking the answer, so that a client which is stuck
+//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body.
+//!
+//! [metrics]: https://docs.rs/evenkeel-admin/latest/evenkeel_admin/metrics/index.html
+
+mod access;
+mod address;
+mod admin;
+mod error;
+pub mod metrics;
+mod routes;
+mod settings;
+mod timed;
+
+pub use admin::{Admin, Builder, listen};
+pub use error::AdminError;
+
+use std::time::Duration;
+
+/// How many connections are served at once.
+pub const CONNECTIONS_MAX: usize = 64;
+/// How long a client may take for the head of a request, for its body, and without taking any of an
+/// answer that does not fit the socket.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest body of a request.
+pub const BODY_BYTES_MAX: usize = 16 * 1024;

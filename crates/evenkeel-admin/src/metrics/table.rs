@@ -1,0 +1,385 @@
+//! The metrics.
+
+use std::time::Duration;
+
+use evenkeel::stats::{CheckCounts, LaneStats, Stats, Waits, WorkerStats};
+
+use super::Sort::{Counter, Gauge, Histogram};
+use super::Value::{Count, Level, Seconds};
+use super::{Metric, Rows, Sort, Value};
+
+const SECONDS: Option<&str> = Some("seconds");
+const BYTES: Option<&str> = Some("bytes");
+/// Bounds of buckets go from a microsecond to 67 seconds, each twice the one before.
+const BOUNDS: u32 = 26;
+
+const fn metric(
+    (name, unit): (&'static str, Option<&'static str>),
+    sort: Sort,
+    labels: &'static [&'static str],
+    help: &'static str,
+    read: fn(&Stats, &mut Rows<'_>),
+) -> Metric {
+    Metric {
+        name,
+        help,
+        sort,
+        unit,
+        labels,
+        read,
+    }
+}
+
+/// In the order in which they are written.
+pub(super) const METRICS: &[Metric] = &[
+    metric(
+        ("evenkeel_worker_time", SECONDS),
+        Counter,
+        &["worker", "state"],
+        "Time of a worker by what it did: run, check, spin, park, steal or lend; they add up to \
+         its wall time",
+        worker_time,
+    ),
+    metric(
+        ("evenkeel_utilisation_ratio", None),
+        Gauge,
+        &[],
+        "Run time over wall time of all workers since the start; rate() of \
+         evenkeel_worker_time_seconds_total has it for any time",
+        |stats, row| row(&[], Level(stats.utilisation())),
+    ),
+    metric(
+        ("evenkeel_worker_parks", None),
+        Counter,
+        &["worker"],
+        "How often a worker slept",
+        |stats, row| each_worker(stats, row, |worker| worker.parks),
+    ),
+    metric(
+        ("evenkeel_worker_steals", None),
+        Counter,
+        &["worker"],
+        "Tasks that a worker stole from others",
+        |stats, row| each_worker(stats, row, |worker| worker.steals),
+    ),
+    metric(
+        ("evenkeel_class_run", SECONDS),
+        Counter,
+        &["class"],
+        "Time spent polling tasks of a class, on workers and in the heavy pool",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Seconds(class.run.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_heavy_run", SECONDS),
+        Counter,
+        &["class"],
+        "The part of a class's run time that was spent in the heavy pool",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Seconds(class.heavy.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_share", None),
+        Gauge,
+        &["class"],
+        "The share of a class: its weight when processor time is scarce",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Level(class.share.into()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_polls", None),
+        Counter,
+        &["class"],
+        "Polls of tasks of a class",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Count(class.polls));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_hogs", None),
+        Counter,
+        &["class"],
+        "Polls of tasks of a class that were too long",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Count(class.hogs));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_wait", SECONDS),
+        Histogram,
+        &["class"],
+        "How long tasks of a class were ready before they were polled",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], histogram(&class.waits));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_poll_length", SECONDS),
+        Histogram,
+        &["class"],
+        "How long polls of tasks of a class took",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], histogram(&class.poll_lengths));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_ready", None),
+        Gauge,
+        &["class"],
+        "Tasks of a class that are ready and wait to be polled",
+        |stats, row| {
+            for class in &stats.classes {
+                row(&[&class.name], Level(class.ready as f64));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_heavy_threads", None),
+        Gauge,
+        &["doing"],
+        "Threads of the heavy pool: running (in a poll), blocked (in a poll that sleeps), or all",
+        |stats, row| {
+            let heavy = &stats.heavy;
+            row(&["running"], Level(heavy.running as f64));
+            row(&["blocked"], Level(heavy.blocked as f64));
+            row(&["all"], Level(heavy.threads as f64));
+        },
+    ),
+    metric(
+        ("evenkeel_heavy_queued", None),
+        Gauge,
+        &[],
+        "Tasks that wait for a thread of the heavy pool",
+        |stats, row| row(&[], Level(stats.heavy.queued as f64)),
+    ),
+    metric(
+        ("evenkeel_hand_offs", None),
+        Counter,
+        &[],
+        "How often a worker's seat was taken from a thread that was stuck in a poll",
+        |stats, row| row(&[], Count(stats.heavy.hand_offs)),
+    ),
+    metric(
+        ("evenkeel_hand_offs_refused", None),
+        Counter,
+        &[],
+        "Hand-offs refused as the heavy pool had no thread left; one poll may count many times",
+        |stats, row| row(&[], Count(stats.heavy.refused)),
+    ),
+    metric(
+        ("evenkeel_monitor_cpu", SECONDS),
+        Counter,
+        &[],
+        "Processor time of the monitor, which looks for stuck workers",
+        |stats, row| row(&[], Seconds(stats.heavy.monitor.as_secs_f64())),
+    ),
+    metric(
+        ("evenkeel_io_checks", None),
+        Counter,
+        &["origin", "outcome"],
+        "I/O checks by why they were made (due, idle, spin, monitor) and whether events were found",
+        io_checks,
+    ),
+    metric(
+        ("evenkeel_io_events", None),
+        Counter,
+        &[],
+        "Events that reached a descriptor",
+        |stats, row| row(&[], Count(stats.readiness.events)),
+    ),
+    metric(
+        ("evenkeel_io_descriptors", None),
+        Gauge,
+        &[],
+        "Descriptors that are registered",
+        |stats, row| row(&[], Level(stats.readiness.descriptors as f64)),
+    ),
+    metric(
+        ("evenkeel_deliveries", None),
+        Counter,
+        &[],
+        "How often a reader was woken, or did not have to wait, and got bytes",
+        |stats, row| row(&[], Count(stats.delivery.deliveries)),
+    ),
+    metric(
+        ("evenkeel_delivered", BYTES),
+        Counter,
+        &[],
+        "Bytes that readers took from sockets",
+        |stats, row| row(&[], Count(stats.delivery.bytes)),
+    ),
+    metric(
+        ("evenkeel_reads", None),
+        Counter,
+        &["outcome"],
+        "Reads of sockets, each a system call, by whether they found anything",
+        |stats, row| {
+            let delivery = &stats.delivery;
+            let found = delivery.reads.saturating_sub(delivery.empty_reads);
+            row(&["found"], Count(found));
+            row(&["empty"], Count(delivery.empty_reads));
+        },
+    ),
+    metric(
+        ("evenkeel_lane_threads", None),
+        Gauge,
+        &["lane", "state"],
+        "Threads of a lane of blocking work: busy, idle, and the most it may have (limit)",
+        |stats, row| {
+            for lane in &stats.lanes {
+                let name = lane.name.as_str();
+                let idle = lane.threads.saturating_sub(lane.busy);
+                row(&[name, "busy"], Level(lane.busy as f64));
+                row(&[name, "idle"], Level(idle as f64));
+                row(&[name, "limit"], Level(lane.limit as f64));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_lane_queued", None),
+        Gauge,
+        &["lane"],
+        "Work that waits for a thread of a lane",
+        |stats, row| {
+            for lane in &stats.lanes {
+                row(&[&lane.name], Level(lane.queued as f64));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_lane_work", None),
+        Counter,
+        &["lane", "outcome"],
+        "Work of a lane: done, refused as the queue was full, or expired as it waited too long",
+        |stats, row| {
+            for lane in &stats.lanes {
+                let name = lane.name.as_str();
+                row(&[name, "done"], Count(lane.done));
+                row(&[name, "refused"], Count(lane.refused));
+                row(&[name, "expired"], Count(lane.expired));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_lane_wait", SECONDS),
+        Histogram,
+        &["lane"],
+        "How long work waited for a thread of a lane",
+        |stats, row| each_lane(stats, row, |lane| &lane.waits),
+    ),
+    metric(
+        ("evenkeel_lane_run", SECONDS),
+        Histogram,
+        &["lane"],
+        "How long work of a lane took",
+        |stats, row| each_lane(stats, row, |lane| &lane.runs),
+    ),
+    metric(
+        ("evenkeel_timers", None),
+        Gauge,
+        &[],
+        "Timers that are set",
+        |stats, row| row(&[], Level(stats.timers as f64)),
+    ),
+];
+
+fn worker_time(stats: &Stats, row: &mut Rows<'_>) {
+    for (index, worker) in stats.workers.iter().enumerate() {
+        let index = index.to_string();
+        let states = [
+            ("run", worker.run()),
+            ("check", worker.check),
+            ("spin", worker.spin),
+            ("park", worker.park),
+            ("steal", worker.steal),
+            ("lend", worker.lend),
+        ];
+        for (state, time) in states {
+            row(&[&index, state], Seconds(time.as_secs_f64()));
+        }
+    }
+}
+
+fn each_worker(stats: &Stats, row: &mut Rows<'_>, count: fn(&WorkerStats) -> u64) {
+    for (index, worker) in stats.workers.iter().enumerate() {
+        row(&[&index.to_string()], Count(count(worker)));
+    }
+}
+
+fn each_lane(stats: &Stats, row: &mut Rows<'_>, waits: fn(&LaneStats) -> &Waits) {
+    for lane in &stats.lanes {
+        row(&[&lane.name], histogram(waits(lane)));
+    }
+}
+
+fn io_checks(stats: &Stats, row: &mut Rows<'_>) {
+    let checks = &stats.checks;
+    let origins: [(&str, CheckCounts); 4] = [
+        ("due", checks.due),
+        ("idle", checks.idle),
+        ("spin", checks.spin),
+        ("monitor", checks.monitor),
+    ];
+    for (origin, counts) in origins {
+        row(&[origin, "found"], Count(counts.found));
+        row(&[origin, "empty"], Count(counts.empty));
+    }
+}
+
+/// With bounds that are the same on all machines, as those of other machines are added to them: a
+/// wait counts below the first bound that it has surely not passed.
+fn histogram(waits: &Waits) -> Value {
+    let bound = |step: u32| Duration::from_micros(1 << step);
+    let mut buckets: Vec<_> = (0..=BOUNDS)
+        .map(|step| (bound(step).as_secs_f64(), 0))
+        .collect();
+    buckets.push((f64::INFINITY, 0));
+    let mut step = 0;
+    for (upper, count) in waits.buckets() {
+        while step <= BOUNDS && bound(step) < upper {
+            step += 1;
+        }
+        buckets[step as usize].1 += count;
+    }
+    let sum = waits.total().as_secs_f64();
+    Value::Histogram { sum, buckets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_has_what_surely_did_not_pass_its_bound() {
+        let waits: Waits = serde_json::from_value(serde_json::json!({
+            "buckets": [[900, 1], [1_000, 2], [1_100, 4], [2_000, 8], [67_108_864_000_u64, 16],
+                [67_108_864_001_u64, 32]],
+            "total": 5_000_000_000_u64,
+        }))
+        .unwrap();
+        let Value::Histogram { sum, buckets } = histogram(&waits) else {
+            panic!("a histogram");
+        };
+        assert_eq!(sum, 5.0);
+        let filled: Vec<_> = buckets.iter().filter(|(_, count)| *count > 0).collect();
+        let expected = [(1e-6, 3), (2e-6, 12), (67.108864, 16), (f64::INFINITY, 32)];
+        assert_eq!(filled, expected.iter().collect::<Vec<_>>());
+    }
+}

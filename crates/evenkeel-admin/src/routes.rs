@@ -1,0 +1,132 @@
+//! What is answered to which request.
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use axum::{Json, Router};
+use evenkeel::runtime::Handle;
+use evenkeel::time::timeout;
+use serde_json::json;
+
+use crate::access::{Access, Refusal};
+use crate::settings::{self, ClassChange, Settings};
+use crate::{BODY_BYTES_MAX, REQUEST_TIMEOUT, metrics};
+
+/// An answer that says what was wrong.
+pub(crate) struct Problem(StatusCode, String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+pub(crate) fn router(runtime: Handle, access: Access) -> Router {
+    let router = Router::new()
+        .route(
+            "/",
+            get(|| file("text/html", include_str!("page/index.html"))),
+        )
+        .route(
+            "/page.js",
+            get(|| file("text/javascript", include_str!("page/page.js"))),
+        )
+        .route(
+            "/page.css",
+            get(|| file("text/css", include_str!("page/page.css"))),
+        )
+        .route("/healthz", get(async || "ok\n"))
+        .route("/metrics", get(metrics))
+        .route("/stats", get(stats))
+        .route("/stats.txt", get(stats_text))
+        .route("/settings", get(settings))
+        .route("/settings/classes/{name}", put(change_class))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(nothing_there)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(access, admit));
+    router.with_state(runtime)
+}
+
+/// Lets requests through that may be made, for as long as they may take.
+async fn admit(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let checked = access.check(request.method(), request.uri(), request.headers());
+    if let Err(Refusal(status, why)) = checked {
+        return Problem(status, why.to_owned()).into_response();
+    }
+    let mut answer = match timeout(REQUEST_TIMEOUT, next.run(request)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = "the request's body did not come in time".to_owned();
+            Problem(StatusCode::REQUEST_TIMEOUT, message).into_response()
+        }
+    };
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        HeaderName::from_static("x-content-type-options"),
+        HeaderValue::from_static("nosniff"),
+    );
+    answer
+}
+
+/// A part of the page, which loads nothing from anywhere else.
+async fn file(kind: &'static str, text: &'static str) -> Response {
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                  frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    let kind = format!("{kind}; charset=utf-8");
+    let headers = [
+        (CONTENT_TYPE, kind.as_str()),
+        (CONTENT_SECURITY_POLICY, policy),
+    ];
+    (headers, text).into_response()
+}
+
+async fn metrics(State(runtime): State<Handle>) -> Response {
+    let headers = [(CONTENT_TYPE, metrics::CONTENT_TYPE)];
+    (headers, metrics::text(runtime.stats())).into_response()
+}
+
+async fn stats(State(runtime): State<Handle>) -> Response {
+    Json(runtime.stats()).into_response()
+}
+
+async fn stats_text(State(runtime): State<Handle>) -> String {
+    format!("{}\n", runtime.stats())
+}
+
+async fn settings(State(runtime): State<Handle>) -> Json<Settings> {
+    Json(Settings::of(&runtime))
+}
+
+async fn change_class(
+    State(runtime): State<Handle>,
+    Path(name): Path<String>,
+    change: Result<Json<ClassChange>, JsonRejection>,
+) -> Result<Json<Settings>, Problem> {
+    let Json(change) = change.map_err(|error| Problem(error.status(), error.body_text()))?;
+    let changed = settings::change_class(&runtime, &name, change);
+    changed
+        .map(Json)
+        .map_err(|(status, why)| Problem(status, why))
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let allowed = if request.uri().path().starts_with("/settings/") {
+        "PUT"
+    } else {
+        "GET, HEAD"
+    };
+    let message = format!("{} is not for this path, but {allowed}", request.method());
+    let problem = Problem(StatusCode::METHOD_NOT_ALLOWED, message).into_response();
+    ([(ALLOW, allowed)], problem).into_response()
+}
+
+async fn nothing_there(request: Request) -> Problem {
+    let message = format!("there is nothing at {}", request.uri().path());
+    Problem(StatusCode::NOT_FOUND, message)
+}

@@ -1,0 +1,100 @@
+//! A connection whose peer has to take what is written to it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel::serve::Listener;
+use evenkeel::time::{Sleep, sleep};
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+/// A listener whose connections are [`TimedIo`].
+#[derive(Debug)]
+pub(crate) struct TimedListener<L> {
+    pub(crate) listener: L,
+    pub(crate) timeout: Duration,
+}
+
+impl<L: Listener> Listener for TimedListener<L> {
+    type Io = TimedIo<L::Io>;
+    type Address = L::Address;
+
+    async fn accept(&mut self) -> io::Result<(Self::Io, Self::Address)> {
+        let (io, address) = self.listener.accept().await?;
+        let timeout = self.timeout;
+        let waits = None;
+        Ok((TimedIo { io, timeout, waits }, address))
+    }
+}
+
+/// A connection that fails when its peer takes nothing for so long.
+pub(crate) struct TimedIo<T> {
+    io: T,
+    timeout: Duration,
+    /// Since the last write that did not wait.
+    waits: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> TimedIo<T> {
+    /// Passes on what a write came to, unless it has been waiting for too long.
+    fn bound<V>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<V>>,
+    ) -> Poll<io::Result<V>> {
+        if written.is_ready() {
+            self.waits = None;
+            return written;
+        }
+        let timeout = self.timeout;
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        waits.as_mut().poll(cx).map(|()| {
+            let message = "the client took nothing of its answer for too long";
+            Err(io::Error::new(io::ErrorKind::TimedOut, message))
+        })
+    }
+}
+
+impl<T: Read + Unpin> Read for TimedIo<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl<T: Write + Unpin> Write for TimedIo<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.bound(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.bound(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.bound(cx, written)
+    }
+}

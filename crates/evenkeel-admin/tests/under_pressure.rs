@@ -1,0 +1,111 @@
+//! Beside hogs, beside clients that are stuck, and while the runtime ends.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use evenkeel::net::TcpStream;
+use evenkeel::time::sleep;
+use evenkeel_admin::{CONNECTIONS_MAX, listen};
+use support::{LIMIT, get, runtime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[test]
+fn a_scrape_is_answered_beside_hogs_that_never_return() {
+    let runtime = runtime();
+    let stop = Arc::new(AtomicBool::new(false));
+    runtime.block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        for _ in 0..8 {
+            let stop = Arc::clone(&stop);
+            evenkeel::spawn(async move {
+                while !stop.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        for path in ["/metrics", "/stats", "/healthz"] {
+            assert_eq!(get(&admin, path).await.status, 200, "{path}");
+        }
+        stop.store(true, SeqCst);
+    });
+    runtime.shutdown(LIMIT).unwrap();
+}
+
+#[test]
+fn clients_that_are_stuck_hold_nothing_for_long() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        let mut stuck = Vec::new();
+        for index in 0..CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+            if index % 2 == 0 {
+                // It asks, and takes none of the answers.
+                let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(200);
+                let _ = evenkeel::time::timeout(
+                    Duration::from_millis(20),
+                    stream.write_all(request.as_bytes()),
+                )
+                .await;
+            }
+            stuck.push(stream);
+        }
+        // All places are taken, and it is answered when they are free again.
+        assert_eq!(get(&admin, "/healthz").await.status, 200);
+        drop(stuck);
+        admin.shutdown().await;
+    });
+    runtime.shutdown(LIMIT).unwrap();
+}
+
+#[test]
+fn a_body_that_does_not_come_is_not_waited_for() {
+    runtime().block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+        let head = "PUT /settings/classes/bulk HTTP/1.1\r\nhost: localhost\r\n\
+                    content-type: application/json\r\ncontent-length: 10\r\n\r\n{";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        evenkeel::time::timeout(LIMIT, read).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    });
+}
+
+#[test]
+fn scrapes_while_the_runtime_ends_are_answered_or_cut_off() {
+    for round in 0..20 {
+        let runtime = runtime();
+        let admin = runtime.block_on(listen("127.0.0.1:0")).unwrap();
+        let address = admin.address();
+        let client = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            loop {
+                let Ok(mut stream) = std::net::TcpStream::connect(&address) else {
+                    return;
+                };
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
+                let request = "GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n";
+                let mut text = Vec::new();
+                if stream.write_all(request.as_bytes()).is_err() {
+                    return;
+                }
+                match stream.read_to_end(&mut text) {
+                    Ok(_) if text.is_empty() => return,
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "it hangs");
+                        return;
+                    }
+                }
+            }
+        });
+        runtime.block_on(sleep(Duration::from_millis(round)));
+        runtime.shutdown(LIMIT).unwrap();
+        client.join().unwrap();
+    }
+}
