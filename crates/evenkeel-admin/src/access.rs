@@ -2,7 +2,7 @@
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use subtle::ConstantTimeEq;
+use constant_time_eq::constant_time_eq;
 
 use crate::error::AdminError;
 
@@ -84,7 +84,7 @@ impl Access {
             let (scheme, given) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then_some(given)
         });
-        given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into())
+        given.is_some_and(|given| constant_time_eq(given.as_bytes(), token.as_bytes()))
     }
 }
 
