@@ -259,7 +259,7 @@ fn hogs(stats: &Stats) -> Vec<Value> {
             "longest_us": micros(hog.longest),
             "in_pool": hog.in_pool,
         });
-        if let Some(name) = hog.name {
+        if let Some(name) = hog.name.as_deref() {
             place["name"] = name.into();
         }
         place
