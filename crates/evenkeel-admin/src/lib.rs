@@ -16,7 +16,7 @@
 //! | `GET /` | a page with live plots |
 //! | `GET /healthz` | `ok`, for probes; no token is asked for |
 //! | `GET /metrics` | OpenMetrics text, for Prometheus ([all metrics][metrics]) |
-//! | `GET /stats` | [`Stats`](evenkeel::stats::Stats) as JSON; times are nanoseconds |
+//! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
 //! | `GET /settings` | the classes, with their shares and latency targets |
 //! | `PUT /settings/classes/NAME` | changes a class: `{"share": 70, "latency_target_us": 500}` |
@@ -49,10 +49,12 @@ mod error;
 pub mod metrics;
 mod routes;
 mod settings;
+mod snapshot;
 mod timed;
 
 pub use admin::{Admin, Builder, listen};
 pub use error::AdminError;
+pub use snapshot::{Process, Snapshot};
 
 use std::time::Duration;
 

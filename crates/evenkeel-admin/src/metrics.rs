@@ -7,12 +7,12 @@ mod table;
 
 use std::fmt::{self, Write};
 
-use evenkeel::stats::Stats;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::snapshot::Snapshot;
 use table::METRICS;
 
 /// The type of what is scraped.
@@ -26,7 +26,7 @@ struct Metric {
     sort: Sort,
     unit: Option<&'static str>,
     labels: &'static [&'static str],
-    read: fn(&Stats, &mut Rows<'_>),
+    read: fn(&Snapshot, &mut Rows<'_>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,9 @@ enum Value {
 type Rows<'a> = dyn FnMut(&[&str], Value) + 'a;
 
 /// A snapshot as OpenMetrics text.
-pub(crate) fn text(stats: Stats) -> String {
+pub(crate) fn text(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Snapshot(stats)));
+    registry.register_collector(Box::new(Scrape(snapshot)));
     let mut text = String::new();
     let written = prometheus_client::encoding::text::encode(&mut text, &registry);
     debug_assert!(written.is_ok(), "a string takes all");
@@ -108,12 +108,12 @@ impl Metric {
         name
     }
 
-    fn encode(&self, stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode(&self, snapshot: &Snapshot, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let sort = self.sort.of_client();
         let unit = self.unit.map(|unit| Unit::Other(unit.to_owned()));
         let mut encoder = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), sort)?;
         let mut written = Ok(());
-        (self.read)(stats, &mut |values, value| {
+        (self.read)(snapshot, &mut |values, value| {
             debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
             if written.is_ok() {
                 written = encode_row(&mut encoder, self.labels, values, &value);
@@ -152,9 +152,9 @@ fn encode_value(encoder: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
 }
 
 #[derive(Debug)]
-struct Snapshot(Stats);
+struct Scrape(Snapshot);
 
-impl Collector for Snapshot {
+impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         METRICS
             .iter()

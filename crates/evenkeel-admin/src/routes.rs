@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::access::{Access, Refusal};
 use crate::settings::{self, ClassChange, Settings};
+use crate::snapshot::Snapshot;
 use crate::{BODY_BYTES_MAX, REQUEST_TIMEOUT, metrics};
 
 /// An answer that says what was wrong.
@@ -88,11 +89,11 @@ async fn file(kind: &'static str, text: &'static str) -> Response {
 
 async fn metrics(State(runtime): State<Handle>) -> Response {
     let headers = [(CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    (headers, metrics::text(runtime.stats())).into_response()
+    (headers, metrics::text(Snapshot::take(&runtime))).into_response()
 }
 
 async fn stats(State(runtime): State<Handle>) -> Response {
-    Json(runtime.stats()).into_response()
+    Json(Snapshot::take(&runtime)).into_response()
 }
 
 async fn stats_text(State(runtime): State<Handle>) -> String {

@@ -642,3 +642,14 @@ fn tasks_that_are_ready_are_counted_until_they_are_polled() {
         assert_eq!(ready(), 0);
     });
 }
+
+#[test]
+fn writes_are_counted_with_their_bytes() {
+    watched("writes", || {
+        let runtime = runtime(2, BusyWait::None);
+        // Each side writes a byte each time.
+        runtime.block_on(talk(10));
+        let output = runtime.stats().output;
+        assert_eq!((output.writes, output.bytes), (20, 20));
+    });
+}

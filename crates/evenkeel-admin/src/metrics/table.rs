@@ -7,6 +7,7 @@ use evenkeel::stats::{CheckCounts, LaneStats, Stats, Waits, WorkerStats};
 use super::Sort::{Counter, Gauge, Histogram};
 use super::Value::{Count, Level, Seconds};
 use super::{Metric, Rows, Sort, Value};
+use crate::snapshot::Snapshot;
 
 const SECONDS: Option<&str> = Some("seconds");
 const BYTES: Option<&str> = Some("bytes");
@@ -18,7 +19,7 @@ const fn metric(
     sort: Sort,
     labels: &'static [&'static str],
     help: &'static str,
-    read: fn(&Stats, &mut Rows<'_>),
+    read: fn(&Snapshot, &mut Rows<'_>),
 ) -> Metric {
     Metric {
         name,
@@ -38,7 +39,7 @@ pub(super) const METRICS: &[Metric] = &[
         &["worker", "state"],
         "Time of a worker by what it did: run, check, spin, park, steal or lend; they add up to \
          its wall time",
-        worker_time,
+        |snapshot, row| worker_time(&snapshot.stats, row),
     ),
     metric(
         ("evenkeel_utilisation_ratio", None),
@@ -46,29 +47,29 @@ pub(super) const METRICS: &[Metric] = &[
         &[],
         "Run time over wall time of all workers since the start; rate() of \
          evenkeel_worker_time_seconds_total has it for any time",
-        |stats, row| row(&[], Level(stats.utilisation())),
+        |snapshot, row| row(&[], Level(snapshot.stats.utilisation())),
     ),
     metric(
         ("evenkeel_worker_parks", None),
         Counter,
         &["worker"],
         "How often a worker slept",
-        |stats, row| each_worker(stats, row, |worker| worker.parks),
+        |snapshot, row| each_worker(&snapshot.stats, row, |worker| worker.parks),
     ),
     metric(
         ("evenkeel_worker_steals", None),
         Counter,
         &["worker"],
         "Tasks that a worker stole from others",
-        |stats, row| each_worker(stats, row, |worker| worker.steals),
+        |snapshot, row| each_worker(&snapshot.stats, row, |worker| worker.steals),
     ),
     metric(
         ("evenkeel_class_run", SECONDS),
         Counter,
         &["class"],
         "Time spent polling tasks of a class, on workers and in the heavy pool",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Seconds(class.run.as_secs_f64()));
             }
         },
@@ -78,8 +79,8 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         &["class"],
         "The part of a class's run time that was spent in the heavy pool",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Seconds(class.heavy.as_secs_f64()));
             }
         },
@@ -89,8 +90,8 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &["class"],
         "The share of a class: its weight when processor time is scarce",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Level(class.share.into()));
             }
         },
@@ -100,8 +101,8 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         &["class"],
         "Polls of tasks of a class",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Count(class.polls));
             }
         },
@@ -111,8 +112,8 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         &["class"],
         "Polls of tasks of a class that were too long",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Count(class.hogs));
             }
         },
@@ -122,8 +123,8 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram,
         &["class"],
         "How long tasks of a class were ready before they were polled",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], histogram(&class.waits));
             }
         },
@@ -133,8 +134,8 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram,
         &["class"],
         "How long polls of tasks of a class took",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], histogram(&class.poll_lengths));
             }
         },
@@ -144,8 +145,8 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &["class"],
         "Tasks of a class that are ready and wait to be polled",
-        |stats, row| {
-            for class in &stats.classes {
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
                 row(&[&class.name], Level(class.ready as f64));
             }
         },
@@ -155,8 +156,8 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &["doing"],
         "Threads of the heavy pool: running (in a poll), blocked (in a poll that sleeps), or all",
-        |stats, row| {
-            let heavy = &stats.heavy;
+        |snapshot, row| {
+            let heavy = &snapshot.stats.heavy;
             row(&["running"], Level(heavy.running as f64));
             row(&["blocked"], Level(heavy.blocked as f64));
             row(&["all"], Level(heavy.threads as f64));
@@ -167,71 +168,71 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &[],
         "Tasks that wait for a thread of the heavy pool",
-        |stats, row| row(&[], Level(stats.heavy.queued as f64)),
+        |snapshot, row| row(&[], Level(snapshot.stats.heavy.queued as f64)),
     ),
     metric(
         ("evenkeel_hand_offs", None),
         Counter,
         &[],
         "How often a worker's seat was taken from a thread that was stuck in a poll",
-        |stats, row| row(&[], Count(stats.heavy.hand_offs)),
+        |snapshot, row| row(&[], Count(snapshot.stats.heavy.hand_offs)),
     ),
     metric(
         ("evenkeel_hand_offs_refused", None),
         Counter,
         &[],
         "Hand-offs refused as the heavy pool had no thread left; one poll may count many times",
-        |stats, row| row(&[], Count(stats.heavy.refused)),
+        |snapshot, row| row(&[], Count(snapshot.stats.heavy.refused)),
     ),
     metric(
         ("evenkeel_monitor_cpu", SECONDS),
         Counter,
         &[],
         "Processor time of the monitor, which looks for stuck workers",
-        |stats, row| row(&[], Seconds(stats.heavy.monitor.as_secs_f64())),
+        |snapshot, row| row(&[], Seconds(snapshot.stats.heavy.monitor.as_secs_f64())),
     ),
     metric(
         ("evenkeel_io_checks", None),
         Counter,
         &["origin", "outcome"],
         "I/O checks by why they were made (due, idle, spin, monitor) and whether events were found",
-        io_checks,
+        |snapshot, row| io_checks(&snapshot.stats, row),
     ),
     metric(
         ("evenkeel_io_events", None),
         Counter,
         &[],
         "Events that reached a descriptor",
-        |stats, row| row(&[], Count(stats.readiness.events)),
+        |snapshot, row| row(&[], Count(snapshot.stats.readiness.events)),
     ),
     metric(
         ("evenkeel_io_descriptors", None),
         Gauge,
         &[],
         "Descriptors that are registered",
-        |stats, row| row(&[], Level(stats.readiness.descriptors as f64)),
+        |snapshot, row| row(&[], Level(snapshot.stats.readiness.descriptors as f64)),
     ),
     metric(
         ("evenkeel_deliveries", None),
         Counter,
         &[],
         "How often a reader was woken, or did not have to wait, and got bytes",
-        |stats, row| row(&[], Count(stats.delivery.deliveries)),
+        |snapshot, row| row(&[], Count(snapshot.stats.delivery.deliveries)),
     ),
     metric(
         ("evenkeel_delivered", BYTES),
         Counter,
         &[],
         "Bytes that readers took from sockets",
-        |stats, row| row(&[], Count(stats.delivery.bytes)),
+        |snapshot, row| row(&[], Count(snapshot.stats.delivery.bytes)),
     ),
     metric(
         ("evenkeel_reads", None),
         Counter,
         &["outcome"],
         "Reads of sockets, each a system call, by whether they found anything",
-        |stats, row| {
-            let delivery = &stats.delivery;
+        |snapshot, row| {
+            let delivery = &snapshot.stats.delivery;
             let found = delivery.reads.saturating_sub(delivery.empty_reads);
             row(&["found"], Count(found));
             row(&["empty"], Count(delivery.empty_reads));
@@ -242,8 +243,8 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &["lane", "state"],
         "Threads of a lane of blocking work: busy, idle, and the most it may have (limit)",
-        |stats, row| {
-            for lane in &stats.lanes {
+        |snapshot, row| {
+            for lane in &snapshot.stats.lanes {
                 let name = lane.name.as_str();
                 let idle = lane.threads.saturating_sub(lane.busy);
                 row(&[name, "busy"], Level(lane.busy as f64));
@@ -257,8 +258,8 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         &["lane"],
         "Work that waits for a thread of a lane",
-        |stats, row| {
-            for lane in &stats.lanes {
+        |snapshot, row| {
+            for lane in &snapshot.stats.lanes {
                 row(&[&lane.name], Level(lane.queued as f64));
             }
         },
@@ -268,8 +269,8 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         &["lane", "outcome"],
         "Work of a lane: done, refused as the queue was full, or expired as it waited too long",
-        |stats, row| {
-            for lane in &stats.lanes {
+        |snapshot, row| {
+            for lane in &snapshot.stats.lanes {
                 let name = lane.name.as_str();
                 row(&[name, "done"], Count(lane.done));
                 row(&[name, "refused"], Count(lane.refused));
@@ -282,21 +283,69 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram,
         &["lane"],
         "How long work waited for a thread of a lane",
-        |stats, row| each_lane(stats, row, |lane| &lane.waits),
+        |snapshot, row| each_lane(&snapshot.stats, row, |lane| &lane.waits),
     ),
     metric(
         ("evenkeel_lane_run", SECONDS),
         Histogram,
         &["lane"],
         "How long work of a lane took",
-        |stats, row| each_lane(stats, row, |lane| &lane.runs),
+        |snapshot, row| each_lane(&snapshot.stats, row, |lane| &lane.runs),
     ),
     metric(
         ("evenkeel_timers", None),
         Gauge,
         &[],
         "Timers that are set",
-        |stats, row| row(&[], Level(stats.timers as f64)),
+        |snapshot, row| row(&[], Level(snapshot.stats.timers as f64)),
+    ),
+    metric(
+        ("evenkeel_writes", None),
+        Counter,
+        &[],
+        "Writes to sockets that took bytes, each a system call",
+        |snapshot, row| row(&[], Count(snapshot.stats.output.writes)),
+    ),
+    metric(
+        ("evenkeel_written", BYTES),
+        Counter,
+        &[],
+        "Bytes that sockets took",
+        |snapshot, row| row(&[], Count(snapshot.stats.output.bytes)),
+    ),
+    metric(
+        ("process_cpu", SECONDS),
+        Counter,
+        &[],
+        "Processor time of all threads of the process",
+        |snapshot, row| {
+            if let Some(process) = &snapshot.process {
+                row(&[], Seconds(process.cpu as f64 / 1e9));
+            }
+        },
+    ),
+    metric(
+        ("process_resident_memory", BYTES),
+        Gauge,
+        &[],
+        "Memory of the process that is in use",
+        |snapshot, row| {
+            if let Some(process) = &snapshot.process {
+                row(&[], Level(process.resident as f64));
+            }
+        },
+    ),
+    metric(
+        ("process_context_switches", None),
+        Counter,
+        &["sort"],
+        "How often threads of the process gave up a processor (voluntary) or lost it (involuntary)",
+        |snapshot, row| {
+            if let Some(process) = &snapshot.process {
+                row(&["voluntary"], Count(process.voluntary_switches));
+                row(&["involuntary"], Count(process.involuntary_switches));
+            }
+        },
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! Deliveries to readers: each thread that reads counts for itself.
+//! Deliveries to readers, and writes: each thread that reads or writes counts for itself.
 
 use super::accounts::Count;
 use super::histogram::Histogram;
@@ -14,6 +14,9 @@ pub(crate) struct DeliveryCounts {
     pub(crate) empty: Count,
     pub(crate) bytes: Count,
     pub(crate) deliveries: Count,
+    /// Writes that took bytes, and the bytes.
+    pub(crate) writes: Count,
+    pub(crate) written: Count,
     /// Bytes of ended deliveries.
     pub(crate) sizes: [Count; BUCKETS],
     /// Nanoseconds for which ended deliveries were held back.
@@ -29,6 +32,8 @@ impl DeliveryCounts {
             empty: Count::new(),
             bytes: Count::new(),
             deliveries: Count::new(),
+            writes: Count::new(),
+            written: Count::new(),
             sizes: std::array::from_fn(|_| Count::new()),
             delays: Histogram::new(),
             longest: Count::new(),
@@ -47,6 +52,12 @@ impl DeliveryCounts {
     pub(crate) fn count_empty(&self) {
         self.reads.add(1);
         self.empty.add(1);
+    }
+
+    #[inline]
+    pub(crate) fn count_write(&self, bytes: u64) {
+        self.writes.add(1);
+        self.written.add(bytes);
     }
 
     #[inline]

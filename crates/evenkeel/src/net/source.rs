@@ -487,8 +487,12 @@ impl<E: AsRawFd> Source<E> {
             return;
         };
         debug_assert!(len == 0 || count <= len, "{count} bytes moved of {len}");
-        if direction == Direction::Read {
-            self.note_bytes(count);
+        match direction {
+            Direction::Read => self.note_bytes(count),
+            Direction::Write => {
+                let shared = self.runtime.shared();
+                shared.count_delivery(|counts| counts.count_write(count as u64));
+            }
         }
         if count < len {
             self.note_short(seen, direction);

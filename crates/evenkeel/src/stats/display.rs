@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::lanes::LaneStats;
+use super::show::{Count, Percent, Time};
 use super::snapshot::{ClassStats, HogStats, Stats, WorkerStats};
 
 /// So many rows of a list are shown; the others are only counted.
@@ -20,7 +21,7 @@ impl Display for Stats {
             f,
             "{} in {}, utilisation {}",
             Number(self.workers.len() as u64, "worker"),
-            Time(wall.unwrap_or_default()),
+            Time(wall),
             Percent(self.utilisation())
         )?;
         workers(f, &self.workers)?;
@@ -66,21 +67,29 @@ impl Stats {
         writeln!(
             f,
             "I/O checks  {} ({} due, {} idle, {} spin, {} visits), {}",
-            Many(checks.total()),
-            Many(checks.due.total()),
-            Many(checks.idle.total()),
-            Many(checks.spin.total()),
-            Many(checks.monitor.total()),
+            Count(checks.total()),
+            Count(checks.due.total()),
+            Count(checks.idle.total()),
+            Count(checks.spin.total()),
+            Count(checks.monitor.total()),
             Number(self.readiness.events, "event"),
         )?;
         if delivery.deliveries > 0 {
             writeln!(
                 f,
                 "deliveries  {} of {} bytes, {} ({} empty)",
-                Many(delivery.deliveries),
-                Many(delivery.bytes),
+                Count(delivery.deliveries),
+                Count(delivery.bytes),
                 Number(delivery.reads, "read"),
-                Many(delivery.empty_reads)
+                Count(delivery.empty_reads)
+            )?;
+        }
+        if self.output.writes > 0 {
+            let bytes = Count(self.output.bytes);
+            writeln!(
+                f,
+                "output      {} of {bytes} bytes",
+                Number(self.output.writes, "write")
             )?;
         }
         Ok(())
@@ -105,7 +114,7 @@ fn workers(f: &mut Formatter<'_>, rows: &[WorkerStats]) -> fmt::Result {
             part(worker.steal),
             part(worker.lend),
             part(worker.park),
-            Many(worker.parks)
+            Count(worker.parks)
         )?;
     }
     more(f, rows.len(), "worker", "workers")
@@ -130,12 +139,12 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
             Cut(&class.name, 9),
             Percent(share),
             Percent(ratio(class.run, all)),
-            Many(class.polls),
-            Many(class.hogs),
-            Many(class.ready as u64),
-            Perhaps(class.waits.quantile(0.5)),
-            Perhaps(class.waits.quantile(0.99)),
-            Perhaps(class.poll_lengths.quantile(1.0))
+            Count(class.polls),
+            Count(class.hogs),
+            Count(class.ready as u64),
+            Time(class.waits.quantile(0.5)),
+            Time(class.waits.quantile(0.99)),
+            Time(class.poll_lengths.quantile(1.0))
         )?;
     }
     Ok(())
@@ -161,13 +170,13 @@ impl LaneStats {
             Cut(&self.name, 32),
             self.busy,
             Number(self.limit as u64, "thread"),
-            Many(self.queued as u64),
-            Many(self.done),
-            Perhaps(self.runs.mean()),
-            Perhaps(self.waits.quantile(0.99)),
+            Count(self.queued as u64),
+            Count(self.done),
+            Time(self.runs.mean()),
+            Time(self.waits.quantile(0.99)),
         )?;
         if self.refused + self.expired > 0 {
-            let (refused, expired) = (Many(self.refused), Many(self.expired));
+            let (refused, expired) = (Count(self.refused), Count(self.expired));
             write!(f, "; {refused} refused, {expired} expired")?;
         }
         writeln!(f)
@@ -180,9 +189,14 @@ impl HogStats {
         let mean = Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX));
         write!(f, "hog         {}", Number(self.count, "poll"))?;
         if self.blocked > 0 {
-            write!(f, " ({} blocked)", Many(self.blocked))?;
+            write!(f, " ({} blocked)", Count(self.blocked))?;
         }
-        write!(f, " of {}, at most {}, ", Time(mean), Time(self.longest))?;
+        write!(
+            f,
+            " of {}, at most {}, ",
+            Time::of(mean),
+            Time::of(self.longest)
+        )?;
         match &self.name {
             Some(name) => writeln!(f, "`{}`, {}", Cut(name, 32), self.spawned_at),
             None => writeln!(f, "{}: {}", self.spawned_at, Cut(&self.future, FUTURE_MAX)),
@@ -205,84 +219,13 @@ fn ratio(part: Duration, all: Duration) -> f64 {
     part.as_secs_f64() / all.as_secs_f64()
 }
 
-// ---- Numbers for people: each has at most eight characters, unless it is enormous ----
-
-struct Percent(f64);
-
-impl Display for Percent {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let percent = 100.0 * self.0;
-        let digits = if percent < 9.95 { 1 } else { 0 };
-        f.pad(&format!("{percent:.digits$} %"))
-    }
-}
-
-/// Three digits and a unit.
-struct Time(Duration);
-
-impl Display for Time {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let nanos = self.0.as_nanos() as f64;
-        let (value, unit) = match nanos {
-            nanos if nanos < 999.5 => (nanos, "ns"),
-            nanos if nanos < 999.5e3 => (nanos / 1e3, "us"),
-            nanos if nanos < 999.5e6 => (nanos / 1e6, "ms"),
-            nanos if nanos < 600e9 => (nanos / 1e9, "s"),
-            nanos if nanos < 36_000e9 => (nanos / 60e9, "min"),
-            nanos => (nanos / 3_600e9, "h"),
-        };
-        let digits = match value {
-            value if value < 9.995 && unit != "ns" => 2,
-            value if value < 99.95 && unit != "ns" => 1,
-            _ => 0,
-        };
-        f.pad(&format!("{value:.digits$} {unit}"))
-    }
-}
-
-struct Perhaps(Option<Duration>);
-
-impl Display for Perhaps {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(time) => Time(time).fmt(f),
-            None => f.pad("-"),
-        }
-    }
-}
-
-/// A count: exact up to 99 999, then three digits and a unit of thousands.
-struct Many(u64);
-
-impl Display for Many {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0 < 100_000 {
-            return f.pad(&self.0.to_string());
-        }
-        let (mut value, mut unit) = (self.0 as f64 / 1e3, 0);
-        while value >= 999.5 && unit < 5 {
-            value /= 1e3;
-            unit += 1;
-        }
-        let digits = match value {
-            value if value < 9.995 => 2,
-            value if value < 99.95 => 1,
-            _ => 0,
-        };
-        f.pad(&format!(
-            "{value:.digits$} {}",
-            ["k", "M", "G", "T", "P", "E"][unit]
-        ))
-    }
-}
-
 /// So many of what this is one of.
 struct Number(u64, &'static str);
 
 impl Display for Number {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let ending = if self.0 == 1 { "" } else { "s" };
-        write!(f, "{} {}{ending}", Many(self.0), self.1)
+        write!(f, "{} {}{ending}", Count(self.0), self.1)
     }
 }
 

@@ -13,6 +13,7 @@ mod lanes;
 mod load;
 #[cfg(feature = "serde")]
 mod nanos;
+pub mod show;
 mod since;
 mod site;
 mod sizes;
@@ -26,6 +27,6 @@ pub use site::Site;
 pub use sizes::Sizes;
 pub use snapshot::{
     BlockingStats, CheckCounts, Checks, ClassStats, DeliveryStats, HeavyPriority, HeavyStats,
-    HogStats, ReadinessStats, Stats, WorkerStats,
+    HogStats, OutputStats, ReadinessStats, Stats, WorkerStats,
 };
 pub use waits::Waits;

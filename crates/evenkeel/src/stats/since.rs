@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::lanes::{DiskStats, LaneStats};
 use super::snapshot::{
-    CheckCounts, Checks, ClassStats, DeliveryStats, HeavyStats, HogStats, ReadinessStats,
-    WorkerStats,
+    CheckCounts, Checks, ClassStats, DeliveryStats, HeavyStats, HogStats, OutputStats,
+    ReadinessStats, WorkerStats,
 };
 
 /// Turns a figure into what it has grown by since an earlier snapshot.
@@ -35,6 +35,7 @@ subtract! {
     CheckCounts: found, empty;
     ReadinessStats: events, deliveries;
     DeliveryStats: deliveries, bytes, reads, empty_reads, bytes_per_delivery, added_delay, swept;
+    OutputStats: writes, bytes;
     LaneStats: done, refused, expired, waits, runs;
     DiskStats: ring_reads;
 }

@@ -63,6 +63,8 @@ pub struct Stats {
     pub readiness: ReadinessStats,
     /// Deliveries to readers.
     pub delivery: DeliveryStats,
+    /// Writes to sockets.
+    pub output: OutputStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
     /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
@@ -370,6 +372,21 @@ pub struct DeliveryStats {
     pub swept: u64,
 }
 
+/// Writes to streams.
+///
+/// Bytes are counted as the kernel's sockets take them. What is sent as single datagrams or with
+/// the user's own operation (`try_io`, `async_io`) is not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
+pub struct OutputStats {
+    /// Writes that took bytes, each a system call.
+    pub writes: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+}
+
 /// The threads for blocking work, at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -416,6 +433,7 @@ impl Stats {
                     .sum(),
             },
             delivery: delivery(shared, sum(|accounts| accounts.swept.load())),
+            output: output(shared),
             blocking: BlockingStats {
                 threads: general.threads,
                 idle: general.idle,
@@ -442,6 +460,7 @@ impl Stats {
         since.checks.subtract(&earlier.checks);
         since.readiness.subtract(&earlier.readiness);
         since.delivery.subtract(&earlier.delivery);
+        since.output.subtract(&earlier.output);
         let is_same = |now: &LaneStats, before: &LaneStats| now.name == before.name;
         subtract_matching(&mut since.lanes, &earlier.lanes, is_same);
         since.disk.subtract(&earlier.disk);
@@ -562,6 +581,16 @@ fn delivery(shared: &Shared, swept: u64) -> DeliveryStats {
         longest_delay: Duration::from_nanos(longest.max().unwrap_or(0)),
         swept,
     }
+}
+
+fn output(shared: &Shared) -> OutputStats {
+    let outside = shared.outside.lock();
+    let desks = shared.desks.iter().map(|desk| &desk.deliveries.0);
+    let counts = desks.chain(std::iter::once(&*outside));
+    counts.fold(OutputStats::default(), |sum, counts| OutputStats {
+        writes: sum.writes + counts.writes.load(),
+        bytes: sum.bytes + counts.written.load(),
+    })
 }
 
 fn heavy(pool: &HeavyPoolStats, monitor: Duration) -> HeavyStats {

@@ -1,0 +1,237 @@
+//! Drawing: pure, so that a test can look at what is drawn.
+
+use evenkeel::stats::show::{Count, Percent, Time};
+use evenkeel::stats::{HogStats, LaneStats};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Row, Table};
+
+use super::Shown;
+use crate::view::{Rates, STATES, View};
+
+const COLORS: [Color; STATES.len()] = [
+    Color::Blue,
+    Color::Green,
+    Color::Yellow,
+    Color::Magenta,
+    Color::LightRed,
+    Color::DarkGray,
+];
+/// A letter for each state, so that colours are not needed.
+const MARKS: [char; STATES.len()] = ['#', '=', '~', '?', '+', '.'];
+const KEYS: &str = "q quit  space pause  s sort hogs  up/down class  +/- share";
+
+pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
+    let Some(view) = &shown.view else {
+        let text = shown
+            .trouble
+            .as_deref()
+            .unwrap_or("waiting for the first figures");
+        frame.render_widget(
+            Paragraph::new(format!("{}: {text}", shown.name)),
+            frame.area(),
+        );
+        return;
+    };
+    // Workers get at most a third, as their number is that of the processors.
+    let workers = (view.workers.len() as u16).min(frame.area().height / 3) + 1;
+    let [head, bars, io, classes, hogs, lanes, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(workers),
+        Constraint::Length(3),
+        Constraint::Length(view.classes.len() as u16 + 2),
+        Constraint::Min(3),
+        Constraint::Length((lanes_used(view).count() as u16).min(5) + 2),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(title(shown, view), head);
+    frame.render_widget(Paragraph::new(worker_bars(view, bars)), bars);
+    frame.render_widget(Paragraph::new(io_lines(&view.rates)), io);
+    frame.render_widget(class_table(view, shown.choices.class), classes);
+    frame.render_widget(hog_table(view, shown), hogs);
+    frame.render_widget(lane_table(view), lanes);
+    frame.render_widget(footer(shown), foot);
+}
+
+fn title(shown: &Shown, view: &View) -> Line<'static> {
+    let rates = &view.rates;
+    let cpu = rates.cpu.map_or_else(String::new, |cpu| {
+        format!(", {} of a processor", Percent(cpu))
+    });
+    let memory = rates
+        .memory
+        .map_or_else(String::new, |bytes| format!(", {}B", Count(bytes)));
+    let name = Span::styled(shown.name.clone(), Modifier::BOLD);
+    let rest = format!(
+        "  up {}, utilisation {}{cpu}{memory}",
+        Time::of(view.up),
+        Percent(view.utilisation)
+    );
+    Line::from(vec![name, Span::raw(rest)])
+}
+
+fn footer(shown: &Shown) -> Line<'static> {
+    let alarm = Style::new().fg(Color::Red);
+    match &shown.trouble {
+        Some(trouble) => Line::styled(trouble.clone(), alarm),
+        None if shown.over => Line::raw(format!("the end of the recording   {KEYS}")),
+        None if shown.choices.paused => Line::styled(format!("PAUSED   {KEYS}"), Modifier::BOLD),
+        None => Line::styled(KEYS, Style::new().fg(Color::DarkGray)),
+    }
+}
+
+fn worker_bars(view: &View, area: Rect) -> Vec<Line<'static>> {
+    let width = usize::from(area.width).saturating_sub(16);
+    let legend = STATES.iter().zip(MARKS).zip(COLORS);
+    let legend = legend.flat_map(|((state, mark), color)| {
+        [
+            Span::styled(mark.to_string(), Style::new().fg(color)),
+            Span::raw(format!(" {state}  ")),
+        ]
+    });
+    let mut lines = vec![Line::from_iter(
+        [Span::raw("workers  ")].into_iter().chain(legend),
+    )];
+    let rows = view.workers.iter().enumerate();
+    lines.extend(rows.map(|(index, states)| worker_bar(index, states, width)));
+    lines
+}
+
+fn worker_bar(index: usize, states: &[f64; STATES.len()], width: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(format!("{index:>4} "))];
+    // By where each state ends, so that the rounding of one does not shift the others.
+    let (mut end, mut drawn) = (0.0, 0);
+    for (state, part) in states.iter().enumerate() {
+        end += part;
+        let until = ((end * width as f64).round() as usize).clamp(drawn, width);
+        let text = MARKS[state].to_string().repeat(until - drawn);
+        spans.push(Span::styled(text, Style::new().fg(COLORS[state])));
+        drawn = until;
+    }
+    let pad = " ".repeat(width - drawn);
+    spans.push(Span::raw(format!("{pad} {:>8}", Percent(states[0]))));
+    Line::from(spans)
+}
+
+fn io_lines(rates: &Rates) -> Vec<Line<'static>> {
+    let count = |value: f64| Count(value.round() as u64);
+    vec![
+        Line::default(),
+        Line::raw(format!(
+            "in {}/s, {}B/s   out {}/s, {}B/s   checks {}/s, {} apart   events {}/s",
+            count(rates.inputs),
+            count(rates.bytes_in),
+            count(rates.outputs),
+            count(rates.bytes_out),
+            count(rates.checks),
+            Time(rates.turn),
+            count(rates.events),
+        )),
+        Line::raw(format!(
+            "polls {}/s   ready {}   tasks {}   timers {}   descriptors {}",
+            count(rates.polls),
+            Count(rates.ready as u64),
+            Count(rates.tasks as u64),
+            Count(rates.timers as u64),
+            Count(rates.descriptors as u64),
+        )),
+    ]
+}
+
+fn head<const N: usize>(cells: [&'static str; N]) -> Row<'static> {
+    Row::new(cells)
+        .style(Style::new().add_modifier(Modifier::UNDERLINED))
+        .top_margin(1)
+}
+
+fn class_table(view: &View, chosen: usize) -> Table<'static> {
+    let rows = view.classes.iter().enumerate().map(|(index, class)| {
+        let style = if index == chosen {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        Row::new([
+            class.name.clone(),
+            class.share.to_string(),
+            Percent(class.wanted).to_string(),
+            Percent(class.got).to_string(),
+            Count(class.polls.round() as u64).to_string(),
+            Count(class.ready as u64).to_string(),
+            Time(class.wait_half).to_string(),
+            Time(class.wait_most).to_string(),
+            Time(class.longest_poll).to_string(),
+            Count(class.hogs).to_string(),
+        ])
+        .style(style)
+    });
+    let widths = [12, 6, 8, 8, 8, 8, 8, 8, 8, 8].map(Constraint::Length);
+    let names = [
+        "class", "share", "wanted", "got", "polls/s", "ready", "wait p50", "wait p99", "longest",
+        "hogs",
+    ];
+    Table::new(rows, widths).header(head(names))
+}
+
+fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
+    let mut hogs: Vec<HogStats> = view.hogs.clone();
+    shown.choices.sort.sort(&mut hogs);
+    let rows = hogs.iter().map(|hog| {
+        let mean = hog
+            .total
+            .checked_div(u32::try_from(hog.count).unwrap_or(u32::MAX));
+        let class = view.names.get(hog.class.index());
+        Row::new([
+            Count(hog.count).to_string(),
+            Time(mean).to_string(),
+            Time::of(hog.longest).to_string(),
+            class.cloned().unwrap_or_else(|| hog.class.to_string()),
+            match &hog.name {
+                Some(name) => format!("{name} {}", hog.spawned_at),
+                None => format!("{} {}", hog.spawned_at, hog.future),
+            },
+        ])
+    });
+    let widths = [
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(10),
+        Constraint::Min(20),
+    ];
+    let names = ["hogs", "mean", "longest", "class", "spawned at"];
+    let caption = format!("by {}", shown.choices.sort.name());
+    let table = Table::new(rows, widths).header(head(names));
+    table.footer(Row::new([caption]).style(Style::new().fg(Color::DarkGray)))
+}
+
+fn lanes_used(view: &View) -> impl Iterator<Item = &LaneStats> {
+    view.lanes
+        .iter()
+        .filter(|lane| lane.threads > 0 || lane.queued > 0)
+}
+
+fn lane_table(view: &View) -> Table<'static> {
+    let rows = lanes_used(view).map(|lane| {
+        Row::new([
+            lane.name.clone(),
+            format!("{}/{}", lane.busy, lane.limit),
+            Count(lane.queued as u64).to_string(),
+            Count((lane.done as f64 / view.seconds).round() as u64).to_string(),
+            Count(lane.refused + lane.expired).to_string(),
+            Time(lane.waits.quantile(0.99)).to_string(),
+            Time(lane.runs.quantile(0.99)).to_string(),
+        ])
+    });
+    let widths = [20, 10, 8, 8, 8, 8, 8].map(Constraint::Length);
+    let names = [
+        "lane", "busy", "queued", "done/s", "refused", "wait p99", "run p99",
+    ];
+    Table::new(rows, widths).header(head(names))
+}
+
+#[cfg(test)]
+mod tests;

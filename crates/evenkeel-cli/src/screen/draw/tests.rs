@@ -1,0 +1,126 @@
+//! What is drawn of a runtime at work, in a terminal of any size.
+
+use evenkeel_admin::Snapshot;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::keys::Choices;
+
+fn snapshot(second: u64) -> Snapshot {
+    let waits = serde_json::json!({ "buckets": [[1000, 0], [4000, 90 * second], [64000, second]] });
+    let class = |index: u64, name: &str, share: u64, run: u64| {
+        serde_json::json!({
+            "class": index, "name": name, "share": share, "run": run * second,
+            "polls": 1000 * second, "ready": 3, "waits": waits, "poll_lengths": waits,
+        })
+    };
+    let worker = serde_json::json!({
+        "run_by_class": [0, 500_000_000 * second, 0], "check": 100_000_000 * second,
+        "park": 400_000_000 * second, "wall": 1_000_000_000 * second,
+    });
+    let hog = |line: u64, count: u64, longest: u64| {
+        serde_json::json!({
+            "spawned_at": { "file": "src/main.rs", "line": line, "column": 1 },
+            "future": "app::serve", "class": 1, "count": count, "total": 50_000_000,
+            "longest": longest,
+        })
+    };
+    serde_json::from_value(serde_json::json!({
+        "process": { "cpu": 700_000_000 * second, "resident": 12_000_000 },
+        "workers": [worker, worker],
+        "classes": [
+            class(0, "urgent", 30, 0), class(1, "normal", 50, 750_000_000),
+            class(2, "bulk", 20, 250_000_000),
+        ],
+        "hogs": [hog(7, 1, 50_000_000), hog(8, 9, 9_000_000)],
+        "lanes": [{ "name": "blocking", "threads": 1, "limit": 8, "done": 5 * second }],
+        "delivery": { "deliveries": 400 * second, "bytes": 584_000 * second },
+        "output": { "writes": 20 * second },
+        "tasks_waiting": 100_000,
+    }))
+    .unwrap()
+}
+
+fn shown() -> Shown {
+    Shown {
+        name: "127.0.0.1:7070".to_owned(),
+        view: View::new(&snapshot(1), &snapshot(3)),
+        ..Shown::default()
+    }
+}
+
+fn drawn(shown: &Shown, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen(frame, shown)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let cells: Vec<_> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+    let lines = cells.chunks(width.into());
+    lines
+        .map(|line| line.concat().trim_end().to_owned() + "\n")
+        .collect()
+}
+
+#[test]
+fn workers_classes_hogs_lanes_and_rates_are_shown() {
+    let text = drawn(&shown(), 110, 30);
+    for part in [
+        "127.0.0.1:7070  up 3.00 s, utilisation 50 %, 70 % of a processor, 12.0 MB",
+        "in 400/s, 584 kB/s   out 20/s",
+        "polls 3000/s   ready 9   tasks 100 k",
+        "normal       50     50 %     75 %     1000     3        4.00 us  64.0 us",
+        "blocking             0/8        0        5",
+        "1        50.0 ms  50.0 ms  normal     src/main.rs:7:1 app::serve",
+        "q quit",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let bar = text.lines().find(|line| line.starts_with("   0 ")).unwrap();
+    let marks = |mark| bar.matches(mark).count();
+    assert_eq!((marks('#'), marks('='), marks('~')), (47, 9, 0), "{bar}");
+}
+
+#[test]
+fn hogs_are_sorted_as_chosen_and_trouble_is_said() {
+    let mut shown = shown();
+    let first = |shown: &Shown| {
+        let text = drawn(shown, 110, 30);
+        let (_, hogs) = text.split_once("spawned at").unwrap();
+        hogs.lines().nth(1).unwrap().to_owned()
+    };
+    assert!(first(&shown).contains("main.rs:7"));
+    shown.choices.sort = shown.choices.sort.next();
+    assert!(
+        first(&shown).contains("main.rs:8"),
+        "the one with the most polls"
+    );
+    shown.choices.paused = true;
+    assert!(drawn(&shown, 110, 30).contains("PAUSED"));
+    shown.trouble = Some("it is gone".to_owned());
+    assert!(drawn(&shown, 110, 30).contains("it is gone"));
+}
+
+#[test]
+fn a_terminal_of_any_size_will_do() {
+    let mut many = shown();
+    if let Some(view) = &mut many.view {
+        view.workers = vec![[1.0 / 6.0; 6]; 128];
+    }
+    let choices = Choices::default();
+    let none = Shown {
+        choices,
+        ..Shown::default()
+    };
+    for (width, height) in [(1, 1), (5, 200), (20, 5), (80, 24), (400, 2)] {
+        drawn(&shown(), width, height);
+        drawn(&many, width, height);
+        drawn(&none, width, height);
+    }
+}
+
+#[test]
+fn a_process_that_was_started_anew_is_not_compared() {
+    assert!(View::new(&snapshot(3), &snapshot(1)).is_none());
+    assert!(View::new(&snapshot(1), &snapshot(1)).is_none());
+    assert!(View::new(&Snapshot::default(), &snapshot(1)).is_none());
+}
