@@ -23,3 +23,6 @@ pub mod shutdown {}
 
 #[doc = include_str!("guide/tokio_service.md")]
 pub mod tokio_service {}
+
+#[doc = include_str!("guide/watching.md")]
+pub mod watching {}

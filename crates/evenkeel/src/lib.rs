@@ -30,8 +30,9 @@
 //!   target.
 //! - [`guide`]: chapters for those who [come from Tokio](guide::coming_from_tokio), and on
 //!   [classes](guide::classes), [delivery](guide::delivery) to readers, [disk](guide::disk),
-//!   [hogs](guide::hogs), [shutdown](guide::shutdown), what the [peers](guide::peers) do, and how
-//!   to try [a Tokio service](guide::tokio_service) on Evenkeel as it is.
+//!   [hogs](guide::hogs), [shutdown](guide::shutdown), [where the time went](guide::watching), what
+//!   the [peers](guide::peers) do, and how to try [a Tokio service](guide::tokio_service) on
+//!   Evenkeel as it is.
 //! - [`runtime`]: making and ending a runtime; [`main`] and [`test`] do it for a program or a test.
 //! - [`net`], [`signal`], [`time`]: what tasks wait for.
 //! - [`fs`], [`blocking`]: files, and other work that blocks, in lanes that do not hold up each
