@@ -447,3 +447,12 @@ fn a_parent_that_is_killed_takes_its_server_along() {
         common::is_gone(server)
     });
 }
+
+#[test]
+fn evenkeel_has_an_admin_page() {
+    let server = Server::start("evenkeel", "--echo ANY --admin-page ANY");
+    assert!(echoes(&mut server.connect("echo"), b"counted"));
+    let page = server.address("admin-page");
+    let stats = get_json(page, "/stats");
+    assert!(number(&stats["delivery"]["bytes"]) >= 7, "{stats}");
+}

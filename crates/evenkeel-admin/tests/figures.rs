@@ -48,6 +48,11 @@ fn every_metric_of_the_page_is_scraped_and_no_other() {
         scraped.sort();
         scraped.dedup();
         documented.sort();
+        // These only where the system says them.
+        let of_system = |name: &&str| {
+            !name.starts_with("evenkeel_host_") || scraped.iter().any(|it| it == name)
+        };
+        documented.retain(of_system);
         assert_eq!(scraped, documented);
     });
 }

@@ -222,6 +222,10 @@ pub(crate) struct RuntimeArgs {
     /// Give evenkeel's workers real-time priority; needs CAP_SYS_NICE or `ulimit -r 2`.
     #[arg(long)]
     pub(crate) real_time_workers: bool,
+    /// Where evenkeel serves its admin page, which any browser, `evenkeel top` and Prometheus can
+    /// look at; a loopback address.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin_page: Option<SocketAddr>,
     /// How long a worker without work spins before it parks [default: the runtime's own].
     #[arg(long, value_name = "LEVEL", value_parser = busy_wait())]
     pub(crate) busy_wait: Option<BusyWait>,

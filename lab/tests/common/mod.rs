@@ -174,7 +174,7 @@ pub(crate) fn hangs_up(stream: &mut TcpStream) -> bool {
 /// Head and body of the answer to `GET path` over a connection of its own.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = connect(address);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let asked = stream.write_all(request.as_bytes());
     asked.expect("the server reads");
     let answer = rest(&mut stream);

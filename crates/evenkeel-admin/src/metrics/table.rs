@@ -314,6 +314,28 @@ pub(super) const METRICS: &[Metric] = &[
         |snapshot, row| row(&[], Count(snapshot.stats.output.bytes)),
     ),
     metric(
+        ("evenkeel_host_stolen", SECONDS),
+        Counter,
+        &[],
+        "Time in which the host of a virtual machine ran others on its processors",
+        |snapshot, row| {
+            if let Some(stolen) = snapshot.stats.host.stolen {
+                row(&[], Seconds(stolen.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_host_throttled", SECONDS),
+        Counter,
+        &[],
+        "Time in which threads could have run, and the quota of their control group was used up",
+        |snapshot, row| {
+            if let Some(throttled) = snapshot.stats.host.throttled {
+                row(&[], Seconds(throttled.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
         ("process_cpu", SECONDS),
         Counter,
         &[],

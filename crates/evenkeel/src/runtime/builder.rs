@@ -13,6 +13,7 @@ use crate::sched::config::{Config, HogHook, Hook, NameFn};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
+use crate::stats::LastRead;
 use crate::sync::Arc;
 use crate::sys::cpus;
 
@@ -354,7 +355,8 @@ impl Builder {
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
             .with(Buffers::default())
-            .with(Threads::default());
+            .with(Threads::default())
+            .with(LastRead::default());
         let shared = Shared::new(config, clock, hog_report::pass_on, extensions);
         let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
         let threads = Threads::start(&shared).map_err(|error| match error {

@@ -29,6 +29,7 @@ impl Display for Stats {
         self.hogging(f)?;
         self.inputs(f)?;
         lanes(f, &self.lanes)?;
+        self.taken_away(f)?;
         write!(
             f,
             "now         {}, {}, {}",
@@ -60,6 +61,21 @@ impl Stats {
             hog.line(f)?;
         }
         more(f, worst.len(), "kind of tasks", "kinds of tasks")
+    }
+
+    /// Only if it is something.
+    fn taken_away(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let host = &self.host;
+        let of = |time: Option<Duration>| time.unwrap_or_default();
+        if of(host.stolen).is_zero() && of(host.throttled).is_zero() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "taken away  {} stolen by the host, {} throttled by a quota",
+            Time(host.stolen),
+            Time(host.throttled)
+        )
     }
 
     fn inputs(&self, f: &mut Formatter<'_>) -> fmt::Result {

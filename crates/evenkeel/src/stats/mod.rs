@@ -7,6 +7,7 @@
 //! work nor sleep, and is counted separately.
 
 mod display;
+mod host;
 #[cfg(feature = "serde")]
 mod index;
 mod lanes;
@@ -21,6 +22,8 @@ mod snapshot;
 mod waits;
 
 pub use crate::blocking::misses::DiskBackend;
+pub use host::HostStats;
+pub(crate) use host::LastRead;
 pub use lanes::{DiskStats, LaneStats};
 pub use load::Load;
 pub use site::Site;

@@ -16,6 +16,24 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     u64::deserialize(from).map(Duration::from_nanos)
 }
 
+/// Durations that may be unknown.
+pub(super) mod option {
+    use super::*;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(nanos).serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::deserialize(from)?.map(Duration::from_nanos))
+    }
+}
+
 /// Lists of durations.
 pub(super) mod list {
     use super::*;

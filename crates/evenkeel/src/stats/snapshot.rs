@@ -12,6 +12,7 @@ use crate::sched::heavy_pool::{HeavyPoolStats, Priority};
 use crate::sched::kinds::Known;
 use crate::sched::shared::{Seat, Shared};
 
+use super::host::HostStats;
 use super::lanes::{DiskStats, LaneStats};
 use super::load;
 use super::since::{Subtract, subtract_matching};
@@ -72,6 +73,8 @@ pub struct Stats {
     pub lanes: Vec<LaneStats>,
     /// How files are read.
     pub disk: DiskStats,
+    /// What the machine under the process took away.
+    pub host: HostStats,
     /// Tasks that have been polled and have not completed, at the moment: those that wait, are
     /// ready again, or run.
     pub tasks_waiting: usize,
@@ -443,6 +446,7 @@ impl Stats {
                 .map(|lane| LaneStats::new(&shared.clock, lane))
                 .collect(),
             disk: DiskStats::read(Lanes::of(shared)),
+            host: HostStats::read(shared),
             tasks_waiting: shared.registry.len(),
             timers: shared.seats.iter().map(|seat| seat.timers.len()).sum(),
         }
@@ -464,6 +468,7 @@ impl Stats {
         let is_same = |now: &LaneStats, before: &LaneStats| now.name == before.name;
         subtract_matching(&mut since.lanes, &earlier.lanes, is_same);
         since.disk.subtract(&earlier.disk);
+        since.host.subtract(&earlier.host);
         since
     }
 

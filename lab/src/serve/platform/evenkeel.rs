@@ -20,6 +20,7 @@ use txlog::server::{Server, ServerConfig};
 use super::{BACKLOG, Platform, failed, micros, named};
 use crate::error::{Error, Result};
 use crate::serve::args::{ClassName, Delivery, RuntimeArgs};
+use crate::serve::lifetime;
 use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, WorkerTimes};
 
 /// As many connections of the log server as the process may have.
@@ -60,8 +61,15 @@ impl Platform for Evenkeel {
         if let Some(hand_off) = args.handoff_us {
             builder.hand_off_after(hand_off);
         }
+        let runtime = builder.build().map_err(failed(Self::NAME))?;
+        if let Some(address) = args.admin_page {
+            let listening = evenkeel_admin::listen(&address.to_string());
+            let admin = runtime.block_on(listening);
+            let admin = admin.map_err(|error| Error::new(error.to_string()))?;
+            lifetime::print_line(&format!("admin-page {}", admin.address()));
+        }
         Ok(Evenkeel {
-            runtime: Arc::new(builder.build().map_err(failed(Self::NAME))?),
+            runtime: Arc::new(runtime),
             started: Instant::now(),
         })
     }

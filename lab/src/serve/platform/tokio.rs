@@ -40,6 +40,7 @@ impl Platform for Tokio {
             ("io-check-events", args.io_check_events.is_some(), "keeps its own number of them"),
             ("io-check-us", args.io_check_us.is_some(), "checks by a count of polls, not by time"),
             ("handoff-us", args.handoff_us.is_some(), "leaves a worker that is stuck where it is"),
+            ("admin-page", args.admin_page.is_some(), "has none"),
             ("real-time-workers", args.real_time_workers, "gives its workers no priority"),
         ];
         for (flag, _, why) in ignored.iter().filter(|(_, asked, _)| *asked) {

@@ -97,6 +97,7 @@ fn made_up() -> Stats {
         runs: waits(&[4_000]),
         ..LaneStats::default()
     }];
+    stats.host.stolen = Some(us(30_000));
     stats.tasks_waiting = 1;
     stats.timers = 2;
     stats
@@ -130,6 +131,7 @@ deliveries  10 of 14600 bytes, 12 reads (2 empty)
 output      1 write of 100 k bytes
 lane        disk 8:1 sync: 1 of 1 thread busy, 2 queued, 9 done in 4.00 ms, waited 32.8 us (p99); \
 4 refused, 0 expired
+taken away  30.0 ms stolen by the host, - throttled by a quota
 now         1 task, 2 timers, 12 descriptors";
     assert_eq!(text, expected, "\n{text}");
 }

@@ -1,0 +1,91 @@
+//! What looking costs: the process's processor time while it is looked at once a second with
+//! 100 000 tasks alive, and how long a scrape takes beside 8 hogs that never return.
+//!
+//! ```sh
+//! cargo run --release --example cost -p evenkeel-admin
+//! ```
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use evenkeel::runtime::{Builder, Runtime};
+use evenkeel_admin::{Snapshot, listen};
+
+const TASKS: usize = 100_000;
+const HOGS: usize = 8;
+const LOOKS: u32 = 10;
+const SCRAPES: usize = 200;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = Builder::new().workers(2).build()?;
+    let admin = runtime.block_on(listen("127.0.0.1:0"))?;
+    let address = admin.address();
+    for _ in 0..TASKS {
+        runtime.spawn(std::future::pending::<()>());
+    }
+    std::thread::sleep(Duration::from_secs(2));
+
+    println!("looked at once a second, {TASKS} tasks alive, per cent of a processor:");
+    println!("  {:>10}  {:>8}", "", "server");
+    for (name, path) in [
+        ("nobody", None),
+        ("page, top", Some("/stats")),
+        ("scrape", Some("/metrics")),
+    ] {
+        let before = cpu(&address)?;
+        for _ in 0..LOOKS {
+            if let Some(path) = path {
+                get(&address, path)?;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        // Less what it takes to read the figure itself, which "nobody" shows.
+        let used = cpu(&address)?.saturating_sub(before) as f64 / 1e9;
+        println!("  {name:>10}  {:>7.3} %", 100.0 * used / f64::from(LOOKS));
+    }
+
+    hog(&runtime);
+    std::thread::sleep(Duration::from_secs(1));
+    let mut times = Vec::with_capacity(SCRAPES);
+    for _ in 0..SCRAPES {
+        let began = Instant::now();
+        get(&address, "/metrics")?;
+        times.push(began.elapsed());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    times.sort_unstable();
+    let at = |part: usize| times[(SCRAPES - 1) * part / 100];
+    println!(
+        "a scrape beside {HOGS} hogs: median {:.2?}, 99th percentile {:.2?}",
+        at(50),
+        at(99)
+    );
+    // The hogs never return, so an orderly end would wait for them.
+    std::process::exit(0);
+}
+
+fn hog(runtime: &Runtime) {
+    for _ in 0..HOGS {
+        runtime.spawn(async {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+}
+
+fn cpu(address: &str) -> Result<u64, Box<dyn std::error::Error>> {
+    let snapshot: Snapshot = serde_json::from_str(&get(address, "/stats")?)?;
+    Ok(snapshot.process.map_or(0, |process| process.cpu))
+}
+
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let (_, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    Ok(body.to_owned())
+}
