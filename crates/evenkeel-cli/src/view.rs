@@ -131,13 +131,21 @@ impl View {
     }
 }
 
-/// The process was started anew in between: its workers are younger than they were.
+/// How far the beginnings of one run may seem apart, in milliseconds: snapshots take a moment, and
+/// clocks are set.
+const SAME_RUN_WITHIN: u64 = 2_000;
+
+/// The process was started anew in between.
 fn is_another(before: &Snapshot, now: &Snapshot) -> bool {
-    let age = |snapshot: &Snapshot| {
-        let workers = snapshot.stats.workers.iter();
-        workers.map(|worker| worker.wall).sum::<Duration>()
+    let began = |snapshot: &Snapshot| {
+        let walls = snapshot.stats.workers.iter().map(|worker| worker.wall);
+        let wall = walls.max().unwrap_or_default().as_millis();
+        snapshot
+            .taken_at_ms
+            .saturating_sub(u64::try_from(wall).unwrap_or(u64::MAX))
     };
-    before.stats.workers.len() != now.stats.workers.len() || age(now) < age(before)
+    before.stats.workers.len() != now.stats.workers.len()
+        || began(now).abs_diff(began(before)) > SAME_RUN_WITHIN
 }
 
 fn ratio(part: Duration, all: Duration) -> f64 {

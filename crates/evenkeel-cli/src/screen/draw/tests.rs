@@ -27,6 +27,7 @@ fn snapshot(second: u64) -> Snapshot {
         })
     };
     serde_json::from_value(serde_json::json!({
+        "taken_at_ms": 1_000_000 + 1_000 * second,
         "process": { "cpu": 700_000_000 * second, "resident": 12_000_000 },
         "workers": [worker, worker],
         "classes": [
@@ -123,4 +124,8 @@ fn a_process_that_was_started_anew_is_not_compared() {
     assert!(View::new(&snapshot(3), &snapshot(1)).is_none());
     assert!(View::new(&snapshot(1), &snapshot(1)).is_none());
     assert!(View::new(&Snapshot::default(), &snapshot(1)).is_none());
+    // It has run for longer by now than the one before had.
+    let mut other = snapshot(3);
+    other.taken_at_ms += 60_000;
+    assert!(View::new(&snapshot(1), &other).is_none());
 }
