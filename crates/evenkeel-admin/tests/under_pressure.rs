@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use evenkeel::net::TcpStream;
+use evenkeel::net::{TcpSocket, TcpStream};
 use evenkeel::time::sleep;
-use evenkeel_admin::{CONNECTIONS_MAX, listen};
+use evenkeel_admin::{Admin, CONNECTIONS_MAX, listen};
 use support::{LIMIT, get, runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -34,31 +34,39 @@ fn a_scrape_is_answered_beside_hogs_that_never_return() {
     runtime.shutdown(LIMIT).unwrap();
 }
 
+/// All places are taken by such clients. Somebody else is answered when they are free again.
+async fn hold_nothing_for_long(stuck: impl AsyncFn(&Admin) -> TcpStream) {
+    let admin = listen("127.0.0.1:0").await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS_MAX {
+        clients.push(stuck(&admin).await);
+    }
+    assert_eq!(get(&admin, "/healthz").await.status, 200);
+    drop(clients);
+    admin.shutdown().await;
+}
+
 #[test]
-fn clients_that_are_stuck_hold_nothing_for_long() {
-    let runtime = runtime();
-    runtime.block_on(async {
-        let admin = listen("127.0.0.1:0").await.unwrap();
-        let mut stuck = Vec::new();
-        for index in 0..CONNECTIONS_MAX {
-            let mut stream = TcpStream::connect(admin.address()).await.unwrap();
-            if index % 2 == 0 {
-                // It asks, and takes none of the answers.
-                let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(200);
-                let _ = evenkeel::time::timeout(
-                    Duration::from_millis(20),
-                    stream.write_all(request.as_bytes()),
-                )
-                .await;
-            }
-            stuck.push(stream);
-        }
-        // All places are taken, and it is answered when they are free again.
-        assert_eq!(get(&admin, "/healthz").await.status, 200);
-        drop(stuck);
-        admin.shutdown().await;
-    });
-    runtime.shutdown(LIMIT).unwrap();
+fn clients_that_say_nothing_hold_nothing_for_long() {
+    runtime().block_on(hold_nothing_for_long(async |admin| {
+        TcpStream::connect(admin.address()).await.unwrap()
+    }));
+}
+
+#[test]
+fn clients_that_take_no_answer_hold_nothing_for_long() {
+    let requests = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
+    runtime().block_on(hold_nothing_for_long(async |admin| {
+        let socket = TcpSocket::new_v4().unwrap();
+        // So that the answers do not fit.
+        socket.set_recv_buffer_size(4096).unwrap();
+        let address = admin.address().parse().unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        let asks = stream.write_all(requests.as_bytes());
+        // The server reads no more of them once it cannot write.
+        let _ = evenkeel::time::timeout(Duration::from_millis(20), asks).await;
+        stream
+    }));
 }
 
 #[test]
