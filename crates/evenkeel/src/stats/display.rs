@@ -137,7 +137,10 @@ fn workers(f: &mut Formatter<'_>, rows: &[WorkerStats]) -> fmt::Result {
 }
 
 fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
-    let shown: Vec<_> = rows.iter().filter(|class| class.polls > 0).collect();
+    let shown: Vec<_> = rows
+        .iter()
+        .filter(|class| class.polls > 0 || class.ready > 0)
+        .collect();
     let all: Duration = rows.iter().map(|class| class.run).sum();
     let shares: u32 = shown.iter().map(|class| class.share).sum();
     if !shown.is_empty() {

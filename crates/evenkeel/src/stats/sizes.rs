@@ -46,7 +46,6 @@ impl Sizes {
 
 impl Subtract for Sizes {
     fn subtract(&mut self, earlier: &Self) {
-        debug_assert_eq!(self.counts.len(), earlier.counts.len());
         self.counts.subtract(&earlier.counts);
     }
 }
