@@ -63,8 +63,8 @@ impl Platform for Evenkeel {
         }
         let runtime = builder.build().map_err(failed(Self::NAME))?;
         if let Some(address) = args.admin_page {
-            let listening = evenkeel_admin::listen(&address.to_string());
-            let admin = runtime.block_on(listening);
+            let address = address.to_string();
+            let admin = runtime.block_on(evenkeel_admin::listen(&address));
             let admin = admin.map_err(|error| Error::new(error.to_string()))?;
             lifetime::print_line(&format!("admin-page {}", admin.address()));
         }
