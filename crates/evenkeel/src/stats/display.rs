@@ -3,9 +3,12 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use super::classes::ClassStats;
+use super::hogs::HogStats;
 use super::lanes::LaneStats;
 use super::show::{Count, Percent, Time};
-use super::snapshot::{ClassStats, HogStats, Stats, WorkerStats};
+use super::snapshot::Stats;
+use super::workers::WorkerStats;
 
 /// So many rows of a list are shown; the others are only counted.
 const ROWS_MAX: usize = 6;

@@ -6,7 +6,12 @@
 //! up to [`wall`](WorkerStats::wall). *Utilisation* is run time over wall time: spinning is neither
 //! work nor sleep, and is counted separately.
 
+mod checks;
+mod classes;
+mod deliveries;
 mod display;
+mod heavy;
+mod hogs;
 mod host;
 #[cfg(feature = "serde")]
 mod index;
@@ -20,16 +25,20 @@ mod site;
 mod sizes;
 mod snapshot;
 mod waits;
+mod workers;
 
 pub use crate::blocking::misses::DiskBackend;
+pub use checks::{CheckCounts, Checks};
+pub use classes::ClassStats;
+pub use deliveries::{DeliveryStats, OutputStats, ReadinessStats};
+pub use heavy::{HeavyPriority, HeavyStats};
+pub use hogs::HogStats;
 pub use host::HostStats;
 pub(crate) use host::LastRead;
 pub use lanes::{DiskStats, LaneStats};
 pub use load::Load;
 pub use site::Site;
 pub use sizes::Sizes;
-pub use snapshot::{
-    BlockingStats, CheckCounts, Checks, ClassStats, DeliveryStats, HeavyPriority, HeavyStats,
-    HogStats, OutputStats, ReadinessStats, Stats, WorkerStats,
-};
+pub use snapshot::{BlockingStats, Stats};
 pub use waits::Waits;
+pub use workers::WorkerStats;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::checks::{CheckCounts, Checks};
+use super::classes::ClassStats;
+use super::deliveries::{DeliveryStats, OutputStats, ReadinessStats};
+use super::heavy::HeavyStats;
+use super::hogs::HogStats;
 use super::lanes::{DiskStats, LaneStats};
-use super::snapshot::{
-    CheckCounts, Checks, ClassStats, DeliveryStats, HeavyStats, HogStats, OutputStats,
-    ReadinessStats, WorkerStats,
-};
+use super::workers::WorkerStats;
 
 /// Turns a figure into what it has grown by since an earlier snapshot.
 pub(super) trait Subtract {

@@ -1,0 +1,99 @@
+//! What each class got, and how long its tasks waited for it.
+
+use std::time::Duration;
+
+use crate::class::Class;
+use crate::sched::heavy_pool::HeavyPoolStats;
+use crate::sched::shared::Shared;
+
+use super::load;
+use super::waits::Waits;
+use super::workers::WorkerStats;
+
+/// The processor time and the waits of a class.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+#[non_exhaustive]
+pub struct ClassStats {
+    /// The class.
+    #[cfg_attr(feature = "serde", serde(with = "super::index"))]
+    pub class: Class,
+    /// Its name.
+    pub name: String,
+    /// Its share, at the moment.
+    pub share: u32,
+    /// Time spent polling its tasks: time on workers, and processor time in the heavy pool.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub run: Duration,
+    /// The part of it that was spent in the heavy pool.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub heavy: Duration,
+    /// How often its tasks were polled, in both.
+    pub polls: u64,
+    /// How many of these polls were too long.
+    pub hogs: u64,
+    /// How long its tasks were ready before they were polled.
+    pub waits: Waits,
+    /// How long its polls took that are over, by the clock.
+    pub poll_lengths: Waits,
+    /// How many of its tasks are ready and wait to be polled, at the moment: without those in the
+    /// heavy pool, and without the one that each worker polls next. Of those that other threads
+    /// have woken in the last moments, at most 4096 are counted.
+    pub ready: usize,
+    /// About how long the one of these has waited that came first: see
+    /// [`Load::wait`](super::Load::wait), of which it is the longest.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub oldest_ready: Duration,
+}
+
+pub(super) fn read(
+    shared: &Shared,
+    workers: &[WorkerStats],
+    pool: &HeavyPoolStats,
+) -> Vec<ClassStats> {
+    let rows = shared.config.classes.iter();
+    rows.map(|(class, row)| {
+        let index = class.index();
+        let heavy = shared.clock.to_duration(pool.spent[index]);
+        let run: Duration = workers
+            .iter()
+            .map(|worker| worker.run_by_class[index])
+            .sum();
+        let polls = shared
+            .seats
+            .iter()
+            .map(|seat| seat.accounts.polls[index].load());
+        ClassStats {
+            class,
+            name: row.name.clone(),
+            share: shared.ledger.term(class).share,
+            run: run + heavy,
+            heavy,
+            polls: polls.sum::<u64>() + pool.polls[index],
+            hogs: shared.kinds.hogs(class),
+            waits: waits(shared, pool, class),
+            poll_lengths: poll_lengths(shared, pool, class),
+            ready: load::ready(shared, class),
+            oldest_ready: load::oldest_ready(shared, class),
+        }
+    })
+    .collect()
+}
+
+fn waits(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
+    let seats = shared.seats.iter();
+    let by_seats = seats.map(|seat| seat.accounts.waits[class.index()].read());
+    let in_pool = pool.waits[class.index()].clone();
+    Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
+}
+
+fn poll_lengths(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
+    let seats = shared.seats.iter();
+    let by_seats = seats.map(|seat| seat.accounts.poll_lengths[class.index()].read());
+    let in_pool = pool.poll_lengths[class.index()].clone();
+    Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
+}
