@@ -46,7 +46,7 @@ use super::workers::{self, WorkerStats};
 pub struct Stats {
     /// One for each worker.
     pub workers: Vec<WorkerStats>,
-    /// One for each class, in the order of [`Class::index`].
+    /// One for each class, in the order of [`Class::index`](crate::Class::index).
     pub classes: Vec<ClassStats>,
     /// The heavy pool: the threads for tasks that hog.
     pub heavy: HeavyStats,

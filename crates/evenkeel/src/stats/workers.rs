@@ -13,7 +13,7 @@ use crate::sched::shared::{Seat, Shared};
 )]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Time spent polling tasks, by class in the order of [`Class::index`].
+    /// Time spent polling tasks, by class in the order of [`Class::index`](crate::Class::index).
     #[cfg_attr(feature = "serde", serde(with = "super::nanos::list"))]
     pub run_by_class: Vec<Duration>,
     /// Time spent asking readiness queues, handing out events, and firing timers.
