@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `GET /` | a page with live plots |
 //! | `GET /healthz` | `ok`, for probes; no token is asked for |
-//! | `GET /metrics` | OpenMetrics text, for Prometheus ([all metrics][metrics]) |
+//! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
 //! | `GET /settings` | the classes, with their shares and latency targets |
@@ -38,9 +38,8 @@
 //!
 //! [`CONNECTIONS_MAX`] connections, more wait in the backlog; [`REQUEST_TIMEOUT`] for the head of a
 //! request, for its body, and for each step of taking the answer, so that a client which is stuck
-//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body.
-//!
-//! [metrics]: https://docs.rs/evenkeel-admin/latest/evenkeel_admin/metrics/index.html
+//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body. One exception is left: over
+//! HTTP/2 a client that takes no data keeps its connection for as long as it answers pings.
 
 mod access;
 mod address;

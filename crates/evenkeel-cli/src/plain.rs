@@ -26,7 +26,7 @@ pub(crate) fn line(view: &View) -> String {
     let count = |value: f64| Count(value.round() as u64).to_string();
     let dash = || "-".to_owned();
     joined([
-        Time(rates.turn).to_string(),
+        Time(rates.loop_time).to_string(),
         count(rates.polls),
         rates.switches.map_or_else(dash, count),
         count(rates.inputs),

@@ -47,7 +47,7 @@ pub(crate) struct ClassRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     /// The mean time between two I/O checks of a worker.
-    pub(crate) turn: Option<Duration>,
+    pub(crate) loop_time: Option<Duration>,
     pub(crate) checks: f64,
     pub(crate) events: f64,
     pub(crate) polls: f64,
@@ -198,7 +198,7 @@ fn rates(before: &Snapshot, now: &Snapshot, since: &Stats, seconds: f64) -> Rate
         process.voluntary_switches + process.involuntary_switches
     };
     Rates {
-        turn: u32::try_from(own)
+        loop_time: u32::try_from(own)
             .ok()
             .and_then(|own| time.checked_div(own)),
         checks: per_second(since.checks.total()),

@@ -127,7 +127,7 @@ fn io_lines(rates: &Rates) -> Vec<Line<'static>> {
             count(rates.outputs),
             count(rates.bytes_out),
             count(rates.checks),
-            Time(rates.turn),
+            Time(rates.loop_time),
             count(rates.events),
         )),
         Line::raw(format!(

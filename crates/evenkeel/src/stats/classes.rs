@@ -42,7 +42,7 @@ pub struct ClassStats {
     pub poll_lengths: Waits,
     /// How many of its tasks are ready and wait to be polled, at the moment: without those in the
     /// heavy pool, and without the one that each worker polls next. Of those that other threads
-    /// have woken in the last moments, at most 4096 are counted.
+    /// have woken in the last moments, at most 256 are counted.
     pub ready: usize,
     /// About how long the one of these has waited that came first: see
     /// [`Load::wait`](super::Load::wait), of which it is the longest.

@@ -38,7 +38,7 @@ impl Load {
 
 /// How many entries of the stack of an injection queue are counted at most: its takers wait
 /// meanwhile.
-const COUNTED_MAX: usize = 4096;
+const COUNTED_MAX: usize = 256;
 
 /// How many tasks of a class wait in run queues and in the injection queue.
 pub(super) fn ready(shared: &Shared, class: Class) -> usize {
