@@ -163,6 +163,9 @@ mod fs {
 #[cfg(evenkeel_loom)]
 mod sys {
     pub(crate) mod prefetch;
+    mod stack {
+        mod slots;
+    }
 }
 #[cfg(evenkeel_loom)]
 mod task {

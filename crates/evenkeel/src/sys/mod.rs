@@ -16,6 +16,7 @@ pub(crate) mod recv_batch;
 pub(crate) mod ring;
 pub(crate) mod signal;
 pub(crate) mod socket;
+pub(crate) mod stack;
 pub(crate) mod thread;
 #[cfg(all(test, not(evenkeel_loom)))]
 pub(crate) mod touchy;

@@ -14,6 +14,14 @@ pub(crate) struct ThreadId {
     tid: libc::pid_t,
 }
 
+impl ThreadId {
+    /// Its number, as the system's calls take it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn number(self) -> libc::pid_t {
+        self.tid
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,

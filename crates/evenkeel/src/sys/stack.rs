@@ -1,0 +1,65 @@
+//! The stack of another thread, taken while that thread goes on.
+//!
+//! A thread that computes is asked by a signal: its handler copies the registers and the stack into
+//! a slot (`slots`), and returns. A thread that is blocked in a system call is not signalled, as
+//! many calls would then fail with `EINTR`, which not all code expects. The kernel tells where such
+//! a thread stands, and its stack is copied from outside.
+//!
+//! A copy is only bytes; `hogs` makes functions of them.
+
+use crate::sync::atomic::AtomicU64;
+
+/// What finding a thread's functions begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registers {
+    pub(crate) instruction: u64,
+    pub(crate) stack: u64,
+    /// The frame pointer; `None` where the kernel does not tell it.
+    pub(crate) frame: Option<u64>,
+    /// The link register, on processors that have one.
+    pub(crate) link: u64,
+}
+
+impl Registers {
+    pub(crate) const NONE: Self = Self {
+        instruction: 0,
+        stack: 0,
+        frame: None,
+        link: 0,
+    };
+}
+
+/// A thread's registers, and its stack from the newest byte on.
+#[derive(Clone, Debug)]
+pub(crate) struct Stack {
+    pub(crate) registers: Registers,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Something that can be over before a signal arrives.
+pub(crate) trait Ends: Send + Sync {
+    /// A number that changes when it is over. The thread that is asked stores it, and no other.
+    fn number(&self) -> &AtomicU64;
+}
+
+// A handler must not pause, which rules out a build that looks for races, and ThreadSanitizer puts
+// signals off.
+#[cfg(all(
+    feature = "hog-stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(evenkeel_preempt, evenkeel_tsan))
+))]
+#[path = "stack/linux.rs"]
+mod imp;
+
+#[cfg(not(all(
+    feature = "hog-stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(evenkeel_preempt, evenkeel_tsan))
+)))]
+#[path = "stack/none.rs"]
+mod imp;
+
+pub(crate) use imp::{Asked, SUPPORTED, ask, read_blocked};

@@ -1,0 +1,29 @@
+//! Where no stacks can be taken.
+
+use std::convert::Infallible;
+use std::io;
+
+use crate::sync::Arc;
+use crate::sys::thread::ThreadId;
+
+use super::{Ends, Stack};
+
+pub(crate) const SUPPORTED: bool = false;
+
+/// There are none of these here.
+#[derive(Debug)]
+pub(crate) struct Asked(Infallible);
+
+impl Asked {
+    pub(crate) fn collect(&self) -> Option<Option<Stack>> {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn ask(_: ThreadId, _: Arc<dyn Ends>, _: u64) -> io::Result<Asked> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn read_blocked(_: ThreadId) -> Option<Stack> {
+    None
+}
