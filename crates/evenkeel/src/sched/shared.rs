@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
+use crate::counters;
 use crate::counters::accounts::{Accounts, Count};
 use crate::counters::deliveries::DeliveryCounts;
 use crate::io::driver::Driver;
@@ -215,6 +216,9 @@ impl Shared {
     /// Counts a delivery by a read on this thread.
     #[inline]
     pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {
+        if !counters::KEPT {
+            return;
+        }
         context::with_worker(|worker| match worker {
             Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self) => {
                 count(&worker.desk().deliveries.0);

@@ -224,7 +224,7 @@ impl Worker {
         self.note_pressure(false);
         seat.checked_at.put(now);
         seat.timers.after_park();
-        self.accounts().parks.add(1);
+        self.accounts().count_park();
         self.accounts()
             .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
         self.idling.searching.set(idle.unpark(self.index));
