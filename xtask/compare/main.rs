@@ -27,7 +27,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
 /// The rounds are looked at in so many parts as well, whose spread tells noise from a difference.
-const PARTS: usize = 5;
+/// In half of them one version's runtime was made first, in half the other's: which of them has the
+/// older memory and threads would count as well.
+const PARTS: usize = 6;
 /// What the accounts may cost: a hundredth.
 const RATIO_MAX: f64 = 1.01;
 
@@ -219,25 +221,34 @@ impl Compared {
     }
 }
 
-/// Alternates the two, A B B A, and says how they compare.
-fn compare(name: &str, rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Compared {
-    eprintln!("{name}");
+/// Alternates two works, A B B A, and returns how long each took each time.
+fn times(rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Vec<f64>> {
     for _ in 0..rounds.div_ceil(20) {
         before();
         after();
     }
     let run = |work: &&dyn Fn()| Ok::<_, Infallible>(micros(work));
     let Ok(times) = alternate(rounds, &[before, after], run);
-    let pairs = times[0].iter().zip(&times[1]);
+    times
+}
+
+/// Says how two versions compare, by how long each took when one was made first, and the other.
+fn compared(name: &str, times: [Vec<Vec<f64>>; 2]) -> Compared {
+    let of = |version: usize| -> Vec<f64> {
+        let times = times.iter().flat_map(|times| &times[version]);
+        times.copied().collect()
+    };
+    let (before, after) = (of(0), of(1));
+    let pairs = before.iter().zip(&after);
     let ratios: Vec<f64> = pairs.map(|(before, after)| after / before).collect();
     let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a round");
-    let fifths = ratios.chunks(rounds.div_ceil(PARTS)).map(middle);
+    let parts = ratios.chunks(ratios.len().div_ceil(PARTS)).map(middle);
     Compared {
         name: name.to_owned(),
-        before_us: middle(&times[0]),
-        after_us: middle(&times[1]),
+        before_us: middle(&before),
+        after_us: middle(&after),
         ratio: middle(&ratios),
-        parts: Spread::of(fifths).expect("there is a round"),
+        parts: Spread::of(parts).expect("there is a round"),
     }
 }
 
@@ -263,10 +274,10 @@ fn main() -> std::io::Result<()> {
     };
     let title = format!(
         "{WORKERS} workers, {} rounds: medians; the ratio is the median of all pairs' {what}, and \
-         beside it that of each fifth of them",
+         beside it that of each sixth of them",
         arguments.rounds
     );
-    let columns = ["benchmark", columns[0], columns[1], "ratio", "fifths"];
+    let columns = ["benchmark", columns[0], columns[1], "ratio", "sixths"];
     let rows: Vec<_> = compared.iter().map(Compared::cells).collect();
     let table = Table::new(title, &columns, rows);
     println!("{table}");
@@ -287,7 +298,7 @@ fn verdict(compared: &[Compared]) -> String {
         }
     };
     format!(
-        "at most {:.0} % dearer with accounts in every fifth: {}; dearer in every fifth: {}; \
+        "at most {:.0} % dearer with accounts in every sixth: {}; dearer in every sixth: {}; \
          undecided: {}",
         (RATIO_MAX - 1.0) * 100.0,
         names(&|one| one.parts.greatest <= RATIO_MAX),
@@ -297,21 +308,37 @@ fn verdict(compared: &[Compared]) -> String {
 }
 
 fn compare_all(rounds: usize) -> Vec<Compared> {
-    let (a, b) = (before::Runtime::new(), after::Runtime::new());
+    /// Both runtimes, made in this order and in the other.
+    macro_rules! both_orders {
+        ($name:expr, |$a:ident, $b:ident| $times:expr) => {{
+            eprintln!("{}", $name);
+            let first = {
+                let $a = before::Runtime::new();
+                let $b = after::Runtime::new();
+                $times
+            };
+            let second = {
+                let $b = after::Runtime::new();
+                let $a = before::Runtime::new();
+                $times
+            };
+            compared($name, [first, second])
+        }};
+    }
     macro_rules! row {
         ($benchmark:ident, $rounds:expr) => {
-            compare(stringify!($benchmark), $rounds, &|| a.$benchmark(), &|| {
-                b.$benchmark()
+            both_orders!(stringify!($benchmark), |a, b| {
+                times($rounds / 2, &|| a.$benchmark(), &|| b.$benchmark())
             })
         };
     }
     macro_rules! served {
-        ($server:ident) => {{
-            let (a, b) = (a.$server(), b.$server());
-            compare(stringify!($server), rounds / 4, &|| a.borrow_mut().run(), &|| {
-                b.borrow_mut().run()
+        ($server:ident) => {
+            both_orders!(stringify!($server), |a, b| {
+                let (a, b) = (a.$server(), b.$server());
+                times(rounds / 8, &|| a.borrow_mut().run(), &|| b.borrow_mut().run())
             })
-        }};
+        };
     }
     vec![
         row!(chained_spawn, rounds),

@@ -58,9 +58,9 @@ impl Options {
 
 fn rounds_from(word: &str) -> Result<u32, String> {
     let rounds = word.parse().ok();
-    let rounds = rounds.filter(|rounds| (40..=1_000_000).contains(rounds));
+    let rounds = rounds.filter(|rounds| (160..=1_000_000).contains(rounds));
     rounds.ok_or_else(|| {
-        format!("`{word}` is no number of rounds from 40 to 1000000; `cargo xtask help` says more")
+        format!("`{word}` is no number of rounds from 160 to 1000000; `cargo xtask help` says more")
     })
 }
 
@@ -257,16 +257,16 @@ mod tests {
             })
         };
         assert_eq!(parsed("HEAD"), expected(ROUNDS, None));
-        assert_eq!(parsed("HEAD 40"), expected(40, None));
+        assert_eq!(parsed("HEAD 160"), expected(160, None));
         assert_eq!(parsed("HEAD --json a"), expected(ROUNDS, Some("a")));
-        assert_eq!(parsed("HEAD 40 --json a"), expected(40, Some("a")));
-        let accounts = parsed("--accounts 40").expect("it is understood");
+        assert_eq!(parsed("HEAD 160 --json a"), expected(160, Some("a")));
+        let accounts = parsed("--accounts 160").expect("it is understood");
         assert_eq!(accounts.beside, Beside::NoAccounts);
         for line in [
             "",
             "HEAD 1",
             "HEAD x",
-            "HEAD 40 a",
+            "HEAD 160 a",
             "--json a",
             "HEAD --json",
         ] {

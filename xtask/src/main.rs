@@ -173,7 +173,10 @@ mod tests {
         assert_eq!(parsed("tidy --help"), Ok(Request::Help));
         assert_eq!(parsed("ci"), Ok(Request::Everything));
         assert_eq!(parsed("ci --list"), Ok(Request::List));
-        assert!(matches!(parsed("compare HEAD 40"), Ok(Request::Compare(_))));
+        assert!(matches!(
+            parsed("compare HEAD 160"),
+            Ok(Request::Compare(_))
+        ));
         assert!(matches!(
             parsed("compare --accounts"),
             Ok(Request::Compare(_))

@@ -28,6 +28,7 @@ use super::idle::Idle;
 use super::injection::InjectionQueue;
 use super::kinds::Kinds;
 use super::ledger::Ledger;
+use super::live::Live;
 use super::monitor::lookout::Lookout;
 use super::parker::Parker;
 use super::placement::Placement;
@@ -102,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
+    pub(crate) live: Arc<Live>,
     /// Delivers the report of a hog. It must not block.
     pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
     pub(crate) extensions: Extensions,
@@ -123,8 +125,8 @@ impl Shared {
         let classes = config.classes.len();
         let heavy = config.heavy_threads + config.blocked_threads;
         let desks = Desks::new(config.workers + heavy, classes);
-        let cycles = |after| clock.cycles_of(after);
-        let hog = config.hand_off_after.map_or(u64::MAX, cycles);
+        let live = Live::new(config.hand_off_after, config.busy_wait, clock);
+        let live = Arc::new(live);
         let in_pool = [config.heavy_threads, config.blocked_threads];
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
@@ -137,7 +139,7 @@ impl Shared {
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
-            heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, hog),
+            heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, Arc::clone(&live)),
             kinds: Kinds::new(),
             seats,
             desks,
@@ -146,6 +148,7 @@ impl Shared {
             extensions,
             outside: Mutex::new(DeliveryCounts::new()),
             config,
+            live,
             stopping: AtomicBool::new(false),
             next_home: AtomicUsize::new(0),
         })
