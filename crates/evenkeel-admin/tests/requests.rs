@@ -5,9 +5,13 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use evenkeel::Class;
-use evenkeel_admin::{AdminError, BODY_BYTES_MAX, Builder, listen};
+use evenkeel::net::Delivery;
+use evenkeel::runtime::Handle;
+use evenkeel::{BusyWait, Class};
+use evenkeel_admin::{Admin, AdminError, BODY_BYTES_MAX, Builder, listen};
+use serde_json::json;
 use support::{ask, get, put, runtime};
 
 const ANY: &str = "127.0.0.1:0";
@@ -92,9 +96,86 @@ fn a_class_is_changed_and_what_is_left_out_stays() {
         assert_eq!(bulk["latency_target_us"], 20_000);
         let body = "{\"latency_target_us\": 5000}";
         put(&admin, "/settings/classes/bulk", body).await;
-        let infos = evenkeel::runtime::Handle::current().classes();
+        let infos = Handle::current().classes();
         let bulk = infos.iter().find(|info| info.class == Class::BULK).unwrap();
         assert_eq!((bulk.share, bulk.latency_target.as_micros()), (70, 5000));
+    });
+}
+
+/// What can be changed beside the classes.
+async fn rest(admin: &Admin) -> serde_json::Value {
+    let mut settings = get(admin, "/settings").await.json();
+    settings.as_object_mut().unwrap().remove("classes");
+    settings
+}
+
+#[test]
+fn busy_waiting_hand_off_and_delivery_are_changed() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let coalesce = json!({ "mode": "coalesce", "bytes": 4096, "delay_us": 60_000_000 });
+        for (path, body) in [
+            ("/settings/busy_wait", json!({ "level": "short" })),
+            ("/settings/hand_off", json!({ "after_us": 5_000 })),
+            ("/settings/delivery", coalesce.clone()),
+        ] {
+            let answer = put(&admin, path, &body.to_string()).await;
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        }
+        let runtime = Handle::current();
+        assert_eq!(runtime.busy_wait(), BusyWait::Short);
+        assert_eq!(runtime.hand_off_after(), Some(Duration::from_millis(5)));
+        let delay = Duration::from_secs(60);
+        assert_eq!(
+            runtime.delivery(),
+            Delivery::Coalesce { bytes: 4096, delay }
+        );
+        // Over connections of this server, which do not wait for that long.
+        let said = rest(&admin).await;
+        let expected = json!({
+            "busy_wait": "short", "hand_off_after_us": 5_000, "delivery": coalesce
+        });
+        assert_eq!(said, expected);
+        put(&admin, "/settings/hand_off", "{\"after_us\": null}").await;
+        assert_eq!(runtime.hand_off_after(), None);
+        put(&admin, "/settings/delivery", "{\"mode\": \"immediate\"}").await;
+        assert_eq!(runtime.delivery(), Delivery::Immediate);
+    });
+}
+
+#[test]
+fn a_setting_that_is_refused_changes_nothing() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let before = rest(&admin).await;
+        for (path, body, status, part) in [
+            ("busy_wait", "{\"level\": \"much\"}", 400, "very_long"),
+            ("busy_wait", "{}", 422, "level"),
+            ("hand_off", "{\"after_us\": 1}", 400, "200µs"),
+            ("hand_off", "{\"after_us\": 60000001}", 400, "60s"),
+            ("hand_off", "{}", 422, "after_us"),
+            ("hand_off", "{\"after\": 1}", 422, "after"),
+            ("delivery", "{\"mode\": \"slow\"}", 422, "slow"),
+            (
+                "delivery",
+                "{\"mode\": \"immediate\", \"bytes\": 1}",
+                422,
+                "bytes",
+            ),
+            ("delivery", "{\"mode\": \"coalesce\"}", 422, "bytes"),
+            (
+                "delivery",
+                "{\"mode\": \"adaptive\", \"max_delay_us\": 60000001}",
+                400,
+                "too long",
+            ),
+        ] {
+            let answer = put(&admin, &format!("/settings/{path}"), body).await;
+            answer.assert_problem(status, part);
+        }
+        let change = get(&admin, "/settings/hand_off").await;
+        change.assert_problem(405, "PUT");
+        assert_eq!(rest(&admin).await, before);
     });
 }
 
