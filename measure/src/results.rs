@@ -11,7 +11,8 @@
 //!         [
 //!           { "text": "yield_many" },
 //!           { "number": { "value": 812.25, "unit": "", "digits": 1 } },
-//!           { "missing": "why there is no value; may be empty" }
+//!           { "missing": "why there is no value; may be empty" },
+//!           { "measured": { "shown": { "text": "3 / 9" }, "rounds": [[3, 4], [9, 9]], "mark": "" } }
 //!         ]
 //!       ],
 //!       "notes": ["geometric mean of the ratios: 1.52"]
