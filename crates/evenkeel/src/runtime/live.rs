@@ -80,9 +80,9 @@ impl Handle {
     }
 
     /// Changes how the readers of TCP and Unix streams are woken that this runtime makes from now
-    /// on: [`Delivery::Immediate`] in a new runtime. Streams that are there keep what they have, and
-    /// each can be [set](crate::net::TcpStream::set_delivery) apart. Datagram sockets always begin
-    /// with `Immediate`.
+    /// on: [`Delivery::Immediate`] in a new runtime. Streams that are there keep what they have,
+    /// and each can be [set](crate::net::TcpStream::set_delivery) apart. Datagram sockets always
+    /// begin with `Immediate`.
     ///
     /// # Errors
     ///
