@@ -7,12 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel::net::Delivery;
+use evenkeel::net::{Delivery, TcpStream};
 use evenkeel::runtime::Handle;
 use evenkeel::{BusyWait, Class};
 use evenkeel_admin::{Admin, AdminError, BODY_BYTES_MAX, Builder, listen};
 use serde_json::json;
-use support::{ask, get, put, runtime};
+use support::{LIMIT, ask, get, put, runtime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -130,7 +131,6 @@ fn busy_waiting_hand_off_and_delivery_are_changed() {
             runtime.delivery(),
             Delivery::Coalesce { bytes: 4096, delay }
         );
-        // Over connections of this server, which do not wait for that long.
         let said = rest(&admin).await;
         let expected = json!({
             "busy_wait": "short", "hand_off_after_us": 5_000, "delivery": coalesce
@@ -140,6 +140,33 @@ fn busy_waiting_hand_off_and_delivery_are_changed() {
         assert_eq!(runtime.hand_off_after(), None);
         put(&admin, "/settings/delivery", "{\"mode\": \"immediate\"}").await;
         assert_eq!(runtime.delivery(), Delivery::Immediate);
+    });
+}
+
+/// Otherwise a long delay that was set over HTTP could not be taken back.
+#[test]
+fn a_long_delay_of_the_runtimes_streams_does_not_hold_up_requests() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let runtime = Handle::current();
+        let (bytes, delay) = (1 << 20, Delivery::DELAY_MAX);
+        let descriptors = || runtime.stats().readiness.descriptors;
+        let before = descriptors();
+        runtime
+            .set_delivery(Delivery::Coalesce { bytes, delay })
+            .unwrap();
+        let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+        // The server waits for the request: bytes that are there already are never held back.
+        while descriptors() < before + 2 {
+            evenkeel::time::sleep(Duration::from_millis(1)).await;
+        }
+        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        let read = evenkeel::time::timeout(LIMIT, read).await;
+        read.expect("an answer in time").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
     });
 }
 
