@@ -298,8 +298,8 @@ fn verdict(compared: &[Compared]) -> String {
         }
     };
     format!(
-        "at most {:.0} % dearer with accounts in every sixth: {}; dearer in every sixth: {}; \
-         undecided: {}",
+        "Dearer with accounts by {:.0} % at most in every sixth: {}.\n\
+         Dearer by more in every sixth: {}.\nUndecided: {}.",
         (RATIO_MAX - 1.0) * 100.0,
         names(&|one| one.parts.greatest <= RATIO_MAX),
         names(&|one| one.parts.least > RATIO_MAX),
