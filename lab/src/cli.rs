@@ -31,6 +31,8 @@ Examples:
   evenkeel-lab                                        all experiments, in brief
   evenkeel-lab responsive --seconds 10                one experiment, with full figures
   evenkeel-lab busywait --peers tokio,erlang --json busywait.json
+  evenkeel-lab busywait --rounds 5 --compare busywait.json
+                                                      ... and what has moved since
   evenkeel-lab serve tokio --echo 127.0.0.1:7000      one side alone ...
   evenkeel-lab load echo 127.0.0.1:7000               ... and the other
 

@@ -11,7 +11,14 @@
 //!         [
 //!           { "text": "yield_many" },
 //!           { "number": { "value": 812.25, "unit": "", "digits": 1 } },
-//!           { "missing": "why there is no value; may be empty" }
+//!           { "missing": "why there is no value; may be empty" },
+//!           {
+//!             "measured": {
+//!               "shown": { "text": "3 / 9" },
+//!               "rounds": [[3, 2, 4], [9, 9, 9]],
+//!               "mark": "what is printed behind it; may be empty"
+//!             }
+//!           }
 //!         ]
 //!       ],
 //!       "notes": ["geometric mean of the ratios: 1.52"]

@@ -38,6 +38,15 @@ pub enum Cell {
     },
     /// There is no value. The reason, unless it is empty, becomes a footnote.
     Missing(String),
+    /// A cell with the figures that it comes from.
+    Measured {
+        /// What is shown.
+        shown: Box<Cell>,
+        /// For each figure that is shown, what every round came to.
+        rounds: Vec<Vec<f64>>,
+        /// Shown behind it; may be empty.
+        mark: String,
+    },
 }
 
 impl Table {
@@ -56,6 +65,23 @@ impl Table {
 }
 
 impl Cell {
+    /// A cell that shows figures, with what every round came to of each.
+    pub fn measured(self, rounds: Vec<Vec<f64>>) -> Self {
+        Self::Measured {
+            shown: Box::new(self),
+            rounds,
+            mark: String::new(),
+        }
+    }
+
+    /// What is shown of it, without a mark.
+    pub fn shown(&self) -> &Self {
+        match self {
+            Self::Measured { shown, .. } => shown,
+            shown => shown,
+        }
+    }
+
     /// A number with so many digits after the point. The unit may be empty.
     pub fn number(value: f64, unit: &'static str, digits: usize) -> Self {
         Self::Number {
@@ -118,10 +144,13 @@ pub fn lines(table: &Table, width: usize) -> Vec<String> {
 
 /// The unit that all numbers of a column share, if its name does not say it already.
 pub fn shared_unit(table: &Table, column: usize) -> Option<&'static str> {
-    let mut units = table.rows.iter().filter_map(|row| match row.get(column) {
-        Some(Cell::Number { unit, .. }) => Some(*unit),
-        _ => None,
-    });
+    let mut units = table
+        .rows
+        .iter()
+        .filter_map(|row| match row.get(column).map(Cell::shown) {
+            Some(Cell::Number { unit, .. }) => Some(*unit),
+            _ => None,
+        });
     let first = units.next()?;
     (!first.is_empty() && units.all(|unit| unit == first)).then_some(first)
 }
@@ -135,7 +164,13 @@ pub fn names_unit(name: &str, unit: &str) -> bool {
 
 /// A column is one of numbers if it holds any and no text.
 pub fn is_numeric(table: &Table, column: usize) -> bool {
-    let cells = || table.rows.iter().filter_map(|row| row.get(column));
+    let cells = || {
+        table
+            .rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(Cell::shown)
+    };
     cells().any(|cell| matches!(cell, Cell::Number { .. }))
         && !cells().any(|cell| matches!(cell, Cell::Text(_)))
 }
@@ -186,6 +221,11 @@ fn columns(table: &Table, footnotes: &mut Vec<String>) -> Vec<Column> {
 fn cell_text(cell: Option<&Cell>, unit_above: bool, footnotes: &mut Vec<String>) -> String {
     match cell {
         None => String::new(),
+        Some(Cell::Measured { shown, mark, .. }) => {
+            let text = cell_text(Some(shown), unit_above, footnotes);
+            let space = if mark.is_empty() { "" } else { " " };
+            format!("{text}{space}{mark}")
+        }
         Some(Cell::Text(text)) => printable(text),
         Some(Cell::Number {
             value,

@@ -1,8 +1,13 @@
-//! Two versions of the runtime in one process, which alternate in the scheduler's benchmarks.
+//! Two versions of the runtime in one process, which alternate in the scheduler's benchmarks and
+//! beneath two servers.
 //!
 //! `cargo xtask compare` builds it with one version as `before` and the other as `after`. In two
-//! processes the machine's mood would weigh more than a change of some per cent does.
+//! processes the machine's mood would weigh more than a change of some per cent does. With
+//! `--accounts` the former is this tree without accounts.
 
+mod network;
+
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -13,11 +18,20 @@ use evenkeel_measure::options::JsonOption;
 use evenkeel_measure::rounds::alternate;
 use evenkeel_measure::statistics::{Spread, median};
 use evenkeel_measure::table::{Cell, Table};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use network::{GREETING, Load};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
 /// The rounds are looked at in so many parts as well, whose spread tells noise from a difference.
-const PARTS: usize = 5;
+/// In half of them one version's runtime was made first, in half the other's: which of them has the
+/// older memory and threads would count as well.
+const PARTS: usize = 6;
+/// What the accounts may cost: a hundredth.
+const RATIO_MAX: f64 = 1.01;
 
 /// The benchmarks, for one version of the runtime.
 macro_rules! version {
@@ -25,6 +39,7 @@ macro_rules! version {
         mod $version {
             use super::*;
             use ::$version as evenkeel;
+            use evenkeel::net::{TcpListener, TcpStream};
 
             pub struct Runtime(evenkeel::runtime::Runtime);
 
@@ -125,6 +140,50 @@ macro_rules! version {
                         }
                     });
                 }
+
+                /// Connections to a server that sends back what it gets.
+                pub fn echo(&self) -> RefCell<Load> {
+                    RefCell::new(Load::echo(self.serve(echo)))
+                }
+
+                /// Connections to an HTTP server that greets.
+                pub fn http_hello(&self) -> RefCell<Load> {
+                    RefCell::new(Load::hello(self.serve(hello)))
+                }
+
+                /// Starts a server, and returns its port.
+                fn serve<F>(&self, serve: fn(TcpStream) -> F) -> u16
+                where
+                    F: Future<Output = ()> + Send + 'static,
+                {
+                    let bound = self.0.block_on(TcpListener::bind("127.0.0.1:0"));
+                    let listener = bound.expect("the loopback has a port");
+                    let address = listener.local_addr().expect("it is bound");
+                    drop(self.0.spawn(async move {
+                        while let Ok((stream, _)) = listener.accept().await {
+                            stream.set_nodelay(true).expect("it is connected");
+                            drop(evenkeel::spawn(serve(stream)));
+                        }
+                    }));
+                    address.port()
+                }
+            }
+
+            async fn echo(mut stream: TcpStream) {
+                let mut buffer = [0; 1024];
+                while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                    let written = stream.write_all(&buffer[..length]).await;
+                    written.expect("the load reads");
+                }
+            }
+
+            async fn hello(stream: TcpStream) {
+                let greet = service_fn(async |_: Request<Incoming>| {
+                    Ok::<_, Infallible>(Response::new(GREETING.to_owned()))
+                });
+                let server = hyper::server::conn::http1::Builder::new();
+                // A connection that breaks is how the load ends.
+                let _ = server.serve_connection(stream, greet).await;
             }
         }
     };
@@ -139,61 +198,155 @@ fn micros(work: &dyn Fn()) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// Alternates the two, A B B A, and says how they compare.
-fn compare(name: &str, rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Cell> {
-    eprintln!("{name}");
+/// How the two compare in one benchmark.
+struct Compared {
+    name: String,
+    before_us: f64,
+    after_us: f64,
+    /// The median of all pairs' after/before.
+    ratio: f64,
+    /// That of each part of the rounds.
+    parts: Spread,
+}
+
+impl Compared {
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            self.name.as_str().into(),
+            Cell::number(self.before_us, "us", 1),
+            Cell::number(self.after_us, "us", 1),
+            Cell::number(self.ratio, "", 3),
+            format!("{:.3}", self.parts).into(),
+        ]
+    }
+}
+
+/// Alternates two works, A B B A, and returns how long each took each time.
+fn times(rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Vec<f64>> {
     for _ in 0..rounds.div_ceil(20) {
         before();
         after();
     }
     let run = |work: &&dyn Fn()| Ok::<_, Infallible>(micros(work));
     let Ok(times) = alternate(rounds, &[before, after], run);
-    let pairs = times[0].iter().zip(&times[1]);
+    times
+}
+
+/// Says how two versions compare, by how long each took when one was made first, and the other.
+fn compared(name: &str, times: [Vec<Vec<f64>>; 2]) -> Compared {
+    let of = |version: usize| -> Vec<f64> {
+        let times = times.iter().flat_map(|times| &times[version]);
+        times.copied().collect()
+    };
+    let (before, after) = (of(0), of(1));
+    let pairs = before.iter().zip(&after);
     let ratios: Vec<f64> = pairs.map(|(before, after)| after / before).collect();
     let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a round");
-    let fifths = ratios.chunks(rounds.div_ceil(PARTS)).map(middle);
-    let spread = Spread::of(fifths).expect("there is a round");
-    vec![
-        name.into(),
-        Cell::number(middle(&times[0]), "us", 1),
-        Cell::number(middle(&times[1]), "us", 1),
-        Cell::number(middle(&ratios), "", 3),
-        format!("{spread:.3}").into(),
-    ]
+    let parts = ratios.chunks(ratios.len().div_ceil(PARTS)).map(middle);
+    Compared {
+        name: name.to_owned(),
+        before_us: middle(&before),
+        after_us: middle(&after),
+        ratio: middle(&ratios),
+        parts: Spread::of(parts).expect("there is a round"),
+    }
 }
 
 #[derive(Parser)]
 struct Arguments {
     /// Rounds, in each of which both versions run once.
     rounds: usize,
+    /// The former is this tree without accounts.
+    #[arg(long)]
+    accounts: bool,
     #[command(flatten)]
     json: JsonOption,
 }
 
 fn main() -> std::io::Result<()> {
-    let Arguments { rounds, json } = Arguments::parse();
-    let mut results = json.begin("compare")?;
-    let (a, b) = (before::Runtime::new(), after::Runtime::new());
+    let arguments = Arguments::parse();
+    let mut results = arguments.json.begin("compare")?;
+    let compared = compare_all(arguments.rounds);
+    let (what, columns) = if arguments.accounts {
+        ("with/without", ["without accounts", "with them"])
+    } else {
+        ("after/before", ["before", "after"])
+    };
+    let title = format!(
+        "{WORKERS} workers, {} rounds: medians; the ratio is the median of all pairs' {what}, and \
+         beside it that of each sixth of them",
+        arguments.rounds
+    );
+    let columns = ["benchmark", columns[0], columns[1], "ratio", "sixths"];
+    let rows: Vec<_> = compared.iter().map(Compared::cells).collect();
+    let table = Table::new(title, &columns, rows);
+    println!("{table}");
+    if arguments.accounts {
+        println!("{}", verdict(&compared));
+    }
+    results.add(table, Vec::new())
+}
+
+/// Whether the accounts cost more than they may, by the ratios and by how far these are certain.
+fn verdict(compared: &[Compared]) -> String {
+    let names = |is: &dyn Fn(&Compared) -> bool| {
+        let those = compared.iter().filter(|one| is(one));
+        let names: Vec<_> = those.map(|one| one.name.as_str()).collect();
+        match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        }
+    };
+    format!(
+        "Dearer with accounts by {:.0} % at most in every sixth: {}.\n\
+         Dearer by more in every sixth: {}.\nUndecided: {}.",
+        (RATIO_MAX - 1.0) * 100.0,
+        names(&|one| one.parts.greatest <= RATIO_MAX),
+        names(&|one| one.parts.least > RATIO_MAX),
+        names(&|one| one.parts.least <= RATIO_MAX && one.parts.greatest > RATIO_MAX),
+    )
+}
+
+fn compare_all(rounds: usize) -> Vec<Compared> {
+    /// Both runtimes, made in this order and in the other.
+    macro_rules! both_orders {
+        ($name:expr, |$a:ident, $b:ident| $times:expr) => {{
+            eprintln!("{}", $name);
+            let first = {
+                let $a = before::Runtime::new();
+                let $b = after::Runtime::new();
+                $times
+            };
+            let second = {
+                let $b = after::Runtime::new();
+                let $a = before::Runtime::new();
+                $times
+            };
+            compared($name, [first, second])
+        }};
+    }
     macro_rules! row {
         ($benchmark:ident, $rounds:expr) => {
-            compare(stringify!($benchmark), $rounds, &|| a.$benchmark(), &|| {
-                b.$benchmark()
+            both_orders!(stringify!($benchmark), |a, b| {
+                times($rounds / 2, &|| a.$benchmark(), &|| b.$benchmark())
             })
         };
     }
-    let rows = vec![
+    macro_rules! served {
+        ($server:ident) => {
+            both_orders!(stringify!($server), |a, b| {
+                let (a, b) = (a.$server(), b.$server());
+                times(rounds / 8, &|| a.borrow_mut().run(), &|| b.borrow_mut().run())
+            })
+        };
+    }
+    vec![
         row!(chained_spawn, rounds),
         row!(ping_pong, rounds),
         row!(yield_many, rounds / 8),
         row!(spawn_many_local, rounds / 4),
         row!(spawn_many_remote, rounds / 4),
-    ];
-    let title = format!(
-        "{WORKERS} workers, {rounds} rounds: medians; the ratio is the median of all pairs' \
-         after/before, and beside it that of each fifth of them"
-    );
-    let columns = ["benchmark", "before", "after", "ratio", "fifths"];
-    let table = Table::new(title, &columns, rows);
-    println!("{table}");
-    results.add(table, Vec::new())
+        served!(echo),
+        served!(http_hello),
+    ]
 }

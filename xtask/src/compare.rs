@@ -1,25 +1,35 @@
-//! `cargo xtask compare <revision>`: the scheduler of this tree beside that of an earlier one.
+//! `cargo xtask compare <revision>`: the runtime of this tree beside that of an earlier one; and
+//! `cargo xtask compare --accounts`: beside itself without accounts.
 //!
-//! Both are built into one program (`compare/main.rs`) and alternate in it, so that a difference
-//! of a few per cent can be told from the machine's noise.
+//! Both are built into one program (`compare/`) and alternate in it, so that a difference of a few
+//! per cent can be told from the machine's noise.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use walkdir::WalkDir;
 
 use crate::cargo::{Cargo, root, target_dir};
 
-/// Rounds of each benchmark, if not said otherwise: some 20 seconds in all.
+/// Rounds of each benchmark, if not said otherwise: some 30 seconds in all.
 pub(crate) const ROUNDS: u32 = 3_000;
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    revision: String,
+    beside: Beside,
     rounds: u32,
     /// Where the table goes as JSON, too.
     json: Option<PathBuf>,
+}
+
+/// What this tree is compared with.
+#[derive(Debug, PartialEq, Eq)]
+enum Beside {
+    Revision(String),
+    /// This tree, without what only statistics read.
+    NoAccounts,
 }
 
 impl Options {
@@ -34,8 +44,12 @@ impl Options {
             [revision, rounds] => (revision, rounds_from(rounds)),
             _ => return Err("give a revision; `cargo xtask help` says more".to_owned()),
         };
+        let beside = match *revision {
+            "--accounts" => Beside::NoAccounts,
+            revision => Beside::Revision(revision.to_owned()),
+        };
         Ok(Self {
-            revision: (*revision).to_owned(),
+            beside,
             rounds: rounds?,
             json,
         })
@@ -44,9 +58,9 @@ impl Options {
 
 fn rounds_from(word: &str) -> Result<u32, String> {
     let rounds = word.parse().ok();
-    let rounds = rounds.filter(|rounds| (40..=1_000_000).contains(rounds));
+    let rounds = rounds.filter(|rounds| (160..=1_000_000).contains(rounds));
     rounds.ok_or_else(|| {
-        format!("`{word}` is no number of rounds from 40 to 1000000; `cargo xtask help` says more")
+        format!("`{word}` is no number of rounds from 160 to 1000000; `cargo xtask help` says more")
     })
 }
 
@@ -55,10 +69,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = target_dir().join("compare");
     std::fs::create_dir_all(&folder).context("cannot make a folder for the program")?;
     let before = Elsewhere::new()?;
-    unpack(&options.revision, &before.0)?;
+    match &options.beside {
+        Beside::Revision(revision) => unpack(revision, &before.0)?,
+        Beside::NoAccounts => {
+            copy_tree(&before.0)?;
+            leave_out_accounts(&before.0)?;
+        }
+    }
     rename_version(&before.0.join("Cargo.toml"))?;
-    std::fs::copy(root().join("xtask/compare/main.rs"), folder.join("main.rs"))
-        .context("cannot copy the program")?;
+    for file in ["main.rs", "network.rs"] {
+        std::fs::copy(root().join("xtask/compare").join(file), folder.join(file))
+            .context("cannot copy the program")?;
+    }
     let path = folder.join("Cargo.toml");
     std::fs::write(&path, manifest(&before.0)?).context("cannot write its manifest")?;
     let compare = Cargo::new("run --release --quiet --manifest-path")
@@ -67,6 +89,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .arg(folder.join("target").to_string_lossy())
         .arg("--")
         .arg(options.rounds.to_string());
+    let compare = match options.beside {
+        Beside::Revision(_) => compare,
+        Beside::NoAccounts => compare.arg("--accounts"),
+    };
     let Some(json) = &options.json else {
         return compare.run();
     };
@@ -118,6 +144,40 @@ fn unpack(revision: &str, into: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Puts this tree into a folder, with what is not committed.
+fn copy_tree(into: &Path) -> Result<()> {
+    for part in [
+        "Cargo.toml",
+        "clippy.toml",
+        "crates",
+        "lab",
+        "measure",
+        "servers",
+        "xtask",
+    ] {
+        for entry in WalkDir::new(root().join(part)) {
+            let entry = entry.with_context(|| format!("cannot list {part}"))?;
+            let path = into.join(entry.path().strip_prefix(root())?);
+            let made = match entry.file_type().is_dir() {
+                true => std::fs::create_dir(&path),
+                false => std::fs::copy(entry.path(), &path).map(drop),
+            };
+            made.with_context(|| format!("cannot make {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the runtime of a tree built without accounts. A flag of the compiler would hold for both
+/// runtimes of the program, so a build script says it for this one.
+fn leave_out_accounts(tree: &Path) -> Result<()> {
+    let path = tree.join("crates/evenkeel/build.rs");
+    ensure!(!path.exists(), "the runtime has a build script of its own");
+    let script = "//! Written by `cargo xtask compare --accounts`.\n\n\
+                  fn main() { println!(\"cargo::rustc-cfg=evenkeel_no_accounts\"); }\n";
+    std::fs::write(path, script).context("cannot write a build script")
+}
+
 /// Gives the earlier packages a version of their own: one lock file cannot hold two that are alike.
 fn rename_version(manifest: &Path) -> Result<()> {
     let text = std::fs::read_to_string(manifest).context("the revision has no Cargo.toml")?;
@@ -152,11 +212,12 @@ name = \"compare\"
 path = \"main.rs\"
 
 [dependencies]
-before = {{ package = \"evenkeel\", path = {}, default-features = false }}
-after = {{ package = \"evenkeel\", path = {}, default-features = false }}
+before = {{ package = \"evenkeel\", path = {}, default-features = false, features = [\"hyper\"] }}
+after = {{ package = \"evenkeel\", path = {}, default-features = false, features = [\"hyper\"] }}
 evenkeel-measure = {{ path = {} }}
 clap = {{ version = \"4.6\", features = [\"derive\"] }}
-tokio = {{ version = \"1\", default-features = false, features = [\"sync\"] }}
+hyper = {{ version = \"1.12\", features = [\"http1\", \"server\"] }}
+tokio = {{ version = \"1\", default-features = false, features = [\"io-util\", \"sync\"] }}
 
 # As the workspace builds what it measures.
 [profile.release]
@@ -190,20 +251,22 @@ mod tests {
         let parsed = |line: &str| Options::parse(&line.split_whitespace().collect::<Vec<_>>());
         let expected = |rounds, json: Option<&str>| {
             Ok(Options {
-                revision: "HEAD".to_owned(),
+                beside: Beside::Revision("HEAD".to_owned()),
                 rounds,
                 json: json.map(PathBuf::from),
             })
         };
         assert_eq!(parsed("HEAD"), expected(ROUNDS, None));
-        assert_eq!(parsed("HEAD 40"), expected(40, None));
+        assert_eq!(parsed("HEAD 160"), expected(160, None));
         assert_eq!(parsed("HEAD --json a"), expected(ROUNDS, Some("a")));
-        assert_eq!(parsed("HEAD 40 --json a"), expected(40, Some("a")));
+        assert_eq!(parsed("HEAD 160 --json a"), expected(160, Some("a")));
+        let accounts = parsed("--accounts 160").expect("it is understood");
+        assert_eq!(accounts.beside, Beside::NoAccounts);
         for line in [
             "",
             "HEAD 1",
             "HEAD x",
-            "HEAD 40 a",
+            "HEAD 160 a",
             "--json a",
             "HEAD --json",
         ] {

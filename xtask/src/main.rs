@@ -109,9 +109,12 @@ What the project checks of itself.
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
     cargo xtask compare <revision> [rounds] [--json FILE]
-                             the scheduler of this tree beside that of a revision, alternating in
-                             one process: what a change costs; the table as JSON, too; by default
-                             {} rounds, some 20 seconds once both are built; needs git and tar
+                             the runtime of this tree beside that of a revision, alternating in
+                             one process, in the scheduler's benchmarks and beneath servers: what
+                             a change costs; the table as JSON, too; by default {} rounds, some
+                             30 seconds once both are built; needs git and tar
+    cargo xtask compare --accounts [rounds] [--json FILE]
+                             this tree beside itself without accounts: what the statistics cost
     cargo xtask chaos [rounds]
                              all tests on a machine that takes processors away in random bursts,
                              once by default; Linux with taskset and chrt, and root for the
@@ -170,7 +173,14 @@ mod tests {
         assert_eq!(parsed("tidy --help"), Ok(Request::Help));
         assert_eq!(parsed("ci"), Ok(Request::Everything));
         assert_eq!(parsed("ci --list"), Ok(Request::List));
-        assert!(matches!(parsed("compare HEAD 40"), Ok(Request::Compare(_))));
+        assert!(matches!(
+            parsed("compare HEAD 160"),
+            Ok(Request::Compare(_))
+        ));
+        assert!(matches!(
+            parsed("compare --accounts"),
+            Ok(Request::Compare(_))
+        ));
         assert_eq!(parsed("chaos"), Ok(Request::Chaos(chaos::ROUNDS)));
         assert_eq!(parsed("chaos 3"), Ok(Request::Chaos(3)));
         let only = ["--only", "tokio/1.54"].map(str::to_owned).to_vec();

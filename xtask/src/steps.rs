@@ -152,7 +152,7 @@ fn fmt() -> Result<()> {
 /// Also in the builds whose configuration has code of its own.
 fn clippy() -> Result<()> {
     Cargo::new("clippy --workspace --all-targets --all-features -- -D warnings").run()?;
-    for build in ["evenkeel_preempt", "evenkeel_tsan"] {
+    for build in ["evenkeel_preempt", "evenkeel_tsan", "evenkeel_no_accounts"] {
         Cargo::new(&format!(
             "clippy --package evenkeel --lib --all-features -- --cfg {build} -D warnings"
         ))

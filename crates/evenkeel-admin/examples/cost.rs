@@ -1,9 +1,16 @@
-//! What looking costs: the process's processor time while it is looked at once a second with
-//! 100 000 tasks alive, and how long a scrape takes beside 8 hogs that never return.
+//! What looking costs: the processor time of the process and of `evenkeel top` while it is looked
+//! at once a second with 100 000 tasks alive, and how long a scrape takes beside 8 hogs that never
+//! return.
 //!
 //! ```sh
 //! cargo run --release --example cost -p evenkeel-admin
 //! ```
+//!
+//! It has cargo build `evenkeel top`, and needs Linux for its part of the figures.
+
+#[cfg(target_os = "linux")]
+#[path = "cost/top.rs"]
+mod top;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -44,6 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let used = cpu(&address)?.saturating_sub(before) as f64 / 1e9;
         println!("  {name:>10}  {:>7.3} %", 100.0 * used / f64::from(LOOKS));
     }
+    #[cfg(target_os = "linux")]
+    measure_top(&address)?;
 
     hog(&runtime);
     std::thread::sleep(Duration::from_secs(1));
@@ -63,6 +72,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     // The hogs never return, so an orderly end would wait for them.
     std::process::exit(0);
+}
+
+/// The same of who looks: `top` itself, on a screen and line by line.
+#[cfg(target_os = "linux")]
+fn measure_top(address: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let program = top::build()?;
+    println!("  {:>10}  {:>8}  {:>8}", "", "server", "itself");
+    for (name, plain) in [("top", false), ("top --plain", true)] {
+        let top = top::Top::start(&program, address, plain)?;
+        // It has started, and looked at least once.
+        std::thread::sleep(Duration::from_secs(2));
+        let before = (cpu(address)?, top.cpu()?);
+        std::thread::sleep(LOOKS * Duration::from_secs(1));
+        let now = (cpu(address)?, top.cpu()?);
+        let percent = |used: u64| 100.0 * used as f64 / 1e9 / f64::from(LOOKS);
+        let [server, itself] = [now.0 - before.0, now.1 - before.1].map(percent);
+        println!("  {name:>10}  {server:>7.3} %  {itself:>7.3} %");
+        top.end()?;
+    }
+    Ok(())
 }
 
 fn hog(runtime: &Runtime) {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::access::Access;
 use crate::address::{Address, Bound};
 use crate::error::AdminError;
-use crate::timed::TimedListener;
+use crate::timed::{Prompt, TimedListener};
 use crate::{CONNECTIONS_MAX, REQUEST_TIMEOUT, routes};
 
 /// Serves the runtime of the calling task, until the runtime ends.
@@ -101,7 +101,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    fn start<L: Listener>(listener: L, address: Address, access: Access) -> Self {
+    fn start<L: Listener<Io: Prompt>>(listener: L, address: Address, access: Access) -> Self {
         let (stop, stopped) = oneshot::channel();
         let runtime = Handle::current();
         let router = routes::router(runtime.clone(), access);

@@ -18,8 +18,11 @@
 //! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
-//! | `GET /settings` | the classes, with their shares and latency targets |
+//! | `GET /settings` | what can be changed: the classes, with their shares and latency targets, and what follows |
 //! | `PUT /settings/classes/NAME` | changes a class: `{"share": 70, "latency_target_us": 500}` |
+//! | `PUT /settings/busy_wait` | how long workers without work stay awake: `{"level": "short"}`, or another [level](evenkeel::BusyWait) |
+//! | `PUT /settings/hand_off` | how long a poll may last: `{"after_us": 1000}`; `null` switches hand-off off |
+//! | `PUT /settings/delivery` | how readers of new streams are woken: `{"mode": "immediate"}`, `{"mode": "coalesce", "bytes": 65536, "delay_us": 20000}` or `{"mode": "adaptive", "max_delay_us": 20000}`; the server's own connections deliver at once |
 //!
 //! A request that cannot be met gets a status and `{"error": "..."}`.
 //!

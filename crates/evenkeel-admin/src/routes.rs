@@ -13,7 +13,7 @@ use evenkeel::time::timeout;
 use serde_json::json;
 
 use crate::access::{Access, Refusal};
-use crate::settings::{self, ClassChange, Settings};
+use crate::settings::{self, BusyWaitChange, Changed, ClassChange, HandOffChange, Mode, Settings};
 use crate::snapshot::Snapshot;
 use crate::{BODY_BYTES_MAX, REQUEST_TIMEOUT, metrics};
 
@@ -46,6 +46,9 @@ pub(crate) fn router(runtime: Handle, access: Access) -> Router {
         .route("/stats.txt", get(stats_text))
         .route("/settings", get(settings))
         .route("/settings/classes/{name}", put(change_class))
+        .route("/settings/busy_wait", put(change_busy_wait))
+        .route("/settings/hand_off", put(change_hand_off))
+        .route("/settings/delivery", put(change_delivery))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -109,11 +112,42 @@ async fn change_class(
     Path(name): Path<String>,
     change: Result<Json<ClassChange>, JsonRejection>,
 ) -> Result<Json<Settings>, Problem> {
-    let Json(change) = change.map_err(|error| Problem(error.status(), error.body_text()))?;
-    let changed = settings::change_class(&runtime, &name, change);
-    changed
-        .map(Json)
-        .map_err(|(status, why)| Problem(status, why))
+    answer(change, |change| {
+        settings::change_class(&runtime, &name, change)
+    })
+}
+
+async fn change_busy_wait(
+    State(runtime): State<Handle>,
+    change: Result<Json<BusyWaitChange>, JsonRejection>,
+) -> Result<Json<Settings>, Problem> {
+    answer(change, |change| {
+        settings::change_busy_wait(&runtime, &change)
+    })
+}
+
+async fn change_hand_off(
+    State(runtime): State<Handle>,
+    change: Result<Json<HandOffChange>, JsonRejection>,
+) -> Result<Json<Settings>, Problem> {
+    answer(change, |change| settings::change_hand_off(&runtime, change))
+}
+
+async fn change_delivery(
+    State(runtime): State<Handle>,
+    change: Result<Json<Mode>, JsonRejection>,
+) -> Result<Json<Settings>, Problem> {
+    answer(change, |mode| settings::change_delivery(&runtime, mode))
+}
+
+/// Makes a change if the body says one.
+fn answer<C>(
+    body: Result<Json<C>, JsonRejection>,
+    change: impl FnOnce(C) -> Changed,
+) -> Result<Json<Settings>, Problem> {
+    let Json(asked) = body.map_err(|error| Problem(error.status(), error.body_text()))?;
+    let changed = change(asked).map_err(|(status, why)| Problem(status, why))?;
+    Ok(Json(changed))
 }
 
 async fn wrong_method(request: Request) -> Response {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use evenkeel::net::{Delivery, TcpStream, UnixStream};
 use evenkeel::serve::Listener;
 use evenkeel::time::{Sleep, sleep};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -16,12 +17,31 @@ pub(crate) struct TimedListener<L> {
     pub(crate) timeout: Duration,
 }
 
-impl<L: Listener> Listener for TimedListener<L> {
+/// A connection whose requests can be delivered at once, whatever the runtime's streams begin with:
+/// who has set a long delay has to be able to end it.
+pub(crate) trait Prompt {
+    fn deliver_at_once(&self) -> io::Result<()>;
+}
+
+impl Prompt for TcpStream {
+    fn deliver_at_once(&self) -> io::Result<()> {
+        self.set_delivery(Delivery::Immediate)
+    }
+}
+
+impl Prompt for UnixStream {
+    fn deliver_at_once(&self) -> io::Result<()> {
+        self.set_delivery(Delivery::Immediate)
+    }
+}
+
+impl<L: Listener<Io: Prompt>> Listener for TimedListener<L> {
     type Io = TimedIo<L::Io>;
     type Address = L::Address;
 
     async fn accept(&mut self) -> io::Result<(Self::Io, Self::Address)> {
         let (io, address) = self.listener.accept().await?;
+        io.deliver_at_once()?;
         let timeout = self.timeout;
         let waits = None;
         Ok((TimedIo { io, timeout, waits }, address))

@@ -5,10 +5,15 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use evenkeel::Class;
-use evenkeel_admin::{AdminError, BODY_BYTES_MAX, Builder, listen};
-use support::{ask, get, put, runtime};
+use evenkeel::net::{Delivery, TcpStream};
+use evenkeel::runtime::Handle;
+use evenkeel::{BusyWait, Class};
+use evenkeel_admin::{Admin, AdminError, BODY_BYTES_MAX, Builder, listen};
+use serde_json::json;
+use support::{LIMIT, ask, get, put, runtime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -92,9 +97,112 @@ fn a_class_is_changed_and_what_is_left_out_stays() {
         assert_eq!(bulk["latency_target_us"], 20_000);
         let body = "{\"latency_target_us\": 5000}";
         put(&admin, "/settings/classes/bulk", body).await;
-        let infos = evenkeel::runtime::Handle::current().classes();
+        let infos = Handle::current().classes();
         let bulk = infos.iter().find(|info| info.class == Class::BULK).unwrap();
         assert_eq!((bulk.share, bulk.latency_target.as_micros()), (70, 5000));
+    });
+}
+
+/// What can be changed beside the classes.
+async fn rest(admin: &Admin) -> serde_json::Value {
+    let mut settings = get(admin, "/settings").await.json();
+    settings.as_object_mut().unwrap().remove("classes");
+    settings
+}
+
+#[test]
+fn busy_waiting_hand_off_and_delivery_are_changed() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let coalesce = json!({ "mode": "coalesce", "bytes": 4096, "delay_us": 60_000_000 });
+        for (path, body) in [
+            ("/settings/busy_wait", json!({ "level": "short" })),
+            ("/settings/hand_off", json!({ "after_us": 5_000 })),
+            ("/settings/delivery", coalesce.clone()),
+        ] {
+            let answer = put(&admin, path, &body.to_string()).await;
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        }
+        let runtime = Handle::current();
+        assert_eq!(runtime.busy_wait(), BusyWait::Short);
+        assert_eq!(runtime.hand_off_after(), Some(Duration::from_millis(5)));
+        let delay = Duration::from_secs(60);
+        assert_eq!(
+            runtime.delivery(),
+            Delivery::Coalesce { bytes: 4096, delay }
+        );
+        let said = rest(&admin).await;
+        let expected = json!({
+            "busy_wait": "short", "hand_off_after_us": 5_000, "delivery": coalesce
+        });
+        assert_eq!(said, expected);
+        put(&admin, "/settings/hand_off", "{\"after_us\": null}").await;
+        assert_eq!(runtime.hand_off_after(), None);
+        put(&admin, "/settings/delivery", "{\"mode\": \"immediate\"}").await;
+        assert_eq!(runtime.delivery(), Delivery::Immediate);
+    });
+}
+
+/// Otherwise a long delay that was set over HTTP could not be taken back.
+#[test]
+fn a_long_delay_of_the_runtimes_streams_does_not_hold_up_requests() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let runtime = Handle::current();
+        let (bytes, delay) = (1 << 20, Delivery::DELAY_MAX);
+        let descriptors = || runtime.stats().readiness.descriptors;
+        let before = descriptors();
+        runtime
+            .set_delivery(Delivery::Coalesce { bytes, delay })
+            .unwrap();
+        let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+        // The server waits for the request: bytes that are there already are never held back.
+        while descriptors() < before + 2 {
+            evenkeel::time::sleep(Duration::from_millis(1)).await;
+        }
+        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        let read = evenkeel::time::timeout(LIMIT, read).await;
+        read.expect("an answer in time").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+    });
+}
+
+#[test]
+fn a_setting_that_is_refused_changes_nothing() {
+    runtime().block_on(async {
+        let admin = listen(ANY).await.unwrap();
+        let before = rest(&admin).await;
+        for (path, body, status, part) in [
+            ("busy_wait", "{\"level\": \"much\"}", 400, "very_long"),
+            ("busy_wait", "{}", 422, "level"),
+            ("hand_off", "{\"after_us\": 1}", 400, "200µs"),
+            ("hand_off", "{\"after_us\": 60000001}", 400, "60s"),
+            ("hand_off", "{}", 422, "after_us"),
+            ("hand_off", "{\"after\": 1}", 422, "after"),
+            ("delivery", "{\"mode\": \"slow\"}", 422, "slow"),
+            (
+                "delivery",
+                "{\"mode\": \"immediate\", \"bytes\": 1}",
+                422,
+                "bytes",
+            ),
+            ("delivery", "{\"mode\": \"coalesce\"}", 422, "bytes"),
+            (
+                "delivery",
+                "{\"mode\": \"adaptive\", \"max_delay_us\": 60000001}",
+                400,
+                "too long",
+            ),
+        ] {
+            let answer = put(&admin, &format!("/settings/{path}"), body).await;
+            answer.assert_problem(status, part);
+        }
+        let change = get(&admin, "/settings/hand_off").await;
+        change.assert_problem(405, "PUT");
+        assert_eq!(rest(&admin).await, before);
     });
 }
 

@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::error::Result;
 use crate::process;
-use crate::report::{Experiment, Machine, Report};
+use crate::report::{Earlier, Experiment, Machine, Report, VERSION};
 use crate::trial::args::RunArgs;
 use crate::trial::lab::Lab;
 
@@ -70,6 +70,12 @@ impl Named {
 
 /// Runs experiments and prints their report; files are written where asked for.
 pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
+    // What cannot be compared had better be known before all is measured.
+    let names: Vec<_> = chosen.iter().map(|experiment| experiment.name).collect();
+    let earlier = args.compare.as_deref();
+    let earlier = earlier
+        .map(|path| Earlier::read(path, &names))
+        .transpose()?;
     process::end_all_on_signal()?;
     let lab = Lab::open(args)?;
     let mut experiments = Vec::new();
@@ -90,12 +96,17 @@ pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
         [one] => format!("Evenkeel lab: {}", one.name),
         _ => "Evenkeel lab".to_owned(),
     };
-    let report = Report {
+    let mut report = Report {
+        version: VERSION,
         title,
         rough: lab.roughness(),
         machine: Machine::detect(),
         experiments,
+        moved: None,
     };
+    if let Some(earlier) = &earlier {
+        report.compare(earlier);
+    }
     lab.progress("done\n");
     report.print();
     if let Some(path) = &args.json {

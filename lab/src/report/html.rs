@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::number::{NARROW_SPACE, fixed, printable};
 use super::verdicts::Summary;
-use super::{Cell, Experiment, Machine, Plot, Report, Table, plot, svg, table};
+use super::{Cell, Experiment, Machine, Moved, Plot, Report, Table, plot, svg, table};
 
 const STYLE: &str = include_str!("style.css");
 /// Raw data longer than this is left to the JSON file.
@@ -36,6 +36,7 @@ pub(super) fn page(report: &Report) -> String {
             body {
                 header { h1 { (title) } (byline(report)) }
                 (verdicts(&Summary::of(report)))
+                @if let Some(moved) = &report.moved { (self::moved(moved)) }
                 nav aria-label="Contents" {
                     h2 { "Contents" }
                     ol { @for (number, experiment) in numbered() {
@@ -82,6 +83,20 @@ fn verdicts(summary: &Summary<'_>) -> Markup {
                     (inline(caution))
                     @for command in summary.commands() { br; code { (printable(&command)) } }
                 }
+            }
+        }
+    }
+}
+
+/// What moved since an earlier report.
+fn moved(moved: &Moved) -> Markup {
+    html! {
+        section.moved aria-labelledby="moved-h" {
+            h2 #moved-h { "What moved" }
+            p { (printable(&moved.summary)) }
+            @for note in &moved.notes { p.muted { (printable(note)) } }
+            @if !moved.lines.is_empty() {
+                ul { @for line in &moved.lines { li { (printable(line)) } } }
             }
         }
     }
@@ -202,7 +217,8 @@ fn in_unit(unit: &str) -> Markup {
 }
 
 fn row(table: &Table, cells: &[Cell], columns: usize) -> Markup {
-    let is_ours = matches!(cells.first(), Some(Cell::Text(name)) if plot::is_ours(name));
+    let is_ours =
+        matches!(cells.first().map(Cell::shown), Some(Cell::Text(name)) if plot::is_ours(name));
     // The same reason in a row of cells is one reason.
     let spans = std::iter::successors(Some((0, span(cells))), |&(column, span)| {
         let next = column + span;
@@ -227,17 +243,21 @@ fn row(table: &Table, cells: &[Cell], columns: usize) -> Markup {
 
 /// How many cells from the first on are missing for the same stated reason; 1 if it is not.
 fn span(cells: &[Cell]) -> usize {
-    let Some(Cell::Missing(reason)) = cells.first() else {
+    let Some(Cell::Missing(reason)) = cells.first().map(Cell::shown) else {
         return 1;
     };
-    let same = |cell: &&Cell| matches!(cell, Cell::Missing(other) if other == reason);
+    let same = |cell: &&Cell| matches!(cell.shown(), Cell::Missing(other) if other == reason);
     let count = cells.iter().take_while(same).count();
     if reason.is_empty() { 1 } else { count }
 }
 
-fn cell(cell: Option<&Cell>, unit_above: bool) -> Markup {
-    match cell {
+fn cell(of: Option<&Cell>, unit_above: bool) -> Markup {
+    match of {
         None => html! {},
+        Some(Cell::Measured { shown, mark, .. }) => html! {
+            (cell(Some(shown), unit_above))
+            @if !mark.is_empty() { " " strong { (printable(mark)) } }
+        },
         Some(Cell::Text(text)) => inline(text),
         Some(Cell::Number {
             value,

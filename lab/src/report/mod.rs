@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `machine` | where it ran, and what may have disturbed it |
 //! | `scale` | axes: domains and ticks, linear and logarithmic |
+//! | `moved` | what moved since an earlier report, beyond the spread of the rounds |
 //! | `verdicts` | how many verdicts hold, and which do not |
 //! | `plot` | a plot's colours, and its numbers as a table |
 //! | `svg` | plots as SVG |
@@ -17,6 +18,7 @@
 
 mod html;
 mod machine;
+mod moved;
 pub(crate) mod picture;
 mod plot;
 mod print;
@@ -36,6 +38,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use evenkeel_measure::{number, table};
 pub(crate) use machine::Machine;
+pub(crate) use moved::{Earlier, Moved};
 pub(crate) use number::{NARROW_SPACE, fixed};
 pub(crate) use plot::{Bars, Lines, Lists, Plot};
 pub(crate) use table::{Cell, Table};
@@ -44,12 +47,20 @@ pub(crate) use verdicts::{Outcome, Verdict};
 /// The experiments of one run, and the machine they ran on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
+    /// Of the JSON.
+    pub version: u32,
     pub title: String,
     /// Why the figures are rough, if they are: said before any of them.
     pub rough: Option<String>,
     pub machine: Machine,
     pub experiments: Vec<Experiment>,
+    /// How it compares with an earlier one, if that was asked for.
+    pub moved: Option<Moved>,
 }
+
+/// The version of the reports' JSON, which goes up when something that it says changes its meaning
+/// or its place.
+pub(crate) const VERSION: u32 = 1;
 
 /// One experiment: what is claimed, how it was tried, what came out.
 ///

@@ -6,7 +6,7 @@ use anstyle::Style;
 
 use super::number::{NARROW_SPACE, SPACE, printable};
 use super::verdicts::Summary;
-use super::{Experiment, Machine, Report, Table, plot, table};
+use super::{Experiment, Machine, Moved, Report, Table, plot, table};
 
 const WIDTH: usize = 100;
 const INDENT: &str = "   ";
@@ -45,6 +45,9 @@ pub(super) fn text(report: &Report) -> String {
         self::experiment(index + 1, experiment, &mut lines);
     }
     verdicts(&Summary::of(report), &mut lines);
+    if let Some(moved) = &report.moved {
+        self::moved(moved, &mut lines);
+    }
     lines.push(String::new());
     // What held numbers together while lines were broken has done its work.
     lines.join("\n").replace(NARROW_SPACE, &SPACE.to_string())
@@ -69,6 +72,19 @@ fn verdicts(summary: &Summary<'_>, lines: &mut Vec<String>) {
     }
     for command in summary.commands() {
         labelled("", &command, lines);
+    }
+}
+
+fn moved(moved: &Moved, lines: &mut Vec<String>) {
+    lines.extend([String::new(), dim(&"─".repeat(WIDTH)), String::new()]);
+    lines.push(bold("What moved"));
+    lines.push(String::new());
+    labelled("result", &moved.summary, lines);
+    for (index, line) in moved.lines.iter().enumerate() {
+        labelled(if index == 0 { "moved" } else { "" }, line, lines);
+    }
+    for note in &moved.notes {
+        labelled("note", note, lines);
     }
 }
 

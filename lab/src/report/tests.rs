@@ -14,7 +14,7 @@ use std::process;
 
 use serde_json::{Value, json};
 
-use super::{Experiment, Machine, Report, print};
+use super::{Experiment, Machine, Report, VERSION, print};
 use sample::report;
 
 /// As it is where nothing can be bold.
@@ -125,10 +125,12 @@ fn names_from_outside_cannot_drive_a_terminal() {
 #[test]
 fn an_empty_report_is_still_a_report() {
     let empty = Report {
+        version: VERSION,
         title: String::new(),
         rough: None,
         machine: Machine::detect(),
         experiments: vec![Experiment::default()],
+        moved: None,
     };
     assert!(super::html::page(&empty).contains("Nothing was measured."));
     assert!(plain(&empty).contains("machine"));

@@ -32,6 +32,12 @@ pub(crate) struct RunArgs {
     /// otherwise).
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Mark what moved since an earlier report, from its JSON.
+    ///
+    /// A figure has moved if all rounds of one report are above all of the other. Of two reports of
+    /// three rounds each, chance moves one figure in ten. Single rounds are not compared.
+    #[arg(long, value_name = "OLD.json")]
+    pub(crate) compare: Option<PathBuf>,
     /// Where load and servers run: `auto`, `none`, or the load's processors as in `2-3`.
     ///
     /// `auto`: where there are 4 processors or more, load has the last quarter and servers have the

@@ -1,6 +1,6 @@
 //! The latencies of one cell, a summary for each round.
 
-use super::figures::{Column, column, median, micros, or_else, or_nan, over_rounds};
+use super::figures::{Column, column, measured, median, micros, or_else, or_nan, over_rounds};
 use crate::load::{EchoSummary, LatencySummary};
 use crate::report::{Cell, Lines, Plot};
 
@@ -71,8 +71,14 @@ pub(crate) fn pair(
     let both = figures.each_ref();
     match both.map(|figure| figure.value(echoes).map(micros)) {
         _ if is_silent(echoes) => "no answer at all".into(),
-        [Some(first), Some(second)] => Cell::Text(format!("{first} / {second}")),
-        [None, Some(second)] => Cell::Text(format!("– / {second}")),
+        [Some(first), Some(second)] => {
+            let cell = Cell::Text(format!("{first} / {second}"));
+            measured(cell, echoes, &both)
+        }
+        [None, Some(second)] => {
+            let cell = Cell::Text(format!("– / {second}"));
+            measured(cell, echoes, &both)
+        }
         _ => Cell::Missing(why()),
     }
 }

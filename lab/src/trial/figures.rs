@@ -102,6 +102,19 @@ pub(crate) fn number(value: Figured, (unit, digits): Unit) -> Cell {
     value.map_or_else(Cell::Missing, |value| Cell::number(value, unit, digits))
 }
 
+/// A cell that shows these figures of several rounds, with what each round came to. Of a single
+/// round, or without figures, it is the cell alone.
+pub(crate) fn measured<F>(cell: Cell, found: &[&F], shown: &[&Column<F>]) -> Cell {
+    if found.len() < 2 || matches!(cell, Cell::Missing(_)) {
+        return cell;
+    }
+    let rounds = |column: &&Column<F>| {
+        let each = found.iter().filter_map(|found| column.value(&[*found]));
+        each.collect()
+    };
+    cell.measured(shown.iter().map(rounds).collect())
+}
+
 /// A number of things as a cell.
 pub(crate) fn count(value: impl Into<f64>) -> Cell {
     Cell::number(value.into(), "", 0)

@@ -203,11 +203,11 @@ impl Grid {
     fn calm(&self, at: At) -> Cell {
         let echoes = self.echoes(at, ECHO);
         let pair = echoes::pair(&echoes, &[CALM_P999, CALM_LONGEST], || self.why(at));
-        match (pair, CALM_PERCENT.value(&echoes)) {
+        match (pair.shown(), CALM_PERCENT.value(&echoes)) {
             (Cell::Text(pair), Some(share)) if !is_silent(&echoes) => {
                 Cell::Text(format!("{pair}, {share:.1}{NARROW_SPACE}%"))
             }
-            (pair, _) => pair,
+            _ => pair,
         }
     }
 
@@ -323,10 +323,10 @@ mod tests {
     }
 
     fn shown_in(table: usize, found: Vec<Result<EchoSummary, String>>) -> String {
-        match &grid(found).tables()[table].rows[0][1] {
+        match grid(found).tables()[table].rows[0][1].shown() {
             Cell::Text(text) => text.replace(NARROW_SPACE, " "),
             Cell::Missing(why) => format!("missing: {why}"),
-            Cell::Number { value, .. } => value.to_string(),
+            other => format!("{other:?}"),
         }
     }
 

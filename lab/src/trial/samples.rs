@@ -98,7 +98,11 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
 
     /// A case's row of a table, without its name.
     pub(crate) fn cells(&self, key: K, columns: &[Column<F>]) -> Vec<Cell> {
-        let cell = |column: &Column<F>| figures::number(self.figure(key, column), column.unit);
+        let found: Vec<&F> = self.found(key).collect();
+        let cell = |column: &Column<F>| {
+            let cell = figures::number(self.figure(key, column), column.unit);
+            figures::measured(cell, &found, &[column])
+        };
         columns.iter().map(cell).collect()
     }
 

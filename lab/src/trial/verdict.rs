@@ -141,7 +141,7 @@ mod tests {
         let text = |row: usize, column: usize| match &experiment.tables[0].rows[row][column] {
             Cell::Text(text) => text.clone(),
             Cell::Missing(why) => format!("missing: {why}"),
-            Cell::Number { value, .. } => value.to_string(),
+            other => format!("{other:?}"),
         };
         assert_eq!((text(0, 0), text(0, 1)), ("4 hogs".into(), what.into()));
         assert_eq!((text(0, 2), text(0, 3)), ("1.23×".into(), "≤ 1.50×".into()));

@@ -14,6 +14,7 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::hint;
 
+use super::KEPT;
 use super::histogram::Histogram;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +74,12 @@ impl Count {
         Self(AtomicU64::new(0))
     }
 
+    /// Counts for the statistics.
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
-        // Relaxed: see the module.
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(amount),
-            Ordering::Relaxed,
-        );
+        if KEPT {
+            self.put(self.load().wrapping_add(amount));
+        }
     }
 
     #[inline]
@@ -210,11 +210,12 @@ impl Accounts {
     /// Charges the time since the last charge to `done`, and begins the state `next`.
     #[inline]
     pub(crate) fn charge(&self, now: u64, done: State, next: State) {
-        self.write(|| {
+        let change = || {
             self.spent[done.index()].add(now.saturating_sub(self.charged_until.load()));
             self.charged_until.put(now);
             self.doing.put(next.index() as u64);
-        });
+        };
+        if KEPT { self.write(change) } else { change() }
     }
 
     #[inline]
@@ -255,9 +256,23 @@ impl Accounts {
 
     #[inline]
     pub(crate) fn count_poll(&self, class: Class, wait: u64) {
-        self.polls[class.index()].add(1);
-        self.last_wait[class.index()].put(wait);
-        self.waits[class.index()].add(wait);
+        if KEPT {
+            self.polls[class.index()].add(1);
+            self.last_wait[class.index()].put(wait);
+            self.waits[class.index()].add(wait);
+        }
+    }
+
+    /// No task of the class has been waiting since before `now`.
+    pub(crate) fn note_served(&self, class: Class, now: u64) {
+        if KEPT {
+            self.last_served[class.index()].put(now);
+        }
+    }
+
+    /// Counts a sleep. The monitor goes by this number, so it is kept in every build.
+    pub(crate) fn count_park(&self) {
+        self.parks.put(self.parks.load().wrapping_add(1));
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Deliveries to readers, and writes: each thread that reads or writes counts for itself.
 
+use super::KEPT;
 use super::accounts::Count;
 use super::histogram::Histogram;
 
@@ -66,6 +67,9 @@ impl DeliveryCounts {
     }
 
     pub(crate) fn count_delay(&self, nanos: u64) {
+        if !KEPT {
+            return;
+        }
         self.delays.add(nanos);
         self.longest.put(self.longest.load().max(nanos));
     }

@@ -1,5 +1,6 @@
 //! Histograms of durations, with a bucket for each power of two.
 
+use super::KEPT;
 use super::accounts::{BUCKETS, Count, bucket_of};
 
 /// A histogram with one writer, read by any thread.
@@ -28,8 +29,10 @@ impl Histogram {
 
     #[inline]
     pub(crate) fn add(&self, length: u64) {
-        self.counts[bucket_of(length)].add(1);
-        self.total.add(length);
+        if KEPT {
+            self.counts[bucket_of(length)].add(1);
+            self.total.add(length);
+        }
     }
 
     pub(crate) fn read(&self) -> Tallied {
@@ -49,8 +52,10 @@ impl Tallied {
     }
 
     pub(crate) fn add(&mut self, length: u64) {
-        self.counts[bucket_of(length)] += 1;
-        self.total = self.total.wrapping_add(length);
+        if KEPT {
+            self.counts[bucket_of(length)] += 1;
+            self.total = self.total.wrapping_add(length);
+        }
     }
 }
 

@@ -118,6 +118,7 @@ macro_rules! stream {
 
             pub(super) fn from_mio(stream: $mio) -> ::std::io::Result<Self> {
                 let io = $crate::net::source::Source::new(stream)?;
+                $crate::net::stream::begin_delivery(&io);
                 Ok(Self { io })
             }
 

@@ -101,6 +101,10 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.readiness
     }

@@ -114,6 +114,14 @@ pub(super) fn set_delivery<S: Stream>(source: &Source<S>, delivery: Delivery) ->
     Ok(())
 }
 
+/// A stream of the runtime begins with the mode of delivery that its streams have.
+pub(crate) fn begin_delivery<S: Stream>(source: &Source<S>) {
+    let mode = source.runtime().delivery();
+    if mode != Delivery::Immediate {
+        source.set_delivery(mode, S::HAS_WATERMARK);
+    }
+}
+
 /// The length of a read which, if it comes back shorter, has emptied the socket.
 fn full_read<S: Stream>(room: usize) -> usize {
     if S::SHORT_READ_DRAINS { room } else { 0 }

@@ -34,10 +34,10 @@ const BLOCKING_THREADS_MAX: usize = 32_768;
 const CHECK_BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(1);
 /// Below, starting a thread would cost more than the poll that it replaces.
-const HAND_OFFS: std::ops::RangeInclusive<Duration> =
+pub(super) const HAND_OFFS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(200)..=Duration::from_secs(60);
 /// Above, a stuck worker would keep its real-time priority for too long.
-const REAL_TIME_HAND_OFF_MAX: Duration = Duration::from_millis(10);
+pub(super) const REAL_TIME_HAND_OFF_MAX: Duration = Duration::from_millis(10);
 /// Above, a check could take longer than any bound on the time between checks.
 const EVENTS: std::ops::RangeInclusive<usize> = 1..=65_536;
 /// Devices do not serve more at a time.

@@ -10,6 +10,7 @@ pub mod defaults;
 pub(crate) mod handle;
 mod hog_report;
 mod in_place;
+mod live;
 #[allow(
     clippy::module_inception,
     reason = "the file holds the type of that name"
@@ -27,6 +28,7 @@ pub use crate::sched::context::NoRuntime;
 pub use builder::{BuildError, Builder};
 pub use handle::Handle;
 pub use in_place::block_in_place;
+pub use live::ChangeError;
 pub use runtime::Runtime;
 pub use settings::SettingsError;
 pub use shutdown::{ShutdownError, StuckThread};

@@ -65,9 +65,9 @@ impl Threads {
                 return Err(self.give_up(shared, error));
             }
         }
-        // Without hand-off, a single worker has nobody to help it.
-        let watched = shared.seats.len() > 1 || shared.config.hand_off_after.is_some();
-        if watched && let Err(error) = self.start_monitor(Arc::clone(shared)) {
+        if shared.config.is_watched()
+            && let Err(error) = self.start_monitor(Arc::clone(shared))
+        {
             return Err(self.give_up(shared, error));
         }
         Ok(())

@@ -145,6 +145,11 @@ impl Config {
         result.expect("what surrounds a function calls it once")
     }
 
+    /// Whether a monitor watches the workers. Without hand-off, a single one has nobody to help it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.workers > 1 || self.hand_off_after.is_some()
+    }
+
     /// A thread that runs tasks or blocking work.
     pub(crate) fn thread(&self, name: String) -> thread::Builder {
         let thread = thread::Builder::new().name(name);

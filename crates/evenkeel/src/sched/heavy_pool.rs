@@ -46,13 +46,14 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::clock::Clock;
 use crate::counters::histogram::Tallied;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, NICE_MAX, STEPS_BRIEF, STEPS_LONG, STEPS_MAX};
 
 use super::desk::Desks;
 use super::hog::Hog;
 use super::injection::InjectionQueue;
 use super::ledger::Ledger;
+use super::live::Live;
 use super::run_queues::received;
 use super::shares::{Choice, Shares};
 use super::task::cell::{Header, Runnable};
@@ -84,8 +85,8 @@ pub(crate) struct HeavyPool {
     clock: Clock,
     /// The nice level of the workers.
     nice: i32,
-    /// How long a hog's poll lasts at least, in cycles.
-    hog: u64,
+    /// Says how long a hog's poll lasts at least.
+    live: Arc<Live>,
 }
 
 /// Whether the system lowered the kernel priority of threads in the pool.
@@ -132,14 +133,13 @@ pub(crate) struct Sampled {
 }
 
 impl HeavyPool {
-    /// `servers` is the number of workers; `hog` is how long a hog's poll lasts at least, in
-    /// cycles.
+    /// `servers` is the number of workers.
     pub(crate) fn new(
         clock: Clock,
         classes: usize,
         servers: usize,
         [limit, blocked_limit]: [usize; 2],
-        hog: u64,
+        live: Arc<Live>,
     ) -> Self {
         let bounds = Bounds {
             servers,
@@ -160,7 +160,7 @@ impl HeavyPool {
             work: Condvar::new(),
             nice: thread::nice(),
             clock,
-            hog,
+            live,
         }
     }
 
@@ -414,7 +414,7 @@ impl HeavyPool {
 
     pub(crate) fn is_hog(&self, poll: &Running, cpu: Duration) -> bool {
         let used = self.clock.cycles_of(poll.computed(cpu));
-        !poll.given_up && (poll.noted || poll.is_hog(self.clock.cycles(), used, self.hog))
+        !poll.given_up && (poll.noted || poll.is_hog(self.clock.cycles(), used, self.live.hog()))
     }
 
     /// Notes the poll of the calling thread as a hog's. Returns whether it was noted before.
@@ -457,7 +457,8 @@ impl HeavyPool {
         let mut sampled = Sampled::default();
         let mut priority = state.priority;
         let long_after = state.bounds.long;
-        let before_it_blocks = self.clock.to_duration(self.hog / 2);
+        let hog = self.live.hog();
+        let before_it_blocks = self.clock.to_duration(hog / 2);
         state.begin_sample();
         for thread in state.asked_about() {
             let desk = desks.get(thread.desk);
@@ -469,13 +470,13 @@ impl HeavyPool {
             let used = running.sample(cpu, before_it_blocks, is_runnable);
             spent[running.kind.class.index()] += self.clock.cycles_of(used);
             let computed = self.clock.cycles_of(running.computed(running.charged));
-            let is_hog = running.is_hog(now, computed, self.hog);
+            let is_hog = running.is_hog(now, computed, hog);
             let is_new = is_hog && !std::mem::replace(&mut running.noted, true);
             if is_new && !running.given_up {
                 let length = now.saturating_sub(running.since);
                 sampled.hogs.push(running.hog(length, true));
             }
-            if is_hog && running.doing == Doing::Computes && computed >= self.hog / 2 {
+            if is_hog && running.doing == Doing::Computes && computed >= hog / 2 {
                 let long = now.saturating_sub(running.since) >= long_after;
                 let wanted = self.wanted(ledger, running.kind.class, long);
                 running.long |= long;
@@ -575,6 +576,7 @@ fn steps(ledger: &Ledger, class: Class, least: i32) -> i32 {
 mod tests {
     use super::*;
     use crate::sched::shares::{Limits, Term};
+    use crate::sched::spin::BusyWait;
 
     #[test]
     fn threads_that_were_expected_are_no_reason_to_spare_the_pool_once_they_are_there_or_given_up()
@@ -591,7 +593,9 @@ mod tests {
             target: 1,
         };
         let (ledger, desks) = (Ledger::new(limits, &[term]), Desks::new(1, 1));
-        let pool = HeavyPool::new(Clock::start(), 1, 1, [4, 4], u64::MAX);
+        let clock = Clock::start();
+        let live = Arc::new(Live::new(None, BusyWait::None, clock));
+        let pool = HeavyPool::new(clock, 1, 1, [4, 4], live);
         assert!(pool.takes_doubtful());
         for come in [HeavyPool::give_up_thread, |pool: &HeavyPool| pool.join(0)] {
             assert!(pool.reserve(false));

@@ -12,7 +12,8 @@
 //! - `heavy_pool`: the threads that run hogs; `hog`: what is known of one task's polls, and the
 //!   reports; `kinds`: what is known of alike tasks.
 //! - `shared`: what a runtime's threads share, and a worker's seat; `context`: which runtime a
-//!   thread is in; `config`: how a runtime is configured; `extensions`: what higher floors keep
+//!   thread is in; `config`: how a runtime is configured; `live`: what of it changes
+//!   while it works; `extensions`: what higher floors keep
 //!   with it.
 
 pub(crate) mod bounded_queue;
@@ -34,6 +35,8 @@ pub(crate) mod idle;
 pub(crate) mod injection;
 pub(crate) mod kinds;
 pub(crate) mod ledger;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod live;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
 pub(crate) mod parker;

@@ -101,7 +101,7 @@ struct Watch {
 pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
     let lookout = &shared.monitor;
     thread::prefer_short_slices();
-    let (workers, after) = (shared.seats.len(), shared.config.hand_off_after);
+    let (workers, after) = (shared.seats.len(), shared.live.hand_off_after());
     let mut watches = Watches {
         each: vec![Watch::default(); workers],
         pace: LookPace::new(after.unwrap_or(STUCK_AFTER), workers),
@@ -147,10 +147,13 @@ fn parks(shared: &Shared) -> u64 {
 
 /// Looks at each worker once. Returns when to look again.
 fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration {
-    let Some(after) = shared.config.hand_off_after else {
+    let clock = &shared.clock;
+    let Some(after) = shared.live.hand_off_after() else {
+        // Tasks that hogged before it was switched off may still be polled on guard.
+        shared.monitor.goes_on_guard(clock);
         return help_stuck(shared);
     };
-    let clock = &shared.clock;
+    watches.pace.go_by(after);
     let mut soonest = Duration::MAX;
     for (worker, watch) in watches.each.iter_mut().enumerate() {
         let before = watch.dealt_with;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::class::{Class, ClassError};
 use crate::clock::Clock;
+use crate::counters;
 use crate::counters::accounts::{Accounts, Count};
 use crate::counters::deliveries::DeliveryCounts;
 use crate::io::driver::Driver;
@@ -27,6 +28,7 @@ use super::idle::Idle;
 use super::injection::InjectionQueue;
 use super::kinds::Kinds;
 use super::ledger::Ledger;
+use super::live::Live;
 use super::monitor::lookout::Lookout;
 use super::parker::Parker;
 use super::placement::Placement;
@@ -101,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
+    pub(crate) live: Arc<Live>,
     /// Delivers the report of a hog. It must not block.
     pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
     pub(crate) extensions: Extensions,
@@ -122,8 +125,8 @@ impl Shared {
         let classes = config.classes.len();
         let heavy = config.heavy_threads + config.blocked_threads;
         let desks = Desks::new(config.workers + heavy, classes);
-        let cycles = |after| clock.cycles_of(after);
-        let hog = config.hand_off_after.map_or(u64::MAX, cycles);
+        let live = Live::new(config.hand_off_after, config.busy_wait, clock);
+        let live = Arc::new(live);
         let in_pool = [config.heavy_threads, config.blocked_threads];
         let seats: Box<[Arc<Seat>]> = (0..config.workers)
             .map_while(|_| desks.take())
@@ -136,7 +139,7 @@ impl Shared {
             registry: Registry::new(seats.len() + 1),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
-            heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, hog),
+            heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, Arc::clone(&live)),
             kinds: Kinds::new(),
             seats,
             desks,
@@ -145,6 +148,7 @@ impl Shared {
             extensions,
             outside: Mutex::new(DeliveryCounts::new()),
             config,
+            live,
             stopping: AtomicBool::new(false),
             next_home: AtomicUsize::new(0),
         })
@@ -215,6 +219,9 @@ impl Shared {
     /// Counts a delivery by a read on this thread.
     #[inline]
     pub(crate) fn count_delivery(&self, count: impl FnOnce(&DeliveryCounts)) {
+        if !counters::KEPT {
+            return;
+        }
         context::with_worker(|worker| match worker {
             Some(worker) if ptr::eq(Arc::as_ptr(worker.shared()), self) => {
                 count(&worker.desk().deliveries.0);

@@ -36,7 +36,9 @@ pub struct ClassStats {
     pub polls: u64,
     /// How many of these polls were too long.
     pub hogs: u64,
-    /// How long its tasks were ready before they were polled.
+    /// How long its tasks were ready before they were polled: from their wake-up, such as by the
+    /// I/O check that found an event for them, to the beginning of the poll. A task that a poll
+    /// wakes counts from the beginning of that poll.
     pub waits: Waits,
     /// How long its polls took that are over, by the clock.
     pub poll_lengths: Waits,

@@ -2,7 +2,9 @@
 
 use super::sample::report;
 use crate::report::html::{inline, page};
-use crate::report::{Bars, Cell, Experiment, Lines, Outcome, Plot, Report, Table, Verdict};
+use crate::report::{
+    Bars, Cell, Experiment, Lines, Outcome, Plot, Report, Table, VERSION, Verdict,
+};
 
 const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"&";
 
@@ -94,10 +96,12 @@ fn nothing_given_can_break_out_of_its_place() {
         raw: serde_json::json!({ HOSTILE: HOSTILE }),
     };
     let html = page(&Report {
+        version: VERSION,
         title: text(),
         rough: Some(text()),
         machine,
         experiments: vec![experiment],
+        moved: None,
     });
     assert!(!html.contains("<script") && !html.contains("\" onload="));
     assert_balanced(&html);

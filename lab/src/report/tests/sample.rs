@@ -3,11 +3,13 @@
 use serde_json::json;
 
 use crate::report::{
-    Bars, Cell, Experiment, Lines, Machine, Outcome, Plot, Report, Table, Verdict,
+    Bars, Cell, Experiment, Lines, Machine, Outcome, Plot, Report, Table, VERSION, Verdict,
 };
 
 pub(super) fn report() -> Report {
     Report {
+        version: VERSION,
+        moved: None,
         title: "Evenkeel lab".to_owned(),
         rough: None,
         machine: Machine::detect(),

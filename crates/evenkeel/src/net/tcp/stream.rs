@@ -11,6 +11,7 @@ use tokio::io::ReadBuf;
 use crate::net::ToSocketAddrs;
 use crate::net::addr::each_address;
 use crate::net::source::{Direction, Source};
+use crate::net::stream::begin_delivery;
 use crate::net::{methods, read};
 
 /// A TCP connection.
@@ -84,6 +85,7 @@ impl TcpStream {
             }
         })
         .await?;
+        begin_delivery(&io);
         Ok(Self { io })
     }
 

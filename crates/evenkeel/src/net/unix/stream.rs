@@ -8,6 +8,7 @@ use std::path::Path;
 use super::{RETRY_MAX, RETRY_MIN, UCred};
 use crate::net::methods;
 use crate::net::source::{Direction, Source};
+use crate::net::stream::begin_delivery;
 use crate::time::sleep;
 
 /// A connection over a Unix socket.
@@ -74,6 +75,7 @@ impl UnixStream {
             None => Ok(()),
         })
         .await?;
+        begin_delivery(&io);
         Ok(Self { io })
     }
 

@@ -45,6 +45,11 @@ impl LookPace {
         }
     }
 
+    /// The hand-off threshold may have changed.
+    pub(super) fn go_by(&mut self, after: Duration) {
+        self.after = after;
+    }
+
     pub(super) fn found(&mut self, now: Duration) {
         self.found.rotate_right(1);
         self.found[0] = Some(now);

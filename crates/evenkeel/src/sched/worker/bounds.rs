@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::sched::config::Config;
-use crate::sched::monitor::lookout::guard_after;
 use crate::sched::shared::HELD_UP_AFTER;
 
 /// How long a task may go on before its leaf futures yield. With a shorter slice, tasks with much
@@ -30,16 +29,11 @@ pub(super) struct Bounds {
     pub(super) long: u64,
     pub(super) stuck: u64,
     pub(super) exchange: u64,
-    /// How long a poll may last before its task is a hog; `u64::MAX` for ever.
-    pub(super) hog: u64,
-    /// The same for a poll on guard before another thread takes over.
-    pub(super) guard: u64,
 }
 
 impl Bounds {
     pub(super) fn new(config: &Config, clock: &Clock) -> Self {
         let cycles = |length| clock.cycles_of(length);
-        let hog = config.hand_off_after;
         Self {
             check: cycles(config.io_check_bound),
             slice: cycles(SLICE),
@@ -47,8 +41,6 @@ impl Bounds {
             long: cycles(LONG),
             stuck: cycles(HELD_UP_AFTER),
             exchange: cycles(EXCHANGE),
-            hog: hog.map_or(u64::MAX, cycles),
-            guard: hog.map_or(u64::MAX, |after| cycles(guard_after(after))),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Worker {
     /// Records that no task of these classes has been waiting here since before `now`.
     pub(super) fn note_served(&self, classes: impl Iterator<Item = Class>, now: u64) {
         for class in classes {
-            self.accounts().last_served[class.index()].put(now);
+            self.accounts().note_served(class, now);
         }
     }
 

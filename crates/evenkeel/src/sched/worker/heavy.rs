@@ -67,7 +67,7 @@ impl Worker {
                 };
                 let poll = Running {
                     before: length,
-                    noted: length >= worker.bounds.hog && !given_up,
+                    noted: length >= worker.shared.live.hog() && !given_up,
                     given_up,
                     fresh: !relapses,
                     ..Running::new(kind, since, Duration::ZERO, doing)
@@ -101,7 +101,7 @@ impl Worker {
             shared.note_hog(hog);
         }
         if hog.blocked && !given_up {
-            let within = self.bounds.hog.saturating_mul(WITHIN);
+            let within = self.shared.live.hog().saturating_mul(WITHIN);
             let now = self.now.get();
             shared.kinds.lost_seat(&hog.kind, now, within);
         }
@@ -157,7 +157,7 @@ impl Worker {
     #[cold]
     pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) -> bool {
         let length = self.clock().cycles().saturating_sub(began);
-        if length < self.bounds.hog {
+        if length < self.shared.live.hog() {
             return false;
         }
         self.shared.end_hog(Hog::of(task, length, blocked), false);
@@ -185,7 +185,7 @@ impl Worker {
 
     /// Whether the poll that began at `began` has lasted as long as a hog's.
     pub(super) fn is_long_since(&self, began: u64) -> bool {
-        self.clock().cycles().saturating_sub(began) >= self.bounds.hog
+        self.clock().cycles().saturating_sub(began) >= self.shared.live.hog()
     }
 
     /// A poll has cost its thread the seat and returned pending. For the task's runner.
@@ -331,7 +331,7 @@ impl Worker {
     /// neither.
     fn was_long(&self, before: Usage, length: u64) -> Option<bool> {
         let after = thread::usage();
-        let limit = self.bounds.hog;
+        let limit = self.shared.live.hog();
         let computed = after.cpu.saturating_sub(before.cpu);
         let computed = self.clock().cycles_of(computed);
         let waited = after.blocked > before.blocked;

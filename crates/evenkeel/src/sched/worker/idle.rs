@@ -9,7 +9,7 @@ use crate::counters::accounts::{CheckOrigin, State};
 use crate::sched::config::{Config, Hook};
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Seat;
-use crate::sched::spin::Spinner;
+use crate::sched::spin::{BusyWait, Spinner};
 
 use super::Worker;
 
@@ -17,6 +17,8 @@ use super::Worker;
 pub(super) struct Idling {
     /// `Idle` counts this worker as searching.
     searching: Cell<bool>,
+    /// The level that the spinner was made for.
+    level: Cell<BusyWait>,
     spinner: RefCell<Spinner>,
     /// State of a xorshift generator, which chooses the first victim of work stealing.
     random: Cell<u32>,
@@ -25,11 +27,18 @@ pub(super) struct Idling {
 impl Idling {
     pub(super) fn new(config: &Config, clock: &Clock, index: usize) -> Self {
         let level = config.busy_wait;
-        let limit = clock.cycles_of(level.limit());
         Self {
             searching: Cell::new(false),
-            spinner: RefCell::new(Spinner::new(level, limit, config.quota)),
+            level: Cell::new(level),
+            spinner: RefCell::new(spinner(level, config, clock)),
             random: Cell::new(index as u32 + 1),
+        }
+    }
+
+    /// Goes by another level, if it was changed.
+    fn follow(&self, level: BusyWait, config: &Config, clock: &Clock) {
+        if self.level.replace(level) != level {
+            self.spinner.replace(spinner(level, config, clock));
         }
     }
 
@@ -51,6 +60,10 @@ impl Idling {
         self.random.set(x);
         x
     }
+}
+
+fn spinner(level: BusyWait, config: &Config, clock: &Clock) -> Spinner {
+    Spinner::new(level, clock.cycles_of(level.limit()), config.quota)
 }
 
 impl Worker {
@@ -127,6 +140,8 @@ impl Worker {
 
     /// Busy-waits for as long as the level allows. Returns whether there may be work.
     fn spin(&self) -> bool {
+        let (level, config) = (self.shared.live.busy_wait(), &self.shared.config);
+        self.idling.follow(level, config, self.clock());
         let limit = self.idling.spinner.borrow().limit();
         let seat = self.seat();
         if limit == 0 || seat.timers.is_behind() || seat.driver.sweep_due() == 0 {
@@ -224,7 +239,7 @@ impl Worker {
         self.note_pressure(false);
         seat.checked_at.put(now);
         seat.timers.after_park();
-        self.accounts().parks.add(1);
+        self.accounts().count_park();
         self.accounts()
             .count_check(CheckOrigin::Idle, checked.events, checked.deliveries);
         self.idling.searching.set(idle.unpark(self.index));

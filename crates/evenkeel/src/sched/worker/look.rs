@@ -58,9 +58,9 @@ impl Worker {
         let desk = self.shared.desk_of(&seats[next]);
         let since = desk.tenure().polling_since();
         let limit = if desk.is_on_guard() {
-            self.bounds.guard
+            self.shared.live.guard()
         } else {
-            self.bounds.hog
+            self.shared.live.hog()
         };
         let stuck = since != 0 && now.saturating_sub(since) >= limit;
         if stuck && next != self.index && self.neighbour.reported.replace(since) != since {
