@@ -24,6 +24,10 @@ impl Schedule for InQueue {
     fn aborted_in_queue(&self, task: &Header) {
         self.0.cancel(task);
     }
+
+    fn lane(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(self.0.name()))
+    }
 }
 
 /// Makes a function a task in the class of the calling task.

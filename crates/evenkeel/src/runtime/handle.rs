@@ -11,7 +11,7 @@ use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spawn::Spawn;
 use crate::sched::task::JoinHandle;
-use crate::stats::{Load, Stats};
+use crate::stats::{self, Load, Stats, TaskInfo, TaskOrder};
 use crate::sync::Arc;
 
 use super::block_on;
@@ -189,5 +189,34 @@ impl Handle {
     /// Returns what the runtime has done with its time so far.
     pub fn stats(&self) -> Stats {
         Stats::read(&self.shared)
+    }
+
+    /// The first `limit` tasks in this order: what they have cost, and what they do just now.
+    ///
+    /// Listed are tasks that have been polled once and have not completed. A task that completes in
+    /// its first poll is never listed, nor one while that poll goes on; blocking work is in
+    /// [`Stats::lanes`], and hogs of all sorts are in [`Stats::hogs`]. Tasks that come, go or
+    /// change meanwhile may be missing or seem a moment older than others.
+    ///
+    /// # Behaviour today
+    ///
+    /// To look at a task takes some 100 nanoseconds, and workers are not stopped for it. With
+    /// hundreds of thousands of tasks, call this outside the workers: in
+    /// [`spawn_blocking`](Handle::spawn_blocking), for example.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evenkeel::runtime::Handle;
+    /// use evenkeel::stats::TaskOrder;
+    ///
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+    /// for task in Handle::current().tasks(TaskOrder::Run, 10) {
+    ///     println!("{task}");
+    /// }
+    /// # });
+    /// ```
+    pub fn tasks(&self, order: TaskOrder, limit: usize) -> Vec<TaskInfo> {
+        stats::list(&self.shared, order, limit)
     }
 }

@@ -24,6 +24,7 @@ mod since;
 mod site;
 mod sizes;
 mod snapshot;
+mod tasks;
 mod waits;
 mod workers;
 
@@ -40,5 +41,7 @@ pub use load::Load;
 pub use site::Site;
 pub use sizes::Sizes;
 pub use snapshot::{BlockingStats, Stats};
+pub(crate) use tasks::list;
+pub use tasks::{TaskInfo, TaskOrder, TaskState};
 pub use waits::Waits;
 pub use workers::WorkerStats;

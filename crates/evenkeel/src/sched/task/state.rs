@@ -107,6 +107,15 @@ pub(crate) enum DropJoin {
     Complete,
 }
 
+/// What a task does just now, for the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Waiting,
+    Ready,
+    Running,
+    Complete,
+}
+
 impl State {
     pub(crate) fn new() -> Self {
         Self(AtomicUsize::new(BORN))
@@ -194,6 +203,16 @@ impl State {
                 Ok(_) => return outcome,
                 Err(actual) => now = actual,
             }
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        // Relaxed: a statistic.
+        match self.0.load(Ordering::Relaxed) {
+            now if now & COMPLETE != 0 => Phase::Complete,
+            now if now & RUNNING != 0 => Phase::Running,
+            now if now & NOTIFIED != 0 => Phase::Ready,
+            _ => Phase::Waiting,
         }
     }
 

@@ -1,0 +1,184 @@
+//! Where a task waits: what a poll shows that is made to find out.
+//!
+//! A task that returns pending has given a clone of its waker to whatever will wake it. So a poll
+//! with a waker that notes the stack at each clone shows the future that the task waits for, and
+//! the async functions around it. That holds for futures of any crate: a waker with a table of
+//! functions of its own is not the one that they have stored, so they clone it. The clones are
+//! ordinary wakers, and the next poll finds them to be the task's own.
+//!
+//! The runtime's own futures say besides what they wait for ([`note`]).
+//!
+//! # Who touches what
+//!
+//! - [`Mark`]: set by the thread that makes a dump, which then wakes the task; cleared by the
+//!   runner when it has handed over what it found, or by the first thread when it has no more time.
+//! - The trace of the poll that is under way: a local of the runner's thread.
+#![allow(
+    unsafe_code,
+    reason = "stacks are walked without the lock that other systems need"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::time::Instant;
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+use super::Id;
+
+/// So many places are kept of one poll: more than a `select!` usually has branches.
+pub(crate) const PLACES_MAX: usize = 4;
+/// So many frames of a stack.
+#[cfg(all(feature = "hog-stacks", not(evenkeel_loom)))]
+const FRAMES_MAX: usize = 128;
+
+/// Whether the task's next poll is to be traced. Relaxed: whoever sets it wakes the task, and the
+/// runner's `start` acquires that.
+#[derive(Debug)]
+pub(crate) struct Mark(AtomicBool);
+
+impl Mark {
+    pub(super) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// No model traces, and a look would double the work of many.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        // Relaxed: see above.
+        cfg!(not(evenkeel_loom)) && self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn put(&self, marked: bool) {
+        // Relaxed: see above.
+        self.0.store(marked, Ordering::Relaxed);
+    }
+}
+
+/// What one of the runtime's own futures waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// A descriptor, and the names of its ends as far as it has some.
+    Descriptor {
+        fd: i32,
+        local: Option<String>,
+        peer: Option<String>,
+        readable: bool,
+        writable: bool,
+    },
+    Timer(Instant),
+    /// The end of a task.
+    Task(Id, &'static Location<'static>),
+    /// The end of work in the lane of this name.
+    Lane(Arc<str>),
+}
+
+/// A place where a task waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Addresses of code, the innermost first, from where the waker was cloned to the poll of the
+    /// task; none if no stacks are taken.
+    pub(crate) stack: Vec<usize>,
+    pub(crate) noted: Option<Noted>,
+}
+
+/// What a poll has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) places: Vec<Place>,
+    /// The address of a local of the function that polled the task: frames above are the runner's.
+    bottom: usize,
+}
+
+thread_local! {
+    /// A traced poll is under way on this thread.
+    static IS_TRACING: Cell<bool> = const { Cell::new(false) };
+    static TRACE: RefCell<Trace> = const {
+        RefCell::new(Trace { places: Vec::new(), bottom: 0 })
+    };
+}
+
+/// Makes a traced poll, which does not unwind; true if the task has completed.
+#[inline(never)]
+pub(super) fn during(poll: impl FnOnce() -> bool) -> bool {
+    let local = 0_u8;
+    let bottom = std::hint::black_box(&raw const local).addr();
+    let places = Vec::new();
+    TRACE.with(|trace| *trace.borrow_mut() = Trace { places, bottom });
+    IS_TRACING.set(true);
+    let finished = poll();
+    IS_TRACING.set(false);
+    if finished {
+        drop(take());
+    }
+    finished
+}
+
+/// What the traced poll has shown that this thread made last.
+pub(crate) fn take() -> Trace {
+    TRACE.with(RefCell::take)
+}
+
+/// Whether a traced poll is under way on this thread. For futures that are about to return pending.
+#[inline]
+fn is_tracing() -> bool {
+    // A thread whose locals are gone traces nothing.
+    IS_TRACING.try_with(Cell::get).unwrap_or(false)
+}
+
+/// One of the runtime's own futures returns pending, and says what it waits for. It has just cloned
+/// the waker.
+#[inline]
+pub(crate) fn note(noted: impl FnOnce() -> Noted) {
+    if is_tracing() {
+        add_note(noted());
+    }
+}
+
+#[cold]
+fn add_note(noted: Noted) {
+    TRACE.with_borrow_mut(|trace| {
+        let last = trace.places.last_mut();
+        if let Some(place) = last.filter(|place| place.noted.is_none()) {
+            place.noted = Some(noted);
+        } else if trace.places.len() < PLACES_MAX {
+            let (stack, noted) = (Vec::new(), Some(noted));
+            trace.places.push(Place { stack, noted });
+        }
+    });
+}
+
+/// The waker of a traced poll is cloned.
+#[inline(never)]
+pub(super) fn note_clone() {
+    if !is_tracing() {
+        return;
+    }
+    TRACE.with_borrow_mut(|trace| {
+        if trace.places.len() < PLACES_MAX {
+            let stack = stack(trace.bottom);
+            trace.places.push(Place { stack, noted: None });
+        }
+    });
+}
+
+/// The calling thread's stack up to the frame that has a local at `bottom`.
+#[cfg(all(feature = "hog-stacks", not(evenkeel_loom)))]
+fn stack(bottom: usize) -> Vec<usize> {
+    let mut stack = Vec::new();
+    let note = |frame: &backtrace::Frame| {
+        stack.push(frame.ip().addr());
+        // Where the system does not say how far a frame reaches, the stack is kept whole.
+        frame.sp().addr() <= bottom && stack.len() < FRAMES_MAX
+    };
+    // SAFETY: the lock that this leaves out is needed on Windows only, for which the crate does not
+    // compile. On Unix the unwinder is that of panics, which any number of threads run at once.
+    unsafe { backtrace::trace_unsynchronized(note) };
+    stack
+}
+
+#[cfg(not(all(feature = "hog-stacks", not(evenkeel_loom))))]
+fn stack(_bottom: usize) -> Vec<usize> {
+    Vec::new()
+}
