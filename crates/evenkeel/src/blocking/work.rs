@@ -67,3 +67,19 @@ where
     general.submit(shared, task, false);
     join
 }
+
+/// Runs a function on the thread of the lane for dumps.
+pub(crate) fn spawn_dump<F, T>(
+    shared: &Arc<Shared>,
+    spawned_at: &'static Location<'static>,
+    function: F,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let lane = Lanes::of(shared).dumps(shared);
+    let (task, join) = new_work(&lane, spawned_at, None, function);
+    lane.submit(shared, task, false);
+    join
+}

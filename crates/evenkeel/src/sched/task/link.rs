@@ -1,5 +1,8 @@
 //! What an injection queue needs of its entries.
-#![allow(unsafe_code, reason = "entries promise to keep their link in one place")]
+#![allow(
+    unsafe_code,
+    reason = "entries promise to keep their link in one place"
+)]
 
 use crate::sync::atomic::AtomicPtr;
 
