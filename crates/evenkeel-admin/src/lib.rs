@@ -18,8 +18,15 @@
 //! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
+//! | `GET /tasks` | what each task has cost and does: the first 100, or `?limit=N`, by `?sort=run`, `longest`, `polls` or `since` |
+//! | `GET /dump` | where each task waits, as a stack of async functions: of the 1 000 that have been in their states for longest, or `?limit=N`; tasks are waited for one second, or `?timeout_ms=N` |
+//! | `GET /tasks.txt`, `GET /dump.txt` | the same for people; a dump with `?long=true` has all functions |
 //! | `GET /settings` | the classes, with their shares and latency targets |
 //! | `PUT /settings/classes/NAME` | changes a class: `{"share": 70, "latency_target_us": 500}` |
+//!
+//! `/tasks` and `/dump` show tasks that have been polled once and have not completed. A dump costs a
+//! poll of each task that it shows ([`Handle::dump`](evenkeel::runtime::Handle::dump)). One is made
+//! at a time: while it is being made, who asks for another one gets status 429.
 //!
 //! A request that cannot be met gets a status and `{"error": "..."}`.
 //!
@@ -38,7 +45,8 @@
 //!
 //! [`CONNECTIONS_MAX`] connections, more wait in the backlog; [`REQUEST_TIMEOUT`] for the head of a
 //! request, for its body, and for each step of taking the answer, so that a client which is stuck
-//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body. One exception is left: over
+//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body; [`TASKS_MAX`] tasks in an answer, and [`DUMP_TIMEOUT_MAX`] for the
+//! tasks of a dump. One exception is left: over
 //! HTTP/2 a client that takes no data keeps its connection for as long as it answers pings.
 
 mod access;
@@ -49,6 +57,7 @@ pub mod metrics;
 mod routes;
 mod settings;
 mod snapshot;
+mod tasks;
 mod timed;
 
 pub use admin::{Admin, Builder, listen};
@@ -64,3 +73,7 @@ pub const CONNECTIONS_MAX: usize = 64;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest body of a request.
 pub const BODY_BYTES_MAX: usize = 16 * 1024;
+/// How many tasks an answer shows at most.
+pub const TASKS_MAX: usize = 10_000;
+/// How long a dump may wait for the tasks.
+pub const DUMP_TIMEOUT_MAX: Duration = Duration::from_secs(5);

@@ -142,7 +142,7 @@ fn tasks_say_who_they_are_and_are_gone_at_their_end() {
         assert!((line..line + 5).contains(&entry.spawned_at.line));
         assert!(entry.future.contains("Pending"), "{}", entry.future);
         let text = entry.to_string();
-        for part in ["waiting", "ours", "task_list.rs", "class 2"] {
+        for part in ["waiting", "ours", "task_list.rs", "class bulk"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         task.abort();

@@ -43,9 +43,13 @@ impl Display for DumpGroup {
             if index > 0 {
                 write!(f, "\n  and")?;
             }
-            let kept = |frame: &&DumpFrame| f.alternate() || !frame.is_internal;
-            for frame in stack.iter().filter(kept).collect::<Vec<_>>() {
-                write!(f, "\n    {frame}")?;
+            // In the short form a function is not repeated for a part of it.
+            let mut last = "";
+            for frame in stack {
+                if f.alternate() || !frame.is_internal && frame.function != last {
+                    write!(f, "\n    {frame}")?;
+                    last = &frame.function;
+                }
             }
         }
         for dumped in self.tasks.iter().take(TASKS_MAX) {
