@@ -18,15 +18,19 @@
 //! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
-//! | `GET /tasks` | what each task has cost and does: the first 100, or `?limit=N`, by `?sort=run`, `longest`, `polls` or `since` |
-//! | `GET /dump` | where each task waits, as a stack of async functions: of the 1 000 that have been in their states for longest, or `?limit=N`; tasks are waited for one second, or `?timeout_ms=N` |
-//! | `GET /tasks.txt`, `GET /dump.txt` | the same for people; a dump with `?long=true` has all functions |
+//! | `GET /tasks` | what tasks have cost, and what they do, as JSON |
+//! | `GET /dump` | where tasks wait, as stacks of async functions, as JSON |
+//! | `GET /tasks.txt`, `GET /dump.txt` | the same for people |
 //! | `GET /settings` | the classes, with their shares and latency targets |
 //! | `PUT /settings/classes/NAME` | changes a class: `{"share": 70, "latency_target_us": 500}` |
 //!
-//! `/tasks` and `/dump` show tasks that have been polled once and have not completed. A dump costs a
-//! poll of each task that it shows ([`Handle::dump`](evenkeel::runtime::Handle::dump)). One is made
-//! at a time: while it is being made, who asks for another one gets status 429.
+//! `/tasks` and `/dump` show tasks that have been polled once and have not completed. The list has
+//! the first 100 or `?limit=N`, with the most run time first, or by `?sort=longest` (poll), `polls`
+//! or `since` (in the present state). A dump has the 1 000 that have been in their states for
+//! longest, or `?limit=N`; it waits for them one second, or `?timeout_ms=N`. As text it has the
+//! functions that users name; with `?long=true`, all. It costs a poll of each task that it shows
+//! ([`Handle::dump`](evenkeel::runtime::Handle::dump)). One is made at a time: while it is being
+//! made, who asks for another one gets status 429.
 //!
 //! A request that cannot be met gets a status and `{"error": "..."}`.
 //!
@@ -45,9 +49,9 @@
 //!
 //! [`CONNECTIONS_MAX`] connections, more wait in the backlog; [`REQUEST_TIMEOUT`] for the head of a
 //! request, for its body, and for each step of taking the answer, so that a client which is stuck
-//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body; [`TASKS_MAX`] tasks in an answer, and [`DUMP_TIMEOUT_MAX`] for the
-//! tasks of a dump. One exception is left: over
-//! HTTP/2 a client that takes no data keeps its connection for as long as it answers pings.
+//! holds its connection no longer; [`BODY_BYTES_MAX`] for a body; [`TASKS_MAX`] tasks in an answer;
+//! [`DUMP_TIMEOUT_MAX`] for the tasks of a dump. One exception is left: over HTTP/2 a client that
+//! takes no data keeps its connection for as long as it answers pings.
 
 mod access;
 mod address;

@@ -82,7 +82,7 @@ fn assert_names(stacks: &[String], functions: &[&str]) {
     let names_all = |stack: &String| {
         let mut lines = stack.lines();
         let mut is_next = |part: &&str| lines.any(|line| line.contains(*part));
-        functions.iter().all(|part| is_next(part))
+        functions.iter().all(&mut is_next)
     };
     assert!(stacks.iter().any(names_all), "{functions:?}: {stacks:#?}");
 }
@@ -404,7 +404,7 @@ fn a_task_that_runs_says_so_and_one_in_the_pool_is_asked() {
     runtime.block_on(within(runs)).unwrap();
 }
 
-/// Both workers are in polls that keep them, so no other task is polled.
+/// The worker is in a poll that keeps it, so no other task is polled.
 #[test]
 fn tasks_that_were_not_polled_in_time_are_listed() {
     let mut builder = Builder::new();
@@ -434,7 +434,7 @@ fn tasks_that_were_not_polled_in_time_are_listed() {
     drop(stop);
     asks.join().unwrap();
     runtime.block_on(within(runs)).unwrap();
-    // The mark is gone: a later poll hands over nothing to a later dump that did not ask for it.
+    // It can be asked again.
     let later = runtime.block_on(self::dump(patient()));
     assert_waits(&later, &waits, &["task_dump::sleeps"]);
 }

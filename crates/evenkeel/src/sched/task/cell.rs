@@ -519,13 +519,6 @@ impl Header {
         self.state.phase()
     }
 
-    /// A poll that began at `began` has returned pending at `now`. For the task's runner.
-    #[inline]
-    pub(crate) fn end_poll(&self, began: u64, now: u64) {
-        self.polls.count(now.saturating_sub(began));
-        self.since.put(now);
-    }
-
     /// What it has in common with alike tasks.
     pub(crate) fn kind(&self) -> Kind {
         Kind {

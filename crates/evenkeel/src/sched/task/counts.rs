@@ -63,9 +63,9 @@ impl Polls {
         }
     }
 
-    /// A poll of this length is over.
+    /// A poll of this length has returned pending. For the task's runner.
     #[inline]
-    pub(super) fn count(&self, length: u64) {
+    pub(crate) fn count(&self, length: u64) {
         // Relaxed, all: see the module.
         let count = self.count.load(Ordering::Relaxed);
         self.count.store(count.saturating_add(1), Ordering::Relaxed);

@@ -193,7 +193,8 @@ impl Worker {
     #[inline]
     pub(super) fn end_pending(&self, task: &Header, began: u64) {
         let now = self.clock().cycles();
-        task.end_poll(began, now);
+        task.polls.count(now.saturating_sub(began));
+        task.since.put(now);
         self.running.ended.set(now);
         if task.mark.is_set() {
             self.shared.dumps.deliver(task);

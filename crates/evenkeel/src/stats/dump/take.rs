@@ -48,7 +48,7 @@ pub(crate) fn take(shared: &Shared, options: DumpOptions) -> TaskDump {
     // Their last references may end tasks: the user's code, which may use the dump's thread.
     drop(references);
     TaskDump {
-        took: began.elapsed(),
+        took: clock::now().saturating_duration_since(began),
         tasks,
         groups,
     }
