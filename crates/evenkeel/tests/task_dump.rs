@@ -3,9 +3,11 @@
 
 mod support;
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream, UdpSocket};
@@ -305,6 +307,36 @@ fn each_branch_of_a_select_is_named() {
                 .all(|wait| matches!(wait, Wait::Timer { .. }))
         );
         assert_eq!(timers.count(), 1, "{waits:?}");
+    });
+}
+
+/// Waits for a message and a timer. From its second poll on it takes longer in between than a slice
+/// lasts, as if a stack were deep.
+async fn waits_for_both(mut messages: tokio::sync::mpsc::Receiver<()>) {
+    let mut message = pin!(messages.recv());
+    let mut timer = pin!(sleeps());
+    let mut polls = 0;
+    poll_fn(|cx| {
+        let is_over = message.as_mut().poll(cx).is_ready();
+        let began = Instant::now();
+        while polls > 0 && began.elapsed() < Duration::from_millis(1) {}
+        polls += 1;
+        match is_over || timer.as_mut().poll(cx).is_ready() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[test]
+fn a_future_is_not_cut_short_for_what_a_stack_costs() {
+    runtime().block_on(async {
+        let (_sender, messages) = tokio::sync::mpsc::channel(1);
+        let task = waiting(waits_for_both(messages)).await;
+        let dump = dump(patient()).await;
+        assert_waits(&dump, &task, &["tokio::sync::mpsc", "waits_for_both"]);
+        assert_waits(&dump, &task, &["task_dump::sleeps", "waits_for_both"]);
     });
 }
 

@@ -225,7 +225,7 @@ impl Handle {
     ///
     /// Those tasks are asked that have been in their states for longest, up to the options' limit;
     /// as in [`tasks`](Handle::tasks), only tasks that have been polled once and have not
-    /// completed. A task that is polled all the time is shown as running, and for how long. One
+    /// completed. A task that is polled all the time is shown as at work, and for how long. One
     /// that was not polled until the options' timeout is shown as not reached.
     ///
     /// **It costs a poll of each task.** A task says where it waits by a poll, with a waker that

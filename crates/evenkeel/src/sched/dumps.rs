@@ -49,7 +49,8 @@ impl Dumps {
     #[cold]
     pub(crate) fn deliver(&self, task: &Header) {
         task.mark.put(false);
-        let trace = trace::take();
+        let mut trace = trace::take();
+        trace.is_woken = task.is_notified();
         let mut state = self.state.lock();
         if !state.is_open {
             return;

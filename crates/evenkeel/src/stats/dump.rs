@@ -73,7 +73,7 @@ pub struct TaskDump {
     /// How long it took, with finding the names of functions.
     #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub took: Duration,
-    /// How many tasks there were when it began that had been polled and had not completed.
+    /// How many tasks there were when it began that had been polled and had not completed, about.
     pub tasks: usize,
     /// The tasks, those together that wait at the same place; the largest group first.
     pub groups: Vec<DumpGroup>,
@@ -116,7 +116,7 @@ pub struct DumpGroup {
 pub enum DumpOutcome {
     /// It waits.
     Waits,
-    /// It was being polled all the time.
+    /// It is at work: it was being polled all the time, or has yielded.
     Runs,
     /// It was woken and not polled in time: its class gets no time, or the time was short.
     NotReached,

@@ -515,6 +515,10 @@ impl Header {
         &self.vtable.future
     }
 
+    pub(crate) fn is_notified(&self) -> bool {
+        self.state.is_notified()
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         self.state.phase()
     }

@@ -87,15 +87,23 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) places: Vec<Place>,
+    /// The task was woken in the poll: it has yielded, for example.
+    pub(crate) is_woken: bool,
     /// The address of a local of the function that polled the task: frames above are the runner's.
     bottom: usize,
 }
 
+/// How many futures of a traced poll are not cut short at first, and after each stack that was
+/// taken.
+const SPARED: u32 = 16;
+
 thread_local! {
+    /// How many futures are still to be spared.
+    static SPARES: Cell<u32> = const { Cell::new(0) };
     /// A traced poll is under way on this thread.
     static IS_TRACING: Cell<bool> = const { Cell::new(false) };
     static TRACE: RefCell<Trace> = const {
-        RefCell::new(Trace { places: Vec::new(), bottom: 0 })
+        RefCell::new(Trace { places: Vec::new(), is_woken: false, bottom: 0 })
     };
 }
 
@@ -104,8 +112,11 @@ thread_local! {
 pub(super) fn during(poll: impl FnOnce() -> bool) -> bool {
     let local = 0_u8;
     let bottom = std::hint::black_box(&raw const local).addr();
-    let places = Vec::new();
-    TRACE.with(|trace| *trace.borrow_mut() = Trace { places, bottom });
+    TRACE.set(Trace {
+        bottom,
+        ..Trace::default()
+    });
+    SPARES.set(SPARED);
     IS_TRACING.set(true);
     let finished = poll();
     IS_TRACING.set(false);
@@ -125,6 +136,20 @@ pub(crate) fn take() -> Trace {
 fn is_tracing() -> bool {
     // A thread whose locals are gone traces nothing.
     IS_TRACING.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Whether a future goes on that was about to be cut short, as the task's slice is used up: by the
+/// stacks that were taken, perhaps, or because the thread was not scheduled. Otherwise what the task
+/// waits for would not be seen. There are a few such futures for each stack, so that a poll that has
+/// much to do still ends.
+#[cold]
+pub(crate) fn spares() -> bool {
+    if !is_tracing() {
+        return false;
+    }
+    let left = SPARES.get().checked_sub(1);
+    SPARES.set(left.unwrap_or(0));
+    left.is_some()
 }
 
 /// One of the runtime's own futures returns pending, and says what it waits for. It has just cloned
@@ -157,6 +182,7 @@ pub(super) fn note_clone() {
     }
     TRACE.with_borrow_mut(|trace| {
         if trace.places.len() < PLACES_MAX {
+            SPARES.set(SPARED);
             let stack = stack(trace.bottom);
             trace.places.push(Place { stack, noted: None });
         }

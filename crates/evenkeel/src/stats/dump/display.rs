@@ -74,7 +74,7 @@ impl Display for DumpOutcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Waits => "waiting",
-            Self::Runs => "running all the time",
+            Self::Runs => "at work",
             Self::NotReached => "not reached",
             Self::Completed => "completed meanwhile",
         })

@@ -36,8 +36,9 @@ pub(crate) fn take(shared: &Shared, options: DumpOptions) -> TaskDump {
     let deadline = began.checked_add(options.timeout);
     // A limit too long for the clock to add is as good as a year.
     let deadline = deadline.unwrap_or(began + Duration::from_secs(365 * 24 * 3600));
-    let tasks = shared.registry.len();
     let rows = tasks::first(shared, TaskOrder::Since, options.limit);
+    // Others may have come or gone meanwhile.
+    let tasks = shared.registry.len().max(rows.len());
     let is_there = |row: Row| Some((row, shared.registry.reference(row.key, row.id)?));
     let (rows, references): (Vec<Row>, Vec<Reference>) =
         rows.into_iter().filter_map(is_there).unzip();
@@ -59,9 +60,10 @@ fn look(shared: &Shared, before: &Row, task: &Reference, trace: Option<Trace>) -
     let header = task.header();
     let spawned_at = std::ptr::from_ref(header.spawned_at()).addr();
     let now = Row::read(before.key, header, shared.clock.cycles());
-    let places = trace.map(|trace| trace.places);
-    let outcome = match (now.phase, &places) {
+    let outcome = match (now.phase, &trace) {
         (Phase::Complete, _) => DumpOutcome::Completed,
+        // It has yielded.
+        (_, Some(trace)) if trace.is_woken && trace.places.is_empty() => DumpOutcome::Runs,
         (_, Some(_)) => DumpOutcome::Waits,
         (Phase::Running, None) => DumpOutcome::Runs,
         (Phase::Ready | Phase::Waiting, None) => DumpOutcome::NotReached,
@@ -76,7 +78,7 @@ fn look(shared: &Shared, before: &Row, task: &Reference, trace: Option<Trace>) -
     Found {
         outcome,
         info,
-        places: places.unwrap_or_default(),
+        places: trace.unwrap_or_default().places,
         spawned_at,
     }
 }
