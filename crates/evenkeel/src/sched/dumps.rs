@@ -18,6 +18,7 @@ use crate::sync::{Condvar, Mutex};
 use super::shared::Shared;
 use super::task::Id;
 use super::task::cell::{Header, Reference};
+use super::task::state::Phase;
 use super::task::trace::{self, Trace};
 
 /// So many tasks are asked at once, so that others need not wait behind the polls of all.
@@ -48,9 +49,9 @@ impl Dumps {
     /// just now on this thread.
     #[cold]
     pub(crate) fn deliver(&self, task: &Header) {
-        task.mark.put(false);
+        task.mark.end();
         let mut trace = trace::take();
-        trace.is_woken = task.is_notified();
+        trace.is_woken = task.phase() == Phase::Running { woken: true };
         let mut state = self.state.lock();
         if !state.is_open {
             return;
@@ -78,7 +79,7 @@ impl Dumps {
                 break;
             }
             for task in some {
-                task.header().mark.put(true);
+                task.header().mark.ask();
                 task.wake();
             }
             asked += some.len();
@@ -89,7 +90,7 @@ impl Dumps {
         for some in asked.chunks(ASKED_AT_ONCE) {
             self.wait(shared, some, deadline);
         }
-        asked.iter().for_each(|task| task.header().mark.put(false));
+        asked.iter().for_each(|task| task.header().mark.take_back());
         std::mem::take(&mut *self.state.lock()).traces
     }
 

@@ -152,10 +152,11 @@ impl Row {
     /// As of `now`, in cycles.
     pub(super) fn read(key: u64, task: &Header, now: u64) -> Self {
         let phase = task.phase();
+        // First, as it is written last.
+        let mut polls = task.polls.read();
         // The processors' counters may differ a little.
         let since = now.saturating_sub(task.since.load());
-        let mut polls = task.polls.read();
-        if phase == Phase::Running {
+        if matches!(phase, Phase::Running { .. }) {
             polls.spent += since;
             polls.longest = polls.longest.max(since);
         }
@@ -187,7 +188,7 @@ impl Row {
             spawned_at: self.kind.spawned_at.into(),
             future: self.kind.future.name().into(),
             state: match self.phase {
-                Phase::Running => TaskState::Running,
+                Phase::Running { .. } => TaskState::Running,
                 Phase::Ready => TaskState::Ready,
                 Phase::Waiting => TaskState::Waiting,
                 Phase::Complete => TaskState::Complete,

@@ -431,6 +431,7 @@ impl Runnable {
 
     #[cold]
     fn poll_traced(&self) -> bool {
+        self.header().mark.begin();
         trace::during(|| self.poll_with(&TRACED_VTABLE))
     }
 
@@ -513,10 +514,6 @@ impl Header {
     #[inline]
     pub(crate) fn future(&self) -> &'static FutureType {
         &self.vtable.future
-    }
-
-    pub(crate) fn is_notified(&self) -> bool {
-        self.state.is_notified()
     }
 
     pub(crate) fn phase(&self) -> Phase {

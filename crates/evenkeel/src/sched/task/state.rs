@@ -112,7 +112,10 @@ pub(crate) enum DropJoin {
 pub(crate) enum Phase {
     Waiting,
     Ready,
-    Running,
+    Running {
+        /// It was woken meanwhile, perhaps by itself.
+        woken: bool,
+    },
     Complete,
 }
 
@@ -210,16 +213,12 @@ impl State {
         // Acquire pairs with the Release of `idle`: of a task that waits, the last poll is counted.
         match self.0.load(Ordering::Acquire) {
             now if now & COMPLETE != 0 => Phase::Complete,
-            now if now & RUNNING != 0 => Phase::Running,
+            now if now & RUNNING != 0 => Phase::Running {
+                woken: now & NOTIFIED != 0,
+            },
             now if now & NOTIFIED != 0 => Phase::Ready,
             _ => Phase::Waiting,
         }
-    }
-
-    /// Whether the task that runs has been woken meanwhile. For its runner.
-    pub(crate) fn is_notified(&self) -> bool {
-        // Relaxed: a hint; `idle` decides.
-        self.0.load(Ordering::Relaxed) & NOTIFIED != 0
     }
 
     pub(crate) fn is_aborted(&self) -> bool {

@@ -10,8 +10,9 @@
 //!
 //! # Who touches what
 //!
-//! - [`Mark`]: set by the thread that makes a dump, which then wakes the task; cleared by the
-//!   runner when it has handed over what it found, or by the first thread when it has no more time.
+//! - [`Mark`]: set by the thread that makes a dump, which then wakes the task; changed by the runner
+//!   when the poll begins, and cleared by it when it has handed over what the poll showed. The first
+//!   thread takes it back when it has no more time.
 //! - The trace of the poll that is under way: a local of the runner's thread.
 #![allow(
     unsafe_code,
@@ -23,7 +24,7 @@ use std::panic::Location;
 use std::time::Instant;
 
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicU8, Ordering};
 
 use super::Id;
 
@@ -33,26 +34,55 @@ pub(crate) const PLACES_MAX: usize = 4;
 #[cfg(all(feature = "hog-stacks", not(evenkeel_loom)))]
 const FRAMES_MAX: usize = 128;
 
-/// Whether the task's next poll is to be traced. Relaxed: whoever sets it wakes the task, and the
-/// runner's `start` acquires that.
+/// Whether the task's next poll is to be traced, or the poll that is under way is. Relaxed: whoever
+/// asks for it wakes the task, and the runner's `start` acquires that.
 #[derive(Debug)]
-pub(crate) struct Mark(AtomicBool);
+pub(crate) struct Mark(AtomicU8);
+
+const ASKED: u8 = 1;
+const BEGUN: u8 = 2;
 
 impl Mark {
     pub(super) fn new() -> Self {
-        Self(AtomicBool::new(false))
+        Self(AtomicU8::new(0))
     }
 
     /// No model traces, and a look would double the work of many.
     #[inline]
-    pub(crate) fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         // Relaxed: see above.
-        cfg!(not(evenkeel_loom)) && self.0.load(Ordering::Relaxed)
+        cfg!(not(evenkeel_loom)) && self.0.load(Ordering::Relaxed) != 0
     }
 
-    pub(crate) fn put(&self, marked: bool) {
+    /// The next poll is to be traced.
+    pub(crate) fn ask(&self) {
         // Relaxed: see above.
-        self.0.store(marked, Ordering::Relaxed);
+        self.0.store(ASKED, Ordering::Relaxed);
+    }
+
+    /// For the thread that has asked.
+    pub(crate) fn take_back(&self) {
+        // Relaxed: see above.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// A traced poll begins. For the task's runner.
+    pub(super) fn begin(&self) {
+        // Relaxed: see above. It may have been taken back.
+        let _ = (self.0).compare_exchange(ASKED, BEGUN, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether a traced poll is under way, and nobody has asked for another. For the task's runner.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        // Relaxed: see above.
+        self.0.load(Ordering::Relaxed) == BEGUN
+    }
+
+    /// A traced poll is over. For the task's runner.
+    pub(crate) fn end(&self) {
+        // Relaxed: see above. Somebody may have asked again.
+        let _ = (self.0).compare_exchange(BEGUN, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

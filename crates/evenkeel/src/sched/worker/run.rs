@@ -193,10 +193,11 @@ impl Worker {
     #[inline]
     pub(super) fn end_pending(&self, task: &Header, began: u64) {
         let now = self.clock().cycles();
-        task.polls.count(now.saturating_sub(began));
+        // In this order: otherwise the poll would be counted twice by who looks in between.
         task.since.put(now);
+        task.polls.count(now.saturating_sub(began));
         self.running.ended.set(now);
-        if task.mark.is_set() {
+        if task.mark.has_begun() {
             self.shared.dumps.deliver(task);
             self.running.ended.set(0);
         }

@@ -65,7 +65,7 @@ fn look(shared: &Shared, before: &Row, task: &Reference, trace: Option<Trace>) -
         // It has yielded.
         (_, Some(trace)) if trace.is_woken && trace.places.is_empty() => DumpOutcome::Runs,
         (_, Some(_)) => DumpOutcome::Waits,
-        (Phase::Running, None) => DumpOutcome::Runs,
+        (Phase::Running { .. }, None) => DumpOutcome::Runs,
         (Phase::Ready | Phase::Waiting, None) => DumpOutcome::NotReached,
     };
     let was_waiting = before.phase == Phase::Waiting && outcome == DumpOutcome::Waits;
