@@ -87,7 +87,7 @@ impl Mark {
 }
 
 /// What one of the runtime's own futures waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Noted {
     /// A descriptor, and the names of its ends as far as it has some.
     Descriptor {
@@ -105,7 +105,7 @@ pub(crate) enum Noted {
 }
 
 /// A place where a task waits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     /// Addresses of code, the innermost first, from where the waker was cloned to the poll of the
     /// task; none if no stacks are taken.
