@@ -10,9 +10,9 @@
 //!
 //! # Who touches what
 //!
-//! - [`Mark`]: set by the thread that makes a dump, which then wakes the task; changed by the runner
-//!   when the poll begins, and cleared by it when it has handed over what the poll showed. The first
-//!   thread takes it back when it has no more time.
+//! - [`Mark`]: set by the thread that makes a dump, which then wakes the task; changed by the
+//!   runner when the poll begins, and cleared by it when it has handed over what the poll showed.
+//!   The first thread takes it back when it has no more time.
 //! - The trace of the poll that is under way: a local of the runner's thread.
 #![allow(
     unsafe_code,
@@ -169,9 +169,9 @@ fn is_tracing() -> bool {
 }
 
 /// Whether a future goes on that was about to be cut short, as the task's slice is used up: by the
-/// stacks that were taken, perhaps, or because the thread was not scheduled. Otherwise what the task
-/// waits for would not be seen. There are a few such futures for each stack, so that a poll that has
-/// much to do still ends.
+/// stacks that were taken, perhaps, or because the thread was not scheduled. Otherwise what the
+/// task waits for would not be seen. There are a few such futures for each stack, so that a poll
+/// that has much to do still ends.
 #[cold]
 pub(crate) fn spares() -> bool {
     if !is_tracing() {
