@@ -15,10 +15,11 @@ use serde_json::json;
 use crate::access::{Access, Refusal};
 use crate::settings::{self, BusyWaitChange, Changed, ClassChange, HandOffChange, Mode, Settings};
 use crate::snapshot::Snapshot;
+use crate::tasks::{self, Served};
 use crate::{BODY_BYTES_MAX, REQUEST_TIMEOUT, metrics};
 
 /// An answer that says what was wrong.
-pub(crate) struct Problem(StatusCode, String);
+pub(crate) struct Problem(pub(crate) StatusCode, pub(crate) String);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -44,6 +45,10 @@ pub(crate) fn router(runtime: Handle, access: Access) -> Router {
         .route("/metrics", get(metrics))
         .route("/stats", get(stats))
         .route("/stats.txt", get(stats_text))
+        .route("/tasks", get(tasks::list))
+        .route("/tasks.txt", get(tasks::list_text))
+        .route("/dump", get(tasks::dump))
+        .route("/dump.txt", get(tasks::dump_text))
         .route("/settings", get(settings))
         .route("/settings/classes/{name}", put(change_class))
         .route("/settings/busy_wait", put(change_busy_wait))
@@ -53,7 +58,7 @@ pub(crate) fn router(runtime: Handle, access: Access) -> Router {
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(access, admit));
-    router.with_state(runtime)
+    router.with_state(Served::new(runtime))
 }
 
 /// Lets requests through that may be made, for as long as they may take.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::net::{TcpStream, UnixStream};
+use evenkeel::stats::TaskInfo;
 use evenkeel::time::timeout;
 use evenkeel_admin::Snapshot;
 use http_body_util::{BodyExt, Full, Limited};
@@ -59,6 +60,19 @@ impl Client {
         let body = self.ask(Method::GET, "/stats", "").await?;
         let snapshot = serde_json::from_slice(&body);
         snapshot.map_err(|source| self.odd(source))
+    }
+
+    /// The tasks with the most run time; `None` if the server is one that does not list them.
+    pub(crate) async fn tasks(&self, limit: usize) -> Result<Option<Vec<TaskInfo>>, TopError> {
+        let path = format!("/tasks?limit={limit}");
+        match self.ask(Method::GET, &path, "").await {
+            Ok(body) => {
+                let tasks = serde_json::from_slice(&body);
+                tasks.map(Some).map_err(|source| self.odd(source))
+            }
+            Err(TopError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) async fn set_share(&self, class: &str, share: u32) -> Result<(), TopError> {

@@ -9,6 +9,8 @@ use crate::view::Sort;
 pub(crate) struct Choices {
     pub(crate) paused: bool,
     pub(crate) sort: Sort,
+    /// The busiest tasks are shown instead of the hogs.
+    pub(crate) tasks: bool,
     /// The index of the class whose share `+` and `-` change.
     pub(crate) class: usize,
 }
@@ -37,6 +39,7 @@ impl Choices {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('t') => self.tasks = !self.tasks,
             KeyCode::Up => self.class = self.class.saturating_sub(1),
             KeyCode::Down => self.class = (self.class + 1).min(shares.len().saturating_sub(1)),
             KeyCode::Char('+' | '=') => {
@@ -70,6 +73,10 @@ mod tests {
         assert!(choices.paused);
         press(&mut choices, KeyCode::Char('s'));
         assert_eq!(choices.sort, Sort::Count);
+        press(&mut choices, KeyCode::Char('t'));
+        assert!(choices.tasks);
+        press(&mut choices, KeyCode::Char('t'));
+        assert!(!choices.tasks);
         assert_eq!(press(&mut choices, KeyCode::Char('+')), Action::Share(33));
         assert_eq!(press(&mut choices, KeyCode::Char('-')), Action::Share(27));
         for _ in 0..5 {

@@ -5,10 +5,12 @@ mod draw;
 use std::io;
 use std::time::{Duration, Instant};
 
+use evenkeel::stats::TaskInfo;
 use evenkeel_admin::Snapshot;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
+use crate::busy::{Busy, busiest};
 use crate::error::TopError;
 use crate::keys::{Action, Choices};
 use crate::source::Source;
@@ -20,10 +22,22 @@ pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) view: Option<View>,
     pub(crate) choices: Choices,
+    pub(crate) tasks: Tasks,
     /// Why there are no newer figures, or what could not be changed.
     pub(crate) trouble: Option<String>,
     /// The last snapshot of a file is shown.
     pub(crate) over: bool,
+}
+
+/// What is known of the tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    /// As they were at the last look.
+    before: Option<Vec<TaskInfo>>,
+    /// What they did between the last two looks; `None` if there were none.
+    pub(crate) busy: Option<Vec<Busy>>,
+    /// Neither a recording nor an older server has them.
+    pub(crate) are_unknown: bool,
 }
 
 pub(crate) fn run(
@@ -92,8 +106,26 @@ fn refresh(source: &mut Source, shown: &mut Shown, before: &mut Option<Snapshot>
             }
             shown.trouble = None;
             *before = Some(now);
+            if shown.choices.tasks {
+                refresh_tasks(source, shown);
+            } else {
+                // A difference over a longer time would not fit the other figures.
+                shown.tasks = Tasks::default();
+            }
         }
         Ok(None) => shown.over = true,
+        Err(error) => shown.trouble = Some(error.to_string()),
+    }
+}
+
+fn refresh_tasks(source: &Source, shown: &mut Shown) {
+    let tasks = &mut shown.tasks;
+    match source.tasks() {
+        Ok(Some(now)) => {
+            tasks.busy = tasks.before.as_ref().map(|before| busiest(before, &now));
+            tasks.before = Some(now);
+        }
+        Ok(None) => tasks.are_unknown = true,
         Err(error) => shown.trouble = Some(error.to_string()),
     }
 }

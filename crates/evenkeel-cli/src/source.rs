@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use evenkeel::runtime::{Builder, Runtime};
+use evenkeel::stats::TaskInfo;
 use evenkeel_admin::Snapshot;
 
+use crate::busy::ASKED;
 use crate::client::Client;
 use crate::error::TopError;
 use crate::recording::{self, Recorder};
@@ -69,6 +71,16 @@ impl Source {
                 Ok(Some(snapshot))
             }
             Self::File { snapshots, .. } => Ok(snapshots.pop_front()),
+        }
+    }
+
+    /// The tasks with the most run time; `None` if that is not known.
+    pub(crate) fn tasks(&self) -> Result<Option<Vec<TaskInfo>>, TopError> {
+        match self {
+            Self::Process {
+                client, runtime, ..
+            } => runtime.block_on(client.tasks(ASKED)),
+            Self::File { .. } => Ok(None),
         }
     }
 

@@ -77,6 +77,8 @@
 //!   scope, method calls are ambiguous: import one.
 //! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
 //!   Tokio's beside this one.
+//! - `hog-stacks` (on by default): stacks, by which [`Handle::dump`](runtime::Handle::dump) names
+//!   functions.
 //! - `tracing`: an event for each report of a hog.
 //!
 //! # What it is not

@@ -21,7 +21,7 @@ const COLORS: [Color; STATES.len()] = [
 ];
 /// A letter for each state, so that colours are not needed.
 const MARKS: [char; STATES.len()] = ['#', '=', '~', '?', '+', '.'];
-const KEYS: &str = "q quit  space pause  s sort hogs  up/down class  +/- share";
+const KEYS: &str = "q quit  space pause  s sort hogs  t tasks/hogs  up/down class  +/- share";
 
 pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
     let Some(view) = &shown.view else {
@@ -51,7 +51,11 @@ pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
     frame.render_widget(Paragraph::new(worker_bars(view, bars)), bars);
     frame.render_widget(Paragraph::new(io_lines(&view.rates)), io);
     frame.render_widget(class_table(view, shown.choices.class), classes);
-    frame.render_widget(hog_table(view, shown), hogs);
+    if shown.choices.tasks {
+        frame.render_widget(task_table(view, shown), hogs);
+    } else {
+        frame.render_widget(hog_table(view, shown), hogs);
+    }
     frame.render_widget(lane_table(view), lanes);
     frame.render_widget(footer(shown), foot);
 }
@@ -206,6 +210,40 @@ fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
     let caption = format!("by {}", shown.choices.sort.name());
     let table = Table::new(rows, widths).header(head(names));
     table.footer(Row::new([caption]).style(Style::new().fg(Color::DarkGray)))
+}
+
+fn task_table(view: &View, shown: &Shown) -> Table<'static> {
+    let busy = shown.tasks.busy.as_deref().unwrap_or_default();
+    let rows = busy.iter().map(|busy| {
+        let task = &busy.task;
+        let class = view.names.get(task.class.index());
+        Row::new([
+            Time::of(busy.run).to_string(),
+            Count(u64::from(busy.polls)).to_string(),
+            Time::of(task.longest).to_string(),
+            task.state.to_string(),
+            class.cloned().unwrap_or_else(|| task.class.to_string()),
+            match &task.name {
+                Some(name) => format!("{name} {}", task.spawned_at),
+                None => format!("{} {}", task.spawned_at, task.future),
+            },
+        ])
+    });
+    let widths = [
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(10),
+        Constraint::Min(20),
+    ];
+    let last = match &shown.tasks.busy {
+        Some(_) => "spawned at; the busiest since the last look first",
+        None if shown.tasks.are_unknown => "the list of tasks is not known here",
+        None => "waiting for the tasks",
+    };
+    let names = ["ran", "polls", "longest", "state", "class", last];
+    Table::new(rows, widths).header(head(names))
 }
 
 fn lanes_used(view: &View) -> impl Iterator<Item = &LaneStats> {

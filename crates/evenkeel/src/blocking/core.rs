@@ -15,8 +15,8 @@
 //! # Orderings
 //!
 //! All are `Relaxed`. `queued`, `spins_on` and `in_vain` are hints: whoever acts on them looks
-//! again under the lock, or makes a wait that is bounded. A task's `queued_at` is accessed under
-//! the lock.
+//! again under the lock, or makes a wait that is bounded. A task's `key` is accessed under the
+//! lock.
 
 use std::panic::Location;
 use std::task::{Wake, Waker};

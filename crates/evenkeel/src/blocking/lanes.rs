@@ -13,6 +13,8 @@ use super::core::{Core, CoreStats, Running, Settings};
 use super::misses::{Backend, Misses};
 use super::turns::Turns;
 
+/// How many dumps may wait until one that is being made is done.
+const DUMPS_QUEUED_MAX: usize = 4;
 /// How many devices have lanes of their own. All others share one set of lanes.
 const DEVICES_MAX: usize = 64;
 pub(crate) const NAMED_MAX: usize = 256;
@@ -64,6 +66,8 @@ struct Table {
     /// For devices beyond [`DEVICES_MAX`].
     others: Option<Arc<Device>>,
     named: Vec<Arc<Core>>,
+    /// For dumps of tasks; made for the first one.
+    dumps: Option<Arc<Core>>,
     closed: bool,
 }
 
@@ -148,6 +152,29 @@ impl Lanes {
         Ok(core)
     }
 
+    /// Makes dumps of tasks, one at a time. A lane of its own, as the general one may be full: that
+    /// is one of the things that a dump has to show.
+    pub(crate) fn dumps(&self, shared: &Arc<Shared>) -> Arc<Core> {
+        let mut table = self.table.lock();
+        let closed = table.closed;
+        let dumps = table.dumps.get_or_insert_with(|| {
+            let settings = Settings {
+                name: "dump".into(),
+                thread_suffix: "dump".into(),
+                threads: 1,
+                queue: DUMPS_QUEUED_MAX,
+                wait: None,
+                keep_alive: shared.config.blocking_keep_alive,
+            };
+            let core = Arc::new(Core::new(settings, &shared.config, shared.clock));
+            if closed {
+                core.close(shared);
+            }
+            core
+        });
+        Arc::clone(dumps)
+    }
+
     fn devices(&self) -> Vec<Arc<Device>> {
         let table = self.table.lock();
         let devices = table.devices.values().chain(&table.others);
@@ -170,6 +197,7 @@ impl Lanes {
         [&self.general, &self.paths]
             .into_iter()
             .chain(of_devices)
+            .chain(&table.dumps)
             .chain(&table.named)
             .map(Arc::clone)
             .collect()

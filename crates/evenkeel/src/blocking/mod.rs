@@ -18,7 +18,7 @@ pub(crate) mod ring;
 pub(crate) mod turns;
 pub(crate) mod work;
 
-pub(crate) use work::{new_work, spawn};
+pub(crate) use work::{new_work, spawn, spawn_dump};
 pub use {
     error::LaneError,
     lane::{Lane, LaneBuildError, LaneBuilder},

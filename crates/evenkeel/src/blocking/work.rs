@@ -24,6 +24,10 @@ impl Schedule for InQueue {
     fn aborted_in_queue(&self, task: &Header) {
         self.0.cancel(task);
     }
+
+    fn lane(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(self.0.name()))
+    }
 }
 
 /// Makes a function a task in the class of the calling task.
@@ -61,5 +65,21 @@ where
     let general = &Lanes::of(shared).general;
     let (task, join) = new_work(general, spawned_at, None, function);
     general.submit(shared, task, false);
+    join
+}
+
+/// Runs a function on the thread of the lane for dumps.
+pub(crate) fn spawn_dump<F, T>(
+    shared: &Arc<Shared>,
+    spawned_at: &'static Location<'static>,
+    function: F,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let lane = Lanes::of(shared).dumps(shared);
+    let (task, join) = new_work(&lane, spawned_at, None, function);
+    lane.submit(shared, task, false);
     join
 }

@@ -2,12 +2,13 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::task::{Context, Poll};
 
 use crate::io::interest::{Direction, Interest, Ready};
 use crate::io::readiness;
 use crate::net::source::{Enlisted, Source};
+use crate::net::waits::note_descriptor;
 use crate::runtime::Handle;
 
 /// What a descriptor was ready for when it was looked at.
@@ -65,6 +66,7 @@ impl Io {
                 return Poll::Ready(Ok(ended));
             }
             if self.source.readiness().enlist(direction, cx.waker()) {
+                note_descriptor(self.source.get_ref().as_raw_fd(), direction.into());
                 return Poll::Pending;
             }
         }
@@ -92,6 +94,7 @@ impl Io {
                     return Poll::Ready(Ok(seen));
                 }
                 if enlisted.enlist(interest, cx.waker()) {
+                    note_descriptor(self.source.get_ref().as_raw_fd(), interest);
                     return Poll::Pending;
                 }
             }

@@ -30,7 +30,7 @@
 
 // `source` is the base of all sockets, and `stream` of byte streams. `methods`, `halves`
 // and `datagrams` define the methods that several types share. `read` reads into uninitialised
-// memory, `accept` serves listeners, and `addr` resolves names.
+// memory, `accept` serves listeners, `addr` resolves names, and `waits` says what a task waits for.
 
 mod accept;
 mod addr;
@@ -41,6 +41,7 @@ pub(crate) mod read;
 mod read_size;
 pub(crate) mod source;
 pub(crate) mod stream;
+pub(crate) mod waits;
 
 pub mod tcp;
 pub mod udp;

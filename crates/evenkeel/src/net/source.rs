@@ -34,6 +34,8 @@ use crate::sched::coop;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
+use super::waits::note_descriptor;
+
 #[derive(Clone, Copy, Debug)]
 struct Registration {
     worker: usize,
@@ -215,6 +217,7 @@ impl<E: AsRawFd> Source<E> {
             }
             self.register()?;
             if self.readiness.enlist(direction, cx.waker()) {
+                note_descriptor(self.get_ref().as_raw_fd(), direction.into());
                 return Poll::Pending;
             }
         }
@@ -275,6 +278,7 @@ impl<E: AsRawFd> Source<E> {
                 }
                 self.register()?;
                 if enlisted.enlist(interest, cx.waker()) {
+                    note_descriptor(self.get_ref().as_raw_fd(), interest);
                     return Poll::Pending;
                 }
             }

@@ -10,8 +10,8 @@ use crate::sched::context::{self, NoRuntime};
 use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spawn::Spawn;
-use crate::sched::task::JoinHandle;
-use crate::stats::{Load, Stats};
+use crate::sched::task::{JoinError, JoinHandle};
+use crate::stats::{self, DumpOptions, Load, Stats, TaskDump, TaskInfo, TaskOrder};
 use crate::sync::Arc;
 
 use super::block_on;
@@ -189,5 +189,94 @@ impl Handle {
     /// Returns what the runtime has done with its time so far.
     pub fn stats(&self) -> Stats {
         Stats::read(&self.shared)
+    }
+
+    /// The first `limit` tasks in this order: what they have cost, and what they do just now.
+    ///
+    /// Listed are tasks that have been polled once and have not completed. A task that completes in
+    /// its first poll is never listed, nor one while that poll goes on; blocking work is in
+    /// [`Stats::lanes`], and hogs of all sorts are in [`Stats::hogs`]. Tasks that come, go or
+    /// change meanwhile may be missing or seem a moment older than others.
+    ///
+    /// # Behaviour today
+    ///
+    /// To look at a task takes some 100 nanoseconds, and workers are not stopped for it. With
+    /// hundreds of thousands of tasks, call this outside the workers: in
+    /// [`spawn_blocking`](Handle::spawn_blocking), for example.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evenkeel::runtime::Handle;
+    /// use evenkeel::stats::TaskOrder;
+    ///
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+    /// for task in Handle::current().tasks(TaskOrder::Run, 10) {
+    ///     println!("{task}");
+    /// }
+    /// # });
+    /// ```
+    pub fn tasks(&self, order: TaskOrder, limit: usize) -> Vec<TaskInfo> {
+        stats::list(&self.shared, order, limit)
+    }
+
+    /// Finds out where tasks wait: for each task the async functions that it is in, and, if one of
+    /// the runtime's own futures waits, for what.
+    ///
+    /// Those tasks are asked that have been in their states for longest, up to the options' limit;
+    /// as in [`tasks`](Handle::tasks), only tasks that have been polled once and have not
+    /// completed. A task that is polled all the time is shown as at work, and for how long. One
+    /// that was not polled until the options' timeout is shown as not reached.
+    ///
+    /// **It costs a poll of each task.** A task says where it waits by a poll, with a waker that
+    /// notes who clones it. A future has to expect such a poll at any time. The task's accounts
+    /// count it. No task is stopped meanwhile, so a dump is no picture of one moment.
+    ///
+    /// Of futures that poll others with wakers of their own, such as a `FuturesUnordered`, the
+    /// outer one is shown. Without the feature `hog-stacks` there are no functions, but still the
+    /// states and what the runtime's own futures wait for.
+    ///
+    /// Dumps are made one at a time, on a thread of their own; others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down, or too many dumps wait already.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the dump goes on within its timeout, and nobody gets it.
+    ///
+    /// # Behaviour today
+    ///
+    /// To take a task's stack occupies its worker for some ten to hundred microseconds. At most 64
+    /// tasks are asked at once. Names of functions are looked up on the dump's thread afterwards,
+    /// which takes about a second for a large program with debug information.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evenkeel::runtime::Handle;
+    /// use evenkeel::stats::DumpOptions;
+    /// use evenkeel::time::{Duration, sleep};
+    ///
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+    /// let sleeper = evenkeel::spawn(sleep(Duration::from_secs(60)));
+    /// evenkeel::task::yield_now().await;
+    /// let dump = Handle::current().dump(DumpOptions::new()).await?;
+    /// println!("{dump}");
+    /// sleeper.abort();
+    /// # Ok::<(), evenkeel::task::JoinError>(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn dump(
+        &self,
+        options: DumpOptions,
+    ) -> impl Future<Output = Result<TaskDump, JoinError>> + Send + use<> {
+        let (shared, caller) = (Arc::clone(&self.shared), Location::caller());
+        async move {
+            let work = Arc::clone(&shared);
+            blocking::spawn_dump(&shared, caller, move || stats::take_dump(&work, options)).await
+        }
     }
 }

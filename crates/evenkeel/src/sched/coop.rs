@@ -20,12 +20,13 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use crate::sched::context;
+use crate::sched::task::trace;
 
 /// For leaf futures: yields if the running task's slice is used up.
 #[inline]
 pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
     context::with_worker(|worker| match worker {
-        Some(worker) if worker.cuts_short() => {
+        Some(worker) if worker.cuts_short() && !trace::spares() => {
             worker.give_way(true);
             cx.waker().wake_by_ref();
             Poll::Pending

@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::bounded_queue::Apart;
-use super::task::cell::Link;
+use super::task::link::Link;
 
 /// An unbounded first-in-first-out queue with any number of pushers and takers.
 #[derive(Debug)]

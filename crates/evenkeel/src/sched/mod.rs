@@ -11,6 +11,7 @@
 //!   seat.
 //! - `heavy_pool`: the threads that run hogs; `hog`: what is known of one task's polls, and the
 //!   reports; `kinds`: what is known of alike tasks.
+//! - `dumps`: how tasks are asked where they wait.
 //! - `shared`: what a runtime's threads share, and a worker's seat; `context`: which runtime a
 //!   thread is in; `config`: how a runtime is configured; `live`: what of it changes
 //!   while it works; `extensions`: what higher floors keep
@@ -25,6 +26,8 @@ pub(crate) mod context;
 pub(crate) mod coop;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod desk;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod dumps;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod extensions;
 #[cfg(not(evenkeel_loom))]

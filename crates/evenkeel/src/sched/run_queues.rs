@@ -274,7 +274,7 @@ mod tests {
         let (task, join) = new_task(async {}, Never, attributes);
         drop(join);
         // The queues do not look at it.
-        task.header().queued_at.put(number as u64);
+        task.header().since.put(number as u64);
         task
     }
 
@@ -282,7 +282,7 @@ mod tests {
     fn numbers(run_queues: &RunQueues) -> Vec<u64> {
         let pops = std::iter::from_fn(|| run_queues.pop(Class::NORMAL, Rank::Woken));
         pops.map(|task| {
-            let number = task.header().queued_at.load();
+            let number = task.header().since.load();
             task.cancel(|_| ());
             number
         })

@@ -21,6 +21,7 @@ use crate::timer::timers::Timers;
 use super::config::Config;
 use super::context;
 use super::desk::{Desk, Desks};
+use super::dumps::Dumps;
 use super::extensions::Extensions;
 use super::heavy_pool::HeavyPool;
 use super::hog::{Hog, HogReport, QUIET};
@@ -101,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) kinds: Kinds,
     pub(crate) monitor: Lookout,
     pub(crate) registry: Registry,
+    pub(crate) dumps: Dumps,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
     pub(crate) live: Arc<Live>,
@@ -137,6 +139,7 @@ impl Shared {
             placement: Placement::new(seats.len(), &clock),
             monitor: Lookout::default(),
             registry: Registry::new(seats.len() + 1),
+            dumps: Dumps::default(),
             injection_queues: (0..classes).map(|_| InjectionQueue::new()).collect(),
             ledger: ledger(&config, &clock),
             heavy_pool: HeavyPool::new(clock, classes, seats.len(), in_pool, Arc::clone(&live)),
@@ -233,7 +236,7 @@ impl Shared {
     /// Puts a task into the injection queue of its class, and wakes a worker if none would see the
     /// task. If the runtime has shut down, the task is cancelled.
     pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
-        task.header().queued_at.put(self.clock.cycles());
+        task.header().since.put(self.clock.cycles());
         match post(self.injection_queue(task.header().class()), task) {
             Ok(()) => self.wake_one(),
             Err(back) => cancel_refused(self, back),

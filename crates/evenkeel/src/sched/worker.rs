@@ -160,12 +160,18 @@ impl Worker {
     /// holder.
     #[inline]
     fn mark(&self, done: State, next: State) -> u64 {
+        self.mark_at(self.clock().cycles(), done, next)
+    }
+
+    /// As `mark`, with a reading of the clock that was made a moment ago.
+    #[inline]
+    fn mark_at(&self, now: u64, done: State, next: State) -> u64 {
         // The processors' counters may differ a little, and no difference may wrap.
         debug_assert!(
             self.holds_seat(),
             "the accounts belong to the seat's holder"
         );
-        let now = self.clock().cycles().max(self.now.get());
+        let now = now.max(self.now.get());
         self.accounts().charge(now, done, next);
         self.now.set(now);
         now

@@ -42,6 +42,8 @@ pub struct ClassStats {
     pub waits: Waits,
     /// How long its polls took that are over, by the clock.
     pub poll_lengths: Waits,
+    /// How many of its tasks have been polled and have not completed, at the moment.
+    pub alive: usize,
     /// How many of its tasks are ready and wait to be polled, at the moment: without those in the
     /// heavy pool, and without the one that each worker polls next. Of those that other threads
     /// have woken in the last moments, at most 256 are counted.
@@ -58,6 +60,7 @@ pub(super) fn read(
     pool: &HeavyPoolStats,
 ) -> Vec<ClassStats> {
     let rows = shared.config.classes.iter();
+    let alive = shared.registry.len_by_class();
     rows.map(|(class, row)| {
         let index = class.index();
         let heavy = shared.clock.to_duration(pool.spent[index]);
@@ -79,6 +82,7 @@ pub(super) fn read(
             hogs: shared.kinds.hogs(class),
             waits: waits(shared, pool, class),
             poll_lengths: poll_lengths(shared, pool, class),
+            alive: alive[index],
             ready: load::ready(shared, class),
             oldest_ready: load::oldest_ready(shared, class),
         }

@@ -62,8 +62,8 @@ pub struct Stats {
     pub output: OutputStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
-    /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, then the
-    /// user's.
+    /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, that of
+    /// dumps if one was made, then the user's.
     pub lanes: Vec<LaneStats>,
     /// How files are read.
     pub disk: DiskStats,

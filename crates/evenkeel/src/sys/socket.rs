@@ -2,7 +2,9 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use socket2::{SockAddr, SockRef};
 
 /// A level of the system, such as `SOL_SOCKET`, and an option of it.
 pub(crate) type Name = (libc::c_int, libc::c_int);
@@ -33,4 +35,17 @@ pub(crate) fn set_option(fd: RawFd, (level, name): Name, value: libc::c_int) -> 
     // the descriptor see `option`.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
     result == 0
+}
+
+/// The addresses of a socket and of its peer, as far as it has some that can be shown. The
+/// descriptor has to be open.
+pub(crate) fn names(fd: RawFd) -> [Option<String>; 2] {
+    // SAFETY: the caller keeps the descriptor open; one that is none makes the calls fail.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let socket = SockRef::from(&fd);
+    let name = |address: SockAddr| match address.as_socket() {
+        Some(address) => Some(address.to_string()),
+        None => address.as_pathname().map(|path| path.display().to_string()),
+    };
+    [socket.local_addr(), socket.peer_addr()].map(|address| address.ok().and_then(name))
 }

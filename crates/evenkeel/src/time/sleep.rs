@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::Instant;
 use crate::sched::context::{TimerHome, timers_here};
 use crate::sched::coop;
+use crate::sched::task::trace::{self, Noted};
 use crate::timer::wheel::Key;
 
 /// Waits for `duration`.
@@ -163,6 +164,7 @@ impl Sleep {
         if !waits {
             self.register(cx.waker());
         }
+        trace::note(|| Noted::Timer(self.deadline.into_std()));
         Poll::Pending
     }
 

@@ -5,7 +5,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
+use crate::busy::busiest;
 use crate::keys::Choices;
+use crate::screen::Tasks;
 
 fn snapshot(second: u64) -> Snapshot {
     let waits = serde_json::json!({ "buckets": [[1000, 0], [4000, 90 * second], [64000, second]] });
@@ -99,6 +101,33 @@ fn hogs_are_sorted_as_chosen_and_trouble_is_said() {
     assert!(drawn(&shown, 110, 30).contains("PAUSED"));
     shown.trouble = Some("it is gone".to_owned());
     assert!(drawn(&shown, 110, 30).contains("it is gone"));
+}
+
+#[test]
+fn the_busiest_tasks_take_the_place_of_the_hogs() {
+    let mut shown = shown();
+    shown.choices.tasks = true;
+    let text = drawn(&shown, 110, 30);
+    assert!(text.contains("waiting for the tasks"), "{text}");
+    let task = |run: u64| {
+        serde_json::from_value(serde_json::json!({
+            "id": "7f00", "class": 1, "name": null,
+            "spawned_at": { "file": "src/main.rs", "line": 9, "column": 5 },
+            "future": "app::serve", "state": "waiting", "since": 5, "polls": 4,
+            "run": run, "longest": 2_000_000,
+        }))
+        .unwrap()
+    };
+    shown.tasks.busy = Some(busiest(&[task(1_000_000)], &[task(4_000_000)]));
+    let text = drawn(&shown, 110, 30);
+    let row = "3.00 ms  0        2.00 ms  waiting  normal     src/main.rs:9:5 app::serve";
+    assert!(text.contains(row), "{row} is not in\n{text}");
+    assert!(!text.contains("main.rs:7"), "a hog is in\n{text}");
+    shown.tasks = Tasks {
+        are_unknown: true,
+        ..Tasks::default()
+    };
+    assert!(drawn(&shown, 110, 30).contains("not known here"));
 }
 
 #[test]

@@ -428,7 +428,7 @@ impl State {
     /// Whether the first task of a queue has waited for as long as a poll counts.
     fn is_overdue(&self, now: u64) -> bool {
         let first = self.queues.iter().filter_map(VecDeque::front);
-        let since = |task: &Runnable| task.header().queued_at.load();
+        let since = |task: &Runnable| task.header().since.load();
         first
             .map(since)
             .any(|since| now.saturating_sub(since) >= self.bounds.gone)

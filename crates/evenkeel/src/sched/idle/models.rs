@@ -12,7 +12,7 @@ use super::*;
 use crate::sched::injection::InjectionQueue;
 use crate::sched::parker::Parker;
 use crate::sched::parker::models::Queue;
-use crate::sched::task::cell::Link;
+use crate::sched::task::link::Link;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::models::{Role, model, model_with_twins, role, roles};

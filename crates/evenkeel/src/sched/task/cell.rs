@@ -35,12 +35,16 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::class::Class;
 use crate::counters::accounts::Count;
-use crate::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 
+use super::counts::{Byte, Polls};
 use super::error::JoinError;
 use super::kind::{FutureType, Kind};
-use super::state::{Aborted, AfterPoll, Completed, DropJoin, Start, State, Take};
+use super::link::Link;
+use super::state::{Aborted, AfterPoll, Completed, DropJoin, Phase, Start, State, Take};
+use super::trace::{self, Mark, Noted};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
@@ -54,6 +58,11 @@ pub(crate) trait Schedule: Send + Sync + 'static {
     /// A task was aborted that was in a queue, or about to be queued. It may have been taken out
     /// since, and even have completed; otherwise the thread that takes it out will drop it.
     fn aborted_in_queue(&self, _task: &Header) {}
+
+    /// The lane that the task is work of, if it is.
+    fn lane(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
 /// What the spawner says of a task.
@@ -73,8 +82,11 @@ pub(crate) struct Header {
     name: Option<&'static str>,
     /// The index of its class, which a task may change while it runs.
     class: Byte,
-    /// When the task was last queued, in cycles: a statistic.
-    pub(crate) queued_at: Count,
+    /// Since when it is ready, runs or waits, in cycles: a statistic. Written by its runner, and by
+    /// whoever queues it.
+    pub(crate) since: Count,
+    pub(crate) polls: Polls,
+    pub(crate) mark: Mark,
     /// The task's key in the runtime's registry, plus one, or in the queue of its lane; 0 if it is
     /// in neither. Relaxed: only the task's runner touches it, or a thread with the lane's lock.
     pub(crate) key: AtomicU64,
@@ -87,39 +99,6 @@ pub(crate) struct Header {
     pub(crate) cut_short: Byte,
     /// The last surge in which the task was suspected; see `sched::kinds::surge`.
     pub(crate) suspected_in: Byte,
-}
-
-/// A number that only the task's runner changes. Relaxed, as `state` orders one runner, and whoever
-/// queues the task, after another.
-#[derive(Debug)]
-pub(crate) struct Byte(AtomicU8);
-
-impl Byte {
-    fn new(value: u8) -> Self {
-        Self(AtomicU8::new(value))
-    }
-
-    #[inline]
-    pub(crate) fn load(&self) -> u8 {
-        // Relaxed: see above.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn put(&self, value: u8) {
-        // Relaxed: see above.
-        self.0.store(value, Ordering::Relaxed);
-    }
-}
-
-/// An entry of an injection queue: it has room for the link to the next entry.
-///
-/// # Safety
-///
-/// `link` must return the same location every time, and only the injection queue may touch that
-/// location while the entry is in it.
-pub(crate) unsafe trait Link: Sized {
-    fn link(&self) -> &AtomicPtr<Self>;
 }
 
 // SAFETY: `link` returns the same field each time, and nothing else in this module touches it.
@@ -150,6 +129,7 @@ struct Vtable {
     schedule: unsafe fn(NonNull<Header>, Runnable),
     woken_again: unsafe fn(NonNull<Header>),
     aborted_in_queue: unsafe fn(NonNull<Header>),
+    lane: unsafe fn(NonNull<Header>) -> Option<Arc<str>>,
     /// Frees the memory. Needs the last reference.
     free: unsafe fn(NonNull<Header>),
 }
@@ -186,6 +166,7 @@ where
         schedule: Self::schedule,
         woken_again: Self::woken_again,
         aborted_in_queue: Self::aborted_in_queue,
+        lane: Self::lane,
         free: Self::free,
     };
 
@@ -290,6 +271,11 @@ where
         cell.scheduler.aborted_in_queue(&cell.header);
     }
 
+    unsafe fn lane(header: NonNull<Header>) -> Option<Arc<str>> {
+        // SAFETY: the cell is live: the caller holds a reference.
+        unsafe { header.cast::<Self>().as_ref() }.scheduler.lane()
+    }
+
     unsafe fn free(header: NonNull<Header>) {
         // SAFETY: made by `Box::into_raw` in `new_task`; the last reference is gone. What the cell
         // still holds (an unread output, a join waker) may panic when it is dropped.
@@ -332,7 +318,9 @@ where
                 spawned_at: attributes.spawned_at,
                 name: attributes.name,
                 class: Byte::new(attributes.class.index() as u8),
-                queued_at: Count::new(),
+                since: Count::new(),
+                polls: Polls::new(),
+                mark: Mark::new(),
                 key: AtomicU64::new(0),
                 profile: Byte::new(0),
                 streak: Byte::new(0),
@@ -412,9 +400,11 @@ impl Runnable {
             self.end_started(JoinError::cancelled(), before_complete);
             return Ran::Complete;
         }
-        let waker = ManuallyDrop::new(self.borrow_waker());
-        // SAFETY: `start` gave this thread the future to itself.
-        let finished = unsafe { (header.vtable.poll)(self.0, &mut Context::from_waker(&waker)) };
+        let finished = if header.mark.is_set() {
+            self.poll_traced()
+        } else {
+            self.poll_with(&WAKER_VTABLE)
+        };
         if finished {
             before_complete(header);
             self.complete();
@@ -429,6 +419,20 @@ impl Runnable {
             AfterPoll::Waiting => Ran::Waiting,
             AfterPoll::Notified => Ran::Again(self),
         }
+    }
+
+    /// Polls the future; true if it is finished. For `run`, to which `start` gave the future.
+    #[inline]
+    fn poll_with(&self, vtable: &'static RawWakerVTable) -> bool {
+        let waker = ManuallyDrop::new(self.borrow_waker(vtable));
+        // SAFETY: `start` gave this thread the future to itself.
+        unsafe { (self.header().vtable.poll)(self.0, &mut Context::from_waker(&waker)) }
+    }
+
+    #[cold]
+    fn poll_traced(&self) -> bool {
+        self.header().mark.begin();
+        trace::during(|| self.poll_with(&TRACED_VTABLE))
     }
 
     /// Whether the future is to be dropped instead of polled. That may change at any time.
@@ -478,10 +482,10 @@ impl Runnable {
 
     /// A waker that counts no reference, for the time of one poll.
     #[inline]
-    fn borrow_waker(&self) -> Waker {
-        // SAFETY: the vtable's functions keep the contract of `RawWakerVTable`. The caller does not
-        // drop this waker, and each clone counts a reference.
-        unsafe { Waker::from_raw(RawWaker::new(self.0.as_ptr().cast(), &WAKER_VTABLE)) }
+    fn borrow_waker(&self, vtable: &'static RawWakerVTable) -> Waker {
+        // SAFETY: the functions of both vtables keep the contract of `RawWakerVTable`. The caller
+        // does not drop this waker, and each clone counts a reference.
+        unsafe { Waker::from_raw(RawWaker::new(self.0.as_ptr().cast(), vtable)) }
     }
 }
 
@@ -510,6 +514,10 @@ impl Header {
     #[inline]
     pub(crate) fn future(&self) -> &'static FutureType {
         &self.vtable.future
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.phase()
     }
 
     /// What it has in common with alike tasks.
@@ -601,7 +609,7 @@ impl Reference {
         }
     }
 
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if self.header().state.notify() {
             self.schedule();
         } else {
@@ -654,12 +662,22 @@ impl<T> Join<T> {
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<Result<T, JoinError>>> {
         let task = &self.task;
         if !task.is_complete() && self.store_waker(waker) {
+            trace::note(|| self.noted());
             return Poll::Pending;
         }
         let mut output: Option<Result<T, JoinError>> = None;
         // SAFETY: the task is complete, so the output is this handle's, and of this type.
         unsafe { (task.header().vtable.take_output)(task.0, (&raw mut output).cast()) };
         Poll::Ready(output)
+    }
+
+    fn noted(&self) -> Noted {
+        let (task, header) = (&self.task, self.task.header());
+        // SAFETY: the handle holds a reference.
+        match unsafe { (header.vtable.lane)(task.0) } {
+            Some(lane) => Noted::Lane(lane),
+            None => Noted::Task(header.into(), header.spawned_at),
+        }
     }
 
     /// Promises to wake `waker` when the output is there. Returns false if it is there now.
@@ -726,6 +744,10 @@ unsafe fn take_join_waker(task: NonNull<Header>) -> Option<Waker> {
 static WAKER_VTABLE: RawWakerVTable =
     RawWakerVTable::new(clone_waker, wake, wake_by_ref, drop_waker);
 
+/// That of a traced poll (`trace`). Its clones are ordinary wakers.
+static TRACED_VTABLE: RawWakerVTable =
+    RawWakerVTable::new(clone_traced, wake, wake_by_ref, drop_waker);
+
 /// The reference that a waker's data pointer stands for, without counting it.
 ///
 /// # Safety
@@ -746,6 +768,12 @@ unsafe fn clone_waker(data: *const ()) -> RawWaker {
     RawWaker::new(data, &WAKER_VTABLE)
 }
 
+unsafe fn clone_traced(data: *const ()) -> RawWaker {
+    trace::note_clone();
+    // SAFETY: that of `clone_waker` is this function's.
+    unsafe { clone_waker(data) }
+}
+
 unsafe fn wake(data: *const ()) {
     // SAFETY: the waker is consumed, so its reference is dropped at the end.
     let reference = ManuallyDrop::into_inner(unsafe { borrowed(data) });
@@ -762,6 +790,10 @@ unsafe fn drop_waker(data: *const ()) {
     // SAFETY: the waker is consumed, and its reference with it.
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
 }
+
+/// A program may have a million tasks. Of these bytes 16 are for the accounts of polls.
+#[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]
+const _: () = assert!(size_of::<Header>() <= 72 + 16);
 
 #[cfg(all(test, evenkeel_loom))]
 mod models;

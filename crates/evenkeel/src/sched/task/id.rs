@@ -50,3 +50,21 @@ impl fmt::Debug for Id {
         write!(f, "Id({self})")
     }
 }
+
+/// As it prints.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Id {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Id {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let number = usize::from_str_radix(&text, 16).ok().and_then(NonZero::new);
+        let odd = || serde::de::Error::custom(format!("{text:?} is no task's id"));
+        number.map(Self).ok_or_else(odd)
+    }
+}

@@ -1,14 +1,18 @@
 //! What a task is in memory: its states (`state`), its parts and who may touch them (`cell`), what
-//! alike tasks have in common (`kind`), what the spawner holds (`join`, `id`, `error`), and the
-//! list of waiting tasks for shutdown (`registry`).
+//! alike tasks have in common (`kind`), what its runner counts (`counts`), what the spawner holds
+//! (`join`, `id`, `error`), the list of waiting tasks (`registry`), and how one says where it waits
+//! (`trace`).
 
 pub(crate) mod cell;
+pub(crate) mod counts;
 pub(crate) mod error;
 mod id;
 pub(crate) mod join;
 pub(crate) mod kind;
+pub(crate) mod link;
 pub(crate) mod registry;
 pub(crate) mod state;
+pub(crate) mod trace;
 
 pub use error::JoinError;
 pub use id::Id;

@@ -107,6 +107,18 @@ pub(crate) enum DropJoin {
     Complete,
 }
 
+/// What a task does just now, for the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Waiting,
+    Ready,
+    Running {
+        /// It was woken meanwhile, perhaps by itself.
+        woken: bool,
+    },
+    Complete,
+}
+
 impl State {
     pub(crate) fn new() -> Self {
         Self(AtomicUsize::new(BORN))
@@ -194,6 +206,18 @@ impl State {
                 Ok(_) => return outcome,
                 Err(actual) => now = actual,
             }
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        // Acquire pairs with the Release of `idle`: of a task that waits, the last poll is counted.
+        match self.0.load(Ordering::Acquire) {
+            now if now & COMPLETE != 0 => Phase::Complete,
+            now if now & RUNNING != 0 => Phase::Running {
+                woken: now & NOTIFIED != 0,
+            },
+            now if now & NOTIFIED != 0 => Phase::Ready,
+            _ => Phase::Waiting,
         }
     }
 

@@ -171,7 +171,7 @@ impl Worker {
         }
         // The time is that of the running poll's beginning, so that a wake-up costs no clock
         // reading. The wait comes out too long by at most that poll.
-        task.header().queued_at.put(self.now.get());
+        task.header().since.put(self.now.get());
         let queued = match self.woken_to.get() {
             WokenTo::Slot => self.desk.put_next(task),
             WokenTo::RunQueue => Some(task),

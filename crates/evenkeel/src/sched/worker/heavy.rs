@@ -223,7 +223,7 @@ impl Worker {
     fn queue_again(&self, task: Runnable) {
         debug_assert!(self.lost.get(), "a worker queues tasks at its own desk");
         if self.is_for_pool(Profile::of(task.header())) {
-            task.header().queued_at.put(self.clock().cycles());
+            task.header().since.put(self.clock().cycles());
             self.shared.push_heavy(task);
         } else {
             self.shared.push_outside(task);
@@ -270,7 +270,7 @@ impl Worker {
                 .prioritise(ledger, &shared.desks, desk, kind.class);
         }
         let since = self.clock().cycles();
-        let waited = since.saturating_sub(task.header().queued_at.load());
+        let waited = since.saturating_sub(task.header().since.load());
         let doing = if trusted {
             Doing::Trusted
         } else {
@@ -285,14 +285,19 @@ impl Worker {
         let before = thread::usage();
         let began = self.clock().cycles();
         self.now.set(began);
+        task.header().since.put(began);
         self.desk.begin_poll(task.header(), began);
         self.begin_task(task.header(), kind.class, began);
         let ran = task.run(
             |task| {
                 self.judge(task.header(), before, began, false);
                 self.slice.note_cuts(task.header());
-                self.running.keep_class(task.header());
-                shared.registry.insert(task, self.index)
+                self.running.keep_class(task.header(), &shared.registry);
+                let kept = shared.registry.insert(task, self.index);
+                if kept {
+                    self.end_pending(task.header(), began);
+                }
+                kept
             },
             |header| {
                 self.judge(header, before, began, true);

@@ -12,6 +12,7 @@ use crate::sched::kinds::Verdict;
 use crate::sched::run_queues::Rank;
 use crate::sched::task::Id;
 use crate::sched::task::cell::{Header, Ran, Runnable};
+use crate::sched::task::registry::Registry;
 
 /// The task that is polled now, if any.
 pub(super) struct Running {
@@ -22,6 +23,9 @@ pub(super) struct Running {
     /// The task has changed its class in this poll; or one before it did, and completed in that
     /// poll.
     changed: Cell<bool>,
+    /// When the poll returned pending, in cycles; 0 if it has not, or the clock is to be read again
+    /// as something else has taken time since.
+    ended: Cell<u64>,
 }
 
 impl Running {
@@ -30,6 +34,7 @@ impl Running {
             task: Cell::new(ptr::null()),
             class: Cell::new(None),
             changed: Cell::new(false),
+            ended: Cell::new(0),
         }
     }
 
@@ -43,6 +48,7 @@ impl Running {
         debug_assert!(self.task.get().is_null(), "one task at a time");
         self.task.set(task);
         self.class.set(Some(class));
+        self.ended.set(0);
     }
 
     fn change_class(&self, class: Class) {
@@ -52,12 +58,12 @@ impl Running {
 
     /// The poll is about to return pending: the task may have changed its class.
     #[inline]
-    pub(super) fn keep_class(&self, task: &Header) {
+    pub(super) fn keep_class(&self, task: &Header, registry: &Registry) {
         debug_assert!(ptr::eq(self.task.get(), task), "it is the task that runs");
         if self.changed.get() {
             self.changed.set(false);
             if let Some(class) = self.class.get() {
-                task.change_class(class);
+                registry.change_class(task, class);
             }
         }
     }
@@ -95,8 +101,12 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.learn_from_pending(task.header(), now, is_plain);
-                self.running.keep_class(task.header());
-                registry.insert(task, self.index)
+                self.running.keep_class(task.header(), registry);
+                let kept = registry.insert(task, self.index);
+                if kept {
+                    self.end_pending(task.header(), now);
+                }
+                kept
             },
             |header| {
                 self.learn_from_last(header, now);
@@ -138,7 +148,8 @@ impl Worker {
     #[inline]
     fn begin_poll(&self, task: &Header, class: Class, now: u64) {
         self.accounts().go_on(State::Run(class));
-        let waited = now.saturating_sub(task.queued_at.load());
+        let waited = now.saturating_sub(task.since.load());
+        task.since.put(now);
         self.accounts().count_poll(class, waited);
         if self.choosing.took_woken() {
             self.backlog.note_wait(waited);
@@ -177,6 +188,21 @@ impl Worker {
         self.slice.note_cuts(task);
     }
 
+    /// A poll that began at `began` has returned pending, and its task goes on. For the task's
+    /// runner: later, others may run the task. `charge_poll` uses the reading of the clock.
+    #[inline]
+    pub(super) fn end_pending(&self, task: &Header, began: u64) {
+        let now = self.clock().cycles();
+        // In this order: otherwise the poll would be counted twice by who looks in between.
+        task.since.put(now);
+        task.polls.count(now.saturating_sub(began));
+        self.running.ended.set(now);
+        if task.mark.has_begun() {
+            self.shared.dumps.deliver(task);
+            self.running.ended.set(0);
+        }
+    }
+
     /// A poll that began at `began` completed its task. For the task's runner.
     #[inline]
     fn learn_from_last(&self, task: &Header, began: u64) {
@@ -199,7 +225,11 @@ impl Worker {
     /// Charges a poll that began at `began` and kept its seat.
     #[inline]
     fn charge_poll(&self, class: Class, began: u64) {
-        let now = self.mark(State::Run(class), State::Run(class));
+        let ended = match self.running.ended.get() {
+            0 => self.clock().cycles(),
+            ended => ended,
+        };
+        let now = self.mark_at(ended, State::Run(class), State::Run(class));
         let length = now.saturating_sub(began);
         self.accounts().count_length(class, length);
         self.charge_class(class, length);
@@ -210,7 +240,7 @@ impl Worker {
     /// Queues a task that was woken while it ran.
     #[inline]
     fn queue_behind(&self, task: Runnable) {
-        task.header().queued_at.put(self.now.get());
+        task.header().since.put(self.now.get());
         let rank = if self.slice.has_yielded() {
             Rank::Yielded
         } else {

@@ -1,0 +1,255 @@
+//! What each task has cost, and what it does just now.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use crate::class::Class;
+use crate::sched::shared::Shared;
+use crate::sched::task::Id;
+use crate::sched::task::cell::Header;
+use crate::sched::task::counts::PollCounts;
+use crate::sched::task::kind::Kind;
+use crate::sched::task::state::Phase;
+
+use super::show::{Count, Time};
+use super::site::Site;
+
+/// A task that has been polled and has not completed.
+///
+/// Its polls are those that have returned pending. The one that is under way is part of
+/// [`run`](Self::run) and [`longest`](Self::longest).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// That of its join handle. Another task may get it when this one has ended.
+    pub id: Id,
+    /// Its class.
+    #[cfg_attr(feature = "serde", serde(with = "super::index"))]
+    pub class: Class,
+    /// The name it was given, if any.
+    pub name: Option<Cow<'static, str>>,
+    /// Where it was spawned.
+    pub spawned_at: Site,
+    /// The type of its future, as the compiler prints it: for people, not for programs.
+    pub future: Cow<'static, str>,
+    /// What it does.
+    pub state: TaskState,
+    /// For how long.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub since: Duration,
+    /// How often it was polled; no more than 4 294 967 295 are counted.
+    pub polls: u32,
+    /// How long all of its polls took, by the clock.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub run: Duration,
+    /// How long the longest took, to about a microsecond; no more than twenty minutes are counted
+    /// of one that is over.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub longest: Duration,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// It is being polled.
+    Running,
+    /// It was woken, and waits to be polled.
+    Ready,
+    /// It waits to be woken.
+    Waiting,
+    /// It has completed meanwhile.
+    Complete,
+}
+
+/// An order of tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum TaskOrder {
+    /// The one with the most run time first.
+    #[default]
+    Run,
+    /// The one with the longest poll first.
+    Longest,
+    /// The one with the most polls first.
+    Polls,
+    /// The one first that has been in its state for longest.
+    Since,
+}
+
+impl TaskInfo {
+    /// How long its polls took in the mean that are over; `None` if there were none.
+    pub fn mean(&self) -> Option<Duration> {
+        let under_way = match self.state {
+            TaskState::Running => self.since,
+            _ => Duration::ZERO,
+        };
+        let over = self.run.saturating_sub(under_way);
+        over.checked_div(self.polls)
+    }
+}
+
+/// One line, for people; the format may change.
+impl Display for TaskInfo {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>8} run, {} in {} polls, longest {}, {} for {}, class {}, {}",
+            Time::of(self.run),
+            Time(self.mean()),
+            Count(u64::from(self.polls)),
+            Time::of(self.longest),
+            self.state,
+            Time::of(self.since),
+            self.class,
+            self.spawned_at
+        )?;
+        match &self.name {
+            Some(name) => write!(f, ", {name}"),
+            None => write!(f, ", {}", self.future),
+        }
+    }
+}
+
+impl Display for TaskState {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "running",
+            Self::Ready => "ready",
+            Self::Waiting => "waiting",
+            Self::Complete => "complete",
+        })
+    }
+}
+
+/// The same as it is in memory: cheap to copy, of which a walk makes many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) key: u64,
+    pub(super) id: Id,
+    kind: Kind,
+    pub(super) phase: Phase,
+    /// In cycles, here and below.
+    since: u64,
+    polls: PollCounts,
+}
+
+impl Row {
+    /// As of `now`, in cycles.
+    pub(super) fn read(key: u64, task: &Header, now: u64) -> Self {
+        let phase = task.phase();
+        // First, as it is written last.
+        let mut polls = task.polls.read();
+        // The processors' counters may differ a little.
+        let since = now.saturating_sub(task.since.load());
+        if matches!(phase, Phase::Running { .. }) {
+            polls.spent += since;
+            polls.longest = polls.longest.max(since);
+        }
+        Self {
+            key,
+            id: task.into(),
+            kind: task.kind(),
+            phase,
+            since,
+            polls,
+        }
+    }
+
+    fn rank(&self, order: TaskOrder) -> u64 {
+        match order {
+            TaskOrder::Run => self.polls.spent,
+            TaskOrder::Longest => self.polls.longest,
+            TaskOrder::Polls => self.polls.count.into(),
+            TaskOrder::Since => self.since,
+        }
+    }
+
+    pub(super) fn info(&self, shared: &Shared) -> TaskInfo {
+        let time = |cycles| shared.clock.to_duration(cycles);
+        TaskInfo {
+            id: self.id,
+            class: self.kind.class,
+            name: self.kind.name.map(Cow::Borrowed),
+            spawned_at: self.kind.spawned_at.into(),
+            future: self.kind.future.name().into(),
+            state: match self.phase {
+                Phase::Running { .. } => TaskState::Running,
+                Phase::Ready => TaskState::Ready,
+                Phase::Waiting => TaskState::Waiting,
+                Phase::Complete => TaskState::Complete,
+            },
+            since: time(self.since),
+            polls: self.polls.count,
+            run: time(self.polls.spent),
+            longest: time(self.polls.longest),
+        }
+    }
+}
+
+/// A row that is compared by its rank, and then by what tells it from others.
+struct Ranked(u64, Row);
+
+impl Ranked {
+    fn rank(&self) -> impl Ord + use<> {
+        (self.0, self.1.key)
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Ranked {}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+/// The first `limit` tasks in this order. Memory is used for no more than these.
+pub(super) fn first(shared: &Shared, order: TaskOrder, limit: usize) -> Vec<Row> {
+    let mut kept: BinaryHeap<Reverse<Ranked>> = BinaryHeap::new();
+    shared.registry.walk(|key, task| {
+        let row = Row::read(key, task, shared.clock.cycles());
+        let rank = row.rank(order);
+        let is_kept = |Reverse(least): &Reverse<Ranked>| rank <= least.0;
+        if kept.len() >= limit && kept.peek().is_none_or(is_kept) {
+            return;
+        }
+        kept.push(Reverse(Ranked(rank, row)));
+        if kept.len() > limit {
+            kept.pop();
+        }
+    });
+    let rows = kept.into_sorted_vec().into_iter();
+    rows.map(|Reverse(Ranked(_, row))| row).collect()
+}
+
+pub(crate) fn list(shared: &Shared, order: TaskOrder, limit: usize) -> Vec<TaskInfo> {
+    let rows = first(shared, order, limit).into_iter();
+    rows.map(|row| row.info(shared)).collect()
+}
