@@ -78,6 +78,8 @@
 //! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
 //!   Tokio's beside this one.
 //! - `tracing`: an event for each report of a hog.
+//! - `console`: a span of `tracing` for each task and events of its wakers, by which tokio-console
+//!   shows the tasks ([how](guide::watching)).
 //!
 //! # What it is not
 //!
