@@ -21,7 +21,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// ```
 /// use tracing_subscriber::fmt;
 ///
-/// fmt().event_format(evenkeel_tracing::with_class(fmt::format().compact())).init();
+/// let format = evenkeel_tracing::with_class(fmt::format().compact());
+/// tracing_subscriber::fmt().event_format(format).init();
 /// ```
 ///
 /// For machines, as the members `task.class`, `task.name` and `task.id` of each line's object:
@@ -30,7 +31,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// use tracing_subscriber::fmt;
 ///
 /// let format = evenkeel_tracing::with_class(fmt::format().json()).json();
-/// fmt().json().event_format(format).init();
+/// tracing_subscriber::fmt().json().event_format(format).init();
 /// ```
 pub fn with_class<F>(format: F) -> WithClass<F> {
     WithClass {

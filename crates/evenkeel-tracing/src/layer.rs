@@ -68,9 +68,8 @@ where
         let Some(span) = context.span(id) else {
             return;
         };
-        // The values' own code runs, and may log; so no lock is held meanwhile.
-        let old = span.extensions_mut().remove::<Text>();
-        let Some(old) = old else {
+        // Copied, as the values' own code may use this span, whose lock must not be held then.
+        let Some(old) = span.extensions().get::<Text>().cloned() else {
             return;
         };
         let text = old.recorded(span.name(), |visit| values.record(visit));

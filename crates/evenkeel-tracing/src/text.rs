@@ -11,7 +11,7 @@ use tracing_core::field::Visit;
 const LENGTH: usize = 128;
 
 /// The text of a span, such as `request{method=GET uri=/}`. Immutable, as other threads read it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Text {
     text: Arc<str>,
     fields: Vec<Part>,
