@@ -66,13 +66,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("  {:>12}  {:>14}  {:>6}", "", "enter and leave", "make");
     println!("  {:>12}  {none:>15.1}", "no span");
     for ((name, _), figures) in subscribers.iter().zip(&mut figures) {
-        let [enter, make] = figures.each_mut().map(median);
+        let [enter, make] = figures.each_mut().map(|figures| median(figures));
         println!("  {name:>12}  {enter:>15.1}  {make:>6.1}");
     }
     Ok(())
 }
 
-fn median(figures: &mut Vec<f64>) -> f64 {
+fn median(figures: &mut [f64]) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     figures[figures.len() / 2]
 }

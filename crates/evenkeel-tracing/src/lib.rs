@@ -33,8 +33,8 @@
 //! A span says what is done, for whom, and how long that took, waits included. A class says what
 //! share of the processors it may have. A hog is a poll that held a processor for too long. So:
 //!
-//! - a line of a log has the spans that it was written in, by `tracing`, and the task and the class,
-//!   by [`with_class`];
+//! - a line of a log has the spans that it was written in, by `tracing`, and the class and the
+//!   task, by [`with_class`];
 //! - a hog has the class and the place where it was spawned, by the runtime, and the spans, by
 //!   [`layer`]. With the feature `tracing` of `evenkeel`, each report is an event too, with the
 //!   target `evenkeel::hog`;
