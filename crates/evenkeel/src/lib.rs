@@ -80,6 +80,8 @@
 //! - `hog-stacks` (on by default): stacks, by which [`Handle::dump`](runtime::Handle::dump) names
 //!   functions.
 //! - `tracing`: an event for each report of a hog.
+//! - `console`: a span of `tracing` for each task and events of its wakers, by which tokio-console
+//!   shows the tasks ([how](guide::watching)).
 //!
 //! # What it is not
 //!

@@ -48,7 +48,10 @@ where
         name,
     };
     let queue = InQueue(Arc::clone(core));
-    let (task, join) = new_task(async move { function() }, queue, attributes);
+    let future = async move { function() };
+    #[cfg(feature = "console")]
+    let future = crate::sched::task::console::blocking::<F, _>(future, &attributes);
+    let (task, join) = new_task(future, queue, attributes);
     (task, JoinHandle::new(join))
 }
 

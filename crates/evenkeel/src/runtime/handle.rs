@@ -119,6 +119,13 @@ impl Handle {
         self.shared.config.classes.find(name)
     }
 
+    /// The name of this class, if the runtime has it.
+    pub fn class_name(&self, class: Class) -> Option<&str> {
+        let mut rows = self.shared.config.classes.iter();
+        let (_, row) = rows.find(|&(of, _)| of == class)?;
+        Some(&row.name)
+    }
+
     /// All classes, with their current shares and latency targets.
     pub fn classes(&self) -> Vec<ClassInfo> {
         let rows = self.shared.config.classes.iter();

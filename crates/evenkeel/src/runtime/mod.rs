@@ -25,6 +25,7 @@ mod threads;
 mod tokio_context;
 
 pub use crate::sched::context::NoRuntime;
+pub use crate::sched::within;
 pub use builder::{BuildError, Builder};
 pub use handle::Handle;
 pub use in_place::block_in_place;

@@ -21,6 +21,7 @@ use super::run_queues::{RunQueues, received};
 use super::task::cell::{Header, Runnable};
 use super::task::kind::{FutureType, Kind};
 use super::tenure::{Fences, Tenure};
+use super::within::Within;
 
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -29,6 +30,8 @@ pub(crate) struct Desk {
     name: Mutex<Option<&'static str>>,
     /// The thread that sits here, and its name.
     thread: Mutex<Option<(ThreadId, String)>>,
+    /// The spans that it has entered.
+    spans: Within,
     /// That thread has real-time priority. Changed under the lock of `thread`, together with the
     /// priority.
     real_time: AtomicBool,
@@ -67,6 +70,7 @@ impl Desk {
             run_queues: RunQueues::new(classes),
             name: Mutex::new(None),
             thread: Mutex::new(None),
+            spans: Within::new(),
             real_time: AtomicBool::new(false),
             next: Apart(AtomicPtr::new(ptr::null_mut())),
             at_poll: Apart(AtPoll {
@@ -98,6 +102,18 @@ impl Desk {
     pub(crate) fn rise(&self) {
         let before = self.thread.lock().take();
         debug_assert!(before.is_some(), "nobody sits here");
+        self.spans.clear();
+    }
+
+    pub(super) fn spans(&self) -> &Within {
+        &self.spans
+    }
+
+    /// The spans of `tracing` that are entered on the thread that sits here, outermost first: text
+    /// such as `request{method=GET uri=/}:query`, of at most 256 bytes. For other threads. `None`
+    /// if there are none, no layer tells (`within`), or one is entered or left at this moment.
+    pub(crate) fn within(&self) -> Option<String> {
+        self.spans.seen_from_outside()
     }
 
     /// The name of the thread that sits here, which is the one that it was started with.
@@ -202,6 +218,13 @@ impl Desk {
         let is_named = &self.at_poll.0.is_named;
         // Relaxed: see `AtPoll`.
         is_named.store(name.is_some(), Ordering::Relaxed);
+    }
+
+    /// The name of the task that is being polled. For the thread that sits here.
+    pub(crate) fn running_name(&self) -> Option<&'static str> {
+        // Relaxed: see `AtPoll`.
+        let is_named = self.at_poll.0.is_named.load(Ordering::Relaxed);
+        is_named.then(|| *self.name.lock()).flatten()
     }
 
     /// Marks the next poll: whether it is on guard, and whether its task has had a long poll

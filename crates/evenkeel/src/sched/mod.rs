@@ -3,7 +3,8 @@
 //! - `task`: what a task is in memory; `spawn`: how it is made; `coop`: how it yields.
 //! - `injection`: the queue for tasks that are woken outside the workers.
 //! - `run_queues`: a thread's own queues, two for each class; `bounded_queue`: the part of one that
-//!   others steal from; `desk`: what else a thread has of its own.
+//!   others steal from; `desk`: what else a thread has of its own; `within`: the spans that it has
+//!   entered.
 //! - `shares`: the division of time among classes; `ledger`: where the workers' views of it meet.
 //! - `worker`: the loop. `idle`, `parker`, `spin`: who searches, sleeps and busy-waits, and whom to
 //!   wake.
@@ -56,6 +57,8 @@ pub(crate) mod spawn;
 pub(crate) mod spin;
 pub(crate) mod task;
 pub(crate) mod tenure;
+#[cfg(not(evenkeel_loom))]
+pub mod within;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod worker;
 

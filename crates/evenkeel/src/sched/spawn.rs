@@ -88,6 +88,8 @@ impl Spawn {
                 spawned_at: self.spawned_at,
                 name: self.name,
             };
+            #[cfg(feature = "console")]
+            let future = super::task::console::task(future, &attributes);
             let (task, join) = new_task(future, Home::new(shared), attributes);
             match own {
                 Some(_) if shared.is_stopping() => shared.cancel(task),

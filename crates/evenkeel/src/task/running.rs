@@ -12,6 +12,25 @@ pub fn id() -> Option<Id> {
     context::with_worker(|worker| worker.and_then(Worker::running_id))
 }
 
+/// The name of the task that calls this, if it was given one ([`Builder`](crate::task::Builder));
+/// `None` outside tasks.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::task;
+///
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let index = task::Builder::new().name("index").spawn(async { task::name() });
+/// assert_eq!(index.await.unwrap(), Some("index"));
+/// assert_eq!(task::name(), None);
+/// # }
+/// ```
+pub fn name() -> Option<&'static str> {
+    context::with_worker(|worker| worker.and_then(Worker::running_name))
+}
+
 /// The class of the task or of the blocking work that calls this; `None` outside of both.
 ///
 /// # Examples

@@ -22,8 +22,14 @@ impl FutureType {
         }
     }
 
+    #[cfg(not(all(feature = "console", not(evenkeel_loom))))]
     pub(crate) fn name(&self) -> &'static str {
         (self.name)()
+    }
+
+    #[cfg(all(feature = "console", not(evenkeel_loom)))]
+    pub(crate) fn name(&self) -> &'static str {
+        super::console::name_inside((self.name)())
     }
 }
 

@@ -262,6 +262,10 @@ impl Worker {
         Id::of(self.running.task.get())
     }
 
+    pub(crate) fn running_name(&self) -> Option<&'static str> {
+        self.running_id().and_then(|_| self.desk.running_name())
+    }
+
     /// Puts the running task into another class, and says which it was in. `None` if no task runs.
     pub(crate) fn change_class(&self, class: Class) -> Option<Class> {
         let before = self.running.class()?;
